@@ -496,7 +496,10 @@ class TestTheWorkload:
     def test_has_the_metrics_that_are_written(self) -> None:
         kinds, queues = len(KINDS), len({kind.queue for kind in KINDS.values()})
         values = {"JobsDone": kinds, "JobsFailed": kinds, "OpenJobs": queues, "OldestJobSeconds": queues}
-        assert Workload.load().figures["metrics"] == sum(values.get(name, 1) for name in METRICS)
+        written = sum(values.get(name, 1) for name in METRICS)
+        assert Workload.load().figures["metrics"] == written
+        page = Path("docs/logs-and-metrics.md").read_text(encoding="utf-8")
+        assert f"With all kinds and queues these are {written} metrics: {written * 0.3:.2f} dollars a month" in page
 
     def test_keeps_the_trail_and_makes_renditions_as_production_does(self, prod: "Templates") -> None:
         told = Workload.load()

@@ -458,6 +458,21 @@ class TestPage:
         told = dict(re.findall(r"^- `(\w+)`: `(\w+)`$", PAGE, flags=re.MULTILINE))
         assert told == {name: str(value).lower() for name, value in LOCAL_VALUES.items()}
 
+    def test_cost_of_a_key_counts_the_functions_with_a_table_and_the_queues(self, encrypted: Templates) -> None:
+        month = 30 * 24 * 12  # requests that are five minutes apart
+        functions = sum(f"Decrypt {DYNAMODB}" in uses for uses in KEY_USES.values())
+        queues = [name for name in encrypted.all("AWS::SQS::Queue") if "DeadLetters" not in name]
+        costs = []
+        for text, requests in (
+            (f"{functions} x {month:,}", functions * month),
+            (f"{len(queues)} x 3 x {month:,}", len(queues) * 3 * month),
+        ):
+            costs.append(requests * 0.03 / 10_000)
+            assert f"{text} = {round(requests, -3):,}" in PAGE
+            assert f", or ${costs[-1]:.2f}." in PAGE
+        assert f"{functions} functions that never rest" in PAGE
+        assert f"a busy one at most about ${1 + sum(costs):.2f}." in PAGE
+
     def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
         """The same that the environment's own key has for all but logs."""
         (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))

@@ -95,6 +95,7 @@ class TestWhatItCosts:
 
     def test_of_snapshots(self) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
+        assert f"Kept: {len(SNAPSHOTS)} functions " in page
         assert f"**{len(SNAPSHOTS) * self.GIGABYTE_MONTH * 0.0000015046:.2f} USD**" in page
         assert f"**{1000 * MEMORY_MB / 1024 * 0.0001397998:.2f} USD**" in page
 
@@ -103,6 +104,12 @@ class TestWhatItCosts:
         instance = self.GIGABYTE_MONTH * 0.0000033334
         assert f"**{instance:.2f} USD**" in page
         assert f"**{len(MOST_ASKED) * instance:.2f} USD** for `provisioned:1`" in page
+
+    def test_page_has_the_cost_of_the_alarms_that_watch_releases(self, prod: Templates) -> None:
+        page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
+        operations = prod.parts()["Operations"]["Resources"]
+        watching = [name for name in prod.all("AWS::CloudWatch::Alarm") if name not in operations]
+        assert f"Alarms cost 0.10 USD a month each: {len(watching) * 0.1:.2f} USD for an environment" in page
 
 
 class TestGradualShift:
