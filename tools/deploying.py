@@ -263,7 +263,7 @@ class Account:
 
 def objections(assembly: Assembly, account: Account, meant: Meant) -> list[str]:
     """A sentence for each reason not to deploy these templates over what is there."""
-    reasons = []
+    reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
         if status is not None and status.name in NEVER_MADE:
@@ -273,6 +273,21 @@ def objections(assembly: Assembly, account: Account, meant: Meant) -> list[str]:
     for table in assembly.tables():
         reasons += _of_table(table, account, meant)
     return reasons
+
+
+def _unwatched(assembly: Assembly, account: Account) -> list[str]:
+    """Return why a stack of alarms and dashboard that is no longer wanted has to be deleted first.
+
+    It imports outputs of the stacks that are deployed before it, and CloudFormation refuses to remove an output that is imported.
+    """
+    stacks = {f"{stack.rpartition('-')[0]}-Operations" for stack in assembly.templates} - assembly.templates.keys()
+    return [
+        f"{stack} is deployed, and the environment has neither alarms nor a dashboard. Delete it first, which deletes no data: "
+        f"`aws cloudformation delete-stack --stack-name {stack}`, `aws cloudformation wait stack-delete-complete --stack-name {stack}`. "
+        'Or keep it: put "dashboard": true under the environment in cdk.json.'
+        for stack in sorted(stacks)
+        if account.status(stack) is not None
+    ]
 
 
 def _left_by_the_first(stack: str, status: Status) -> list[str]:

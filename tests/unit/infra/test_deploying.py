@@ -49,8 +49,9 @@ class Cdk:
         streams: bool = False,
         trail: Sequence[str] | None = None,
         secret: bool = False,
+        watched: bool = True,
     ) -> None:
-        self.streams, self.trail, self.secret = streams, trail, secret
+        self.streams, self.trail, self.secret, self.watched = streams, trail, secret, watched
         self.calls: list[list[str]] = []
         self.indexes, self.issuer = list(indexes), issuer
         self.key, self.email, self.protected = key, email, protected
@@ -74,7 +75,7 @@ class Cdk:
         return {
             DATA: data,
             API: _api(self.issuer),
-            OPERATIONS: _operations(self.email),
+            **({OPERATIONS: _operations(self.email)} if self.watched else {}),
         }
 
     @property
@@ -612,6 +613,20 @@ class TestRefused:
         deployed(issuer=COGNITO)
         cdk = Cdk(issuer=COGNITO)
         assert deploy(cdk) == (0, "")
+
+    def test_stack_of_alarms_and_dashboard_has_to_be_deleted_before_it_is_left_out(
+        self, deploy: Deploy, deployed: Deployed, stacks: dict[str, Json]
+    ) -> None:
+        """It imports outputs of stacks that are deployed first, and CloudFormation does not remove an imported output."""
+        deployed()
+        cdk = Cdk(watched=False)
+        status, said = deploy(cdk)
+        assert (status, cdk.deploys) == (1, [])
+        assert f"`aws cloudformation delete-stack --stack-name {OPERATIONS}`" in said
+        assert 'put "dashboard": true under the environment' in said
+        del stacks[OPERATIONS]
+        assert deploy(cdk) == (0, "")
+        assert cdk.deploys == ["--all"]
 
     def test_a_table_whose_stack_is_gone(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(data=False)
