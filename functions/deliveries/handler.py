@@ -1,4 +1,4 @@
-"""Delivers changes to webhooks and the event bus, those of one video in the order of the feed, until they are taken."""
+"""Delivers changes to webhooks and the event bus, in the order of each video, until they are taken."""
 
 import time
 from collections.abc import Callable, Mapping

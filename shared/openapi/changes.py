@@ -31,7 +31,7 @@ _PLACE = ("videoId", "playlistId", "personId", "region", "language", "kind", "ve
 OPERATIONS: dict[str, Operation] = {
     "listChanges": Operation(
         "Follow what changes",
-        f"What was changed, in the order of each item (a change of a credit may overtake one of its video), and in which fields: not to what. It is kept for {DAYS_KEPT} "
+        f"What was changed, in the order of each video and playlist, and in which fields: not to what. It is kept for {DAYS_KEPT} "
         "days. `nextCursor` always leads on, and does not expire by itself: when `caughtUp` is true, ask again with it some "
         f"seconds later. Positions are 1, 2, 3 ... in each of {SHARDS} shards, and in the one of each owner, so that who reads all types "
         f"can prove that none is missing. Without `userId` it needs {CHANGES} or {ADMIN}, and so does that of another user. With "

@@ -84,7 +84,7 @@ def _answer(what: str, example: Schema, name: str = "Webhook") -> Schema:
 OPERATIONS: dict[str, Operation] = {
     "createWebhook": Operation(
         "Create a webhook",
-        "From now on changes are sent to its URL by POST, those of one item in their order, each at least once and until it is answered "
+        "From now on changes are sent to its URL by POST, those of one thing in their order, each at least once and until it is answered "
         "with 2xx, for three days. They are signed by Standard Webhooks 1.0.0 with the `secret`, which only this answer shows. "
         f"A user may have at most {MOST_WEBHOOKS} webhooks; one more is refused with 409.",
         {

@@ -1,4 +1,4 @@
-"""Delivers changes to who follows them: each until it is taken, those of one video or playlist in the order of the feed.
+"""Delivers changes to who follows them: each until it is taken, those of one thing in their order.
 
 A webhook has a place in the logs of the feed (shared/webhooks/places.py). A worker reads on from there, sends, and writes the place
 anew; so what is not written down is sent again, and nothing is skipped. What lets a webhook go on, whatever happens:
