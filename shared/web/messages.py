@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -19,6 +20,8 @@ def _value(value: Any) -> str:
     """A value as a message names it: in full if it is short, else by its kind."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN or infinity"
     if isinstance(value, int | float):
         return f"{value:.15g}" if abs(value) <= LARGEST_INTEGER else "a number that large"
     return _KINDS.get(type(value), "that")

@@ -136,6 +136,11 @@ def _names(model: type[Content]) -> list[str]:
             {"title": "t", "releaseYear": 10**400},
             {"/releaseYear": "must be at most 9999, not a number that large"},
         ),
+        (
+            NewVideo,
+            {"title": "t", "frameRate": float("nan")},
+            {"/frameRate": "must be at most 1000, not NaN or infinity"},
+        ),
         (NewVideo, {"title": "t", "frameRate": 0}, {"/frameRate": "must be at least 0.001, not 0"}),
         (
             NewVideo,
