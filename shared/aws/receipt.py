@@ -13,6 +13,8 @@ from typing import Any
 
 from shared.core.errors import WriteContention
 
+_WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"})
+
 
 @dataclass(slots=True)
 class Line:
@@ -32,6 +34,11 @@ class Line:
     tries: int = 0
     conflicts: int = 0
     """Tries that another transaction was in the way of."""
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request may change items."""
+        return self.operation in _WRITES
 
     def __enter__(self) -> None:
         """Begin a try."""

@@ -74,7 +74,9 @@ def make_handler(
                         answer = handler(request)
                     if explained:
                         server_timing.require_own(request, answer)
-                    change_set = request.change_set
+                    # An unchanged item is not written: its answer must not name a set that does not exist.
+                    if request.replays or any(line.is_write for line in lines):
+                        change_set = request.change_set
             except Exception as error:  # whatever it is, the client gets an answer and the log has it
                 answer = _refusal(error)
                 explained = explained and request.caller.is_admin

@@ -235,7 +235,7 @@ class TestTheHeader:
             named.append(reply.headers["change-set"])
             assert _get(trailed, named[-1]).status == 200, operation
         assert len({*named}) == len(requests)
-        reverted = trailed.api.post(f"/v1/changesets/{named[1]}/revert", {"force": [""]})
+        reverted = trailed.api.post(f"/v1/changesets/{named[0]}/revert", {})
         assert reverted.headers["change-set"] == reverted.json["revertId"]
         assert {operation for operation, *_ in requests} | {"revertChangeset"} == {
             route.operation for route in ROUTES if route.makes_change_set
@@ -257,6 +257,31 @@ class TestTheHeader:
         api = make_api(table, objects=objects)
         video_id = api.publish()["videoId"]
         assert "change-set" not in api.request(method, f"/v1/videos/{video_id}{path}", json_body=body).headers
+
+    def test_writes_that_change_nothing_name_no_change_set(self, table: Table, objects: Objects) -> None:
+        api = make_api(table, objects=objects)
+        video = f"/v1/videos/{api.create(title='Same')['videoId']}"
+        playlist = f"/v1/playlists/{api.post('/v1/playlists', {'title': 'Same'}).json['playlistId']}"
+        missing = {"op": "delete", "videoId": "11111111-0000-4000-8000-000000000000"}
+        requests: list[tuple[str, str, dict[str, Any]]] = [
+            ("PUT", f"{video}/credits/sam", {"json_body": {"ordering": 1, "roles": [{"category": "actor"}]}}),
+            ("PUT", f"{video}/chapters", {"json_body": {"chapters": [{"start": 0, "title": "Opening"}]}}),
+            (
+                "PUT",
+                f"{video}/captions/en",
+                {"json_body": {"format": "srt", "text": "1\n00:00:01,000 --> 00:00:02,000\nx\n"}},
+            ),
+            ("PATCH", video, {"json_body": {"title": "Same"}}),
+            ("PATCH", playlist, {"json_body": {"title": "Same"}}),
+            ("POST", "/v1/videos/batch", {"json_body": {"operations": [missing]}}),
+            ("POST", f"{video}/revert", {"json_body": {"toVersion": 1}}),
+            ("DELETE", video, {}),
+        ]
+        for method, path, options in requests:
+            first, again = (api.request(method, path, **options) for _ in range(2))
+            assert first.status < 300, (path, first.body)
+            assert ("change-set" in first.headers) == (method in ("PUT", "DELETE")), path
+            assert "change-set" not in again.headers, path
 
     def test_a_dry_run_names_none(self, trailed: Trailed) -> None:
         changeset_id, (video_id,) = _batch(trailed, "alice")
