@@ -280,10 +280,12 @@ ENVIRONMENT = {
 def made() -> Iterator[Place]:
     """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read.
 
-    So are the ids of requests and of writes: the feed keeps them compressed, in more or fewer bytes.
+    So are the ids of requests and of writes: the feed keeps them compressed, in more or fewer bytes. So are moto's ids of
+    uploads, which are in URLs and have different lengths.
     """
     # Where the service takes them, and nowhere else: botocore numbers its requests by the same module.
     ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
+    upload_ids = SimpleNamespace(urandom=random.Random(4).randbytes)
     # moto copies all tables before a transaction, to go back to if it fails; none does here, and it takes most of the time.
     no_copy = mock.patch(
         "moto.dynamodb.models.copy",
@@ -299,6 +301,7 @@ def made() -> Iterator[Place]:
         mock.patch("functions.webhooks.handler.uuid", ids),
         mock.patch("tests.harness.uuid", request_ids),
         mock.patch("shared.aws.records.os", bytes_),
+        mock.patch("moto.s3.models.os", upload_ids),
         no_copy,
         quiet,
         redirect_stdout(told),

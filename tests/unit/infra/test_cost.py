@@ -47,6 +47,8 @@ from bench.cost.run import (
     VIEW_OF,
     Catalogue,
     Measured,
+    made,
+    measure_alone,
     measure_lifelike,
     measure_small,
 )
@@ -344,6 +346,16 @@ def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: Repor
     readme = Path("README.md").read_text(encoding="utf-8")
     assert f"costs about {round(others, -1):.0f} US dollars, and {signed_in:.0f} more if" in readme
     assert f"{report.workload.figures['users']:,} users sign in" in readme
+
+
+def test_each_run_measures_the_same_bytes_of_upload_urls() -> None:
+    """They contain the id of the upload, which moto draws at random, in different lengths."""
+
+    def bytes_out() -> int:
+        with made() as place:
+            return measure_alone("GET /v1/videos/{videoId}/upload/{uploadId}", place, place.api()).bytes_out
+
+    assert {bytes_out() for _ in range(5)} == {bytes_out()}
 
 
 def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
