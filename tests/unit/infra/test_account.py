@@ -82,8 +82,8 @@ def test_boundary_allows_what_the_roles_allow_and_no_other_service(all_templates
 def test_page_says_how_many_functions_run_at_a_time(prod: Templates) -> None:
     mappings = [made["Properties"] for made in prod.all("AWS::Lambda::EventSourceMapping").values()]
     lanes = [mapping["ParallelizationFactor"] for mapping in mappings if "ParallelizationFactor" in mapping]
+    audit, router = sorted(lanes)
     assert f"| workers of the queues, at most | {preflight.WORKERS_AT_A_TIME} |" in PAGE
-    assert f"10 lanes of `router` and 2 of `audit` | {4 * sum(lanes)} |" in PAGE
-    assert sorted(lanes) == [2, 10]
+    assert f"{router} lanes of `router` and {audit} of `audit` | {4 * (router + audit)} |" in PAGE
     assert f"| functions that run by the clock | {len(prod.all('AWS::Events::Rule'))} |" in PAGE
     assert f"Below {preflight.ENOUGH} it prints a warning" in PAGE
