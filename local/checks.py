@@ -98,9 +98,9 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
             Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
             Stage("unit", (*pytest, "tests/unit", "--ignore=tests/unit/infra"), _tests, has_tests=True),
             Stage("infra", (*pytest, "tests/unit/infra"), _tests, after="unit", has_tests=True),
-            # After the types, so that no more than three stages compete for two cores.
+            # After others, so that no more than three stages compete for two cores.
             Stage("templates", (sys.executable, "-m", "local.templates"), _templates, after="types"),
-            Stage("integration", (*pytest, "tests/integration"), _tests, after="infra", has_tests=True),
+            Stage("integration", (*pytest, "tests/integration"), _tests, after="rehearsal", has_tests=True),
         )
     }
 

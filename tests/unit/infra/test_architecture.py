@@ -90,6 +90,6 @@ def test_every_arrow_from_outside_is_drawn() -> None:
     assert _drawn(REQUEST) | _drawn(FOLLOWS) >= OUTSIDE
 
 
-def test_all_stacks_are_listed(aws: Templates) -> None:
+def test_all_stacks_are_listed(prod: Templates) -> None:
     listed = re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)
-    assert set(listed) == {name.rsplit("-", 1)[1] for name in aws.names} | {"Costs"}
+    assert set(listed) == {name.rsplit("-", 1)[1] for name in prod.names} | {"Costs"}
