@@ -95,7 +95,7 @@ class Quotas(ABC, Generic[Work]):
                 self.table.delete(key_of(entry))
 
     def _is_claimed(self, claim: Claim, now: int) -> bool:
-        """Add a claim to those of its owner, if there is room; return whether it is one of them."""
+        """Add a claim to its owner's claims if the quota allows it; return whether the owner holds it now."""
         write = self.table.update(
             _share_key(claim),
             Expression.of(

@@ -1,4 +1,4 @@
-"""What clients send about captions and chapters."""
+"""Request bodies for captions and chapters."""
 
 from itertools import pairwise
 from typing import Annotated, Literal, Self

@@ -20,7 +20,7 @@ JOBS = "job:"
 IMPORT = f"{JOBS}import"
 """Who writes what the tools import."""
 EVERYBODY = "*"
-"""What stands for the changes of everybody's things, where a user would be named."""
+"""Stands for all users in place of a user id: a webhook of an admin subscribes to every owner's changes by it."""
 
 
 @dataclass(frozen=True)

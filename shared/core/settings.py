@@ -102,7 +102,7 @@ def reader_memory() -> int:
 
 
 def shares() -> dict[str, int]:
-    """By queue, how many jobs or webhooks of one owner may be with its workers: `probe=4,thumbnails=4`."""
+    """Return the quota of each owner by queue, in jobs or webhooks with the workers, from `probe=4,thumbnails=4`."""
     pairs = (pair.split("=") for pair in os.environ["SHARES"].split(","))
     return {queue: int(most) for queue, most in pairs}
 

@@ -193,7 +193,7 @@ class Feed:
         raise WriteContention("Others append to the same log; try again.")
 
     def _extend(self, left: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
-        """Write the tails with more changes; returns what is still missing in logs whose tail another writer has moved."""
+        """Append changes to the tails; return the changes of logs whose tail another writer moved first."""
         longer: dict[str, _Block] = {}
         full: dict[str, _Block] = {}
         for log, changes in left.items():
@@ -256,7 +256,7 @@ class Feed:
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in left.items()}
 
     def _tail_behind(self, log: str, place: Place, page: _Page, missing: set[str]) -> _Block:
-        """Read from a place to the tail, which is returned; removes the ids of what was read from `missing`."""
+        """Read from a position to the tail and return the tail; remove the ids that were read from `missing`."""
         begun: _Page | None = page
         while True:
             stretch = self.read(log, place, sys.maxsize, consistent=True, begun=begun)
@@ -266,7 +266,7 @@ class Feed:
             place, begun = stretch.place, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
-        """The changes without those that their log has already, of which only `repeated` ones are looked for."""
+        """Return the changes that their log does not have; only ids in `repeated` are looked up."""
         again = {log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()}
         again = {log: some for log, some in again.items() if some}
         newest = require_all(gather(partial(self._begin_back, log, None) for log in again))

@@ -171,7 +171,7 @@ class AuditStore:
 
 
 def _is_new(result: Exception | None) -> bool | Exception:
-    """The result of a put on the condition that there is no such entry."""
+    """Return `True` if a conditional put stored the entry, `False` if the entry existed before, else the error of the put."""
     if isinstance(result, ConditionFailed):
         return False
     return result or True

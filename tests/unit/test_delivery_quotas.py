@@ -257,15 +257,20 @@ def slow(service: Delivering) -> Callable[[dict[str, Any]], Answer]:
     return answer
 
 
+def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], Answer]) -> None:
+    """Deliver to a slow receiver until its first turn ends."""
+    service.create()
+    service.receiver.answer = slow
+    for id_ in "abc":
+        service.change(id_)
+    service.deliver()
+
+
 class TestASlowReceiver:
     def test_rests_after_a_turn_while_its_deliveries_count_as_done(
         self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
     ) -> None:
-        service.create()
-        service.receiver.answer = slow
-        for id_ in "abc":
-            service.change(id_)
-        service.deliver()
+        _deliver_slowly(service, slow)
         rest = min(MOST_REST, REST_TIMES * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
         assert service.place()["nextAttemptAt"] == int(service.clock()) + rest
@@ -326,11 +331,7 @@ class TestASlowReceiver:
     def test_is_called_at_once_when_its_owner_changes_it(
         self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
     ) -> None:
-        service.create()
-        service.receiver.answer = slow
-        for id_ in "abc":
-            service.change(id_)
-        service.deliver()
+        _deliver_slowly(service, slow)
         service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
         service.deliver()
         assert [url for url, _, _ in service.receiver.got][-1] == "https://other.example"
