@@ -2,7 +2,7 @@
 
 Four owners have videos of all kinds. Those of two are then given the form of schema version 1, which knew no tag
 entries, no totals, and no relations; those of another one that of version 2, which had the entries of hidden videos in
-the index, and of a release that put ratings beside their users. The entries of the former in the audit trail are given
+the index. The entries of the former in the audit trail are given
 the form of a release that knew no change sets.
 """
 
@@ -17,17 +17,14 @@ from local import LocalError
 from local.demo import Client, reason
 from shared.core.attributes import decode_item, encode_item
 from shared.history.entries import STAMPS
-from shared.relations.ratings import MOVED, place_of_rating, rating_key
 from shared.schema import (
     CHANGESET,
     CHANGESET_INDEX,
     FEED,
     INDEX,
     MARKER,
-    OLDER_RATING,
     PARTITION_KEY,
     PROFILE,
-    RATING,
     SORT_KEY,
     TAG,
     TAG_COUNT,
@@ -272,10 +269,6 @@ class Items:
                     self._set_version(video["videoId"], version)
         for video in sample.hidden_of_version_2:
             self._put_into_the_index(video["videoId"])
-        of_version_2 = {video["videoId"] for video in sample.videos if video["userId"] in OF_VERSION_2}
-        for key, item in self.snapshot().items():
-            if key[0].startswith(RATING.partition_prefix) and item["videoId"]["S"] in of_version_2:
-                self._put_beside_its_user(item)
 
     def _set_version(self, video_id: str, version: str) -> None:
         key = {name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()}
@@ -285,14 +278,6 @@ class Items:
             UpdateExpression="SET schemaVersion = :version",
             ExpressionAttributeValues={":version": {"N": version}},
         )
-
-    def _put_beside_its_user(self, item: Mapping[str, Any]) -> None:
-        """Let a rating lie where an earlier release put it."""
-        rating = decode_item(dict(item))
-        older = rating | OLDER_RATING.key(userId=rating["userId"], videoId=rating["videoId"]) | {"relShard": 0}
-        self._dynamodb.put_item(TableName=self._table, Item=encode_item(older))
-        place = {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
-        self._dynamodb.delete_item(TableName=self._table, Key=place)
 
     def _put_into_the_index(self, video_id: str) -> None:
         """Let what belongs to a video stand where it would if it were listed."""
@@ -356,7 +341,6 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
     """Raise Lost unless every item is there as before, but for what the repair brings to the present form."""
-    before = dict(map(_in_its_place, before.items()))
     hidden = {VIDEO.key(videoId=video["videoId"])[PARTITION_KEY] for video in sample.hidden_of_version_2}
     _require_kept({key: item for key, item in before.items() if key[0] not in hidden or not _is_tag(key)}, after)
     older = {
@@ -382,17 +366,6 @@ def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
         allowed = REWRITTEN if key in older else {*item, *before[key]} if key[1] in totals else set()
         if changed - allowed:
             raise Lost(f"The item {key} has changed in {', '.join(sorted(changed - allowed))}.")
-
-
-def _in_its_place(entry: tuple[Key, Mapping[str, Any]]) -> tuple[Key, Mapping[str, Any]]:
-    """An item and its key; a rating of an earlier release as the repair moves it."""
-    key, item = entry
-    if not key[1].startswith(OLDER_RATING.sk.partition("{")[0]):
-        return entry
-    rating = decode_item(dict(item))
-    place = rating_key(rating["videoId"], rating["userId"])
-    moved = rating | place | place_of_rating(rating["videoId"], rating["userId"]) | {MOVED: True}
-    return _key(place), encode_item(moved)
 
 
 def _require_kept(before: Snapshot, after: Snapshot) -> None:

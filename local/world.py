@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.records import new_write_id, signed, stamped
+from shared.aws.records import signed, stamped
 from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -29,7 +29,7 @@ from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.relations.ratings import MOVED, Choice, place_of_rating, rating_key, share
+from shared.relations.ratings import Choice, rating_key, share
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CAPTION,
@@ -421,23 +421,11 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
 
 
 def _seed_ratings(table: Table, now: int) -> None:
-    """Alice's ratings, and totals that have them: no stream may follow here, and one that does counts nothing of it."""
+    """Totals of ratings. There are no ratings: the stream, where one follows, would add them to the totals."""
     for video_id, choice in {HARBOUR: Choice(8), REGATTA: Choice(6)}.items():
-        for caller in (ALICE, BOB):
-            table.delete(rating_key(video_id, caller.subject))
-        rating = {
-            **rating_key(video_id, ALICE.subject),
-            **place_of_rating(video_id, ALICE.subject),
-            "userId": ALICE.subject,
-            "videoId": video_id,
-            "value": choice.value,
-            "ratedAt": now,
-            MOVED: True,
-            "writeId": new_write_id(),
-        }
+        table.delete(rating_key(video_id, BOB.subject))
         totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
-        for item in (rating, totals):
-            table.client.put_item(**table.put(signed(item, ALICE, now)).parameters)
+        table.client.put_item(**table.put(signed(totals, ALICE, now)).parameters)
 
 
 def _seed_playlists(table: Table, now: int) -> None:

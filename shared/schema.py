@@ -103,8 +103,6 @@ TAG = Entity("Tag of a listed video", "VIDEO#{videoId}", "TAG#{tag}")
 EPISODE = Entity("Place of a listed video in its series", "VIDEO#{videoId}", "SERIES")
 SCHEDULE = Entity("When a video's place in the lists changes", "VIDEO#{videoId}", "SCHEDULE")
 RATING = Entity("Rating", "RATINGS#{videoId}#{lane}", "{userId}")
-OLDER_RATING = Entity("Rating that was given to an earlier release", "USER#{userId}", "RATING#{videoId}")
-"""Where no rating is written any more, and `reconcile` takes them from."""
 PROFILE = Entity("Totals of a user", "USER#{userId}", "#PROFILE")
 PLAYLIST = Entity("Playlist", "PLAYLIST#{playlistId}", "#META")
 ENTRY = Entity("Entry of a playlist, in order", "PLAYLIST#{playlistId}", "ENTRY#{rank}#{videoId}")
@@ -271,7 +269,7 @@ def series_relation(video_id: str, user_id: str) -> str:
 
 def rated_relation(video_id: str) -> str:
     """`rel` of a rating, sharded by its user; its `relSort` is 0, so that a rating given again stays where it is, its `relId`
-    the userId. Older ratings are all in shard 0, some at the time at which they were given: nothing lists them by it."""
+    the userId."""
     return f"RATED#{video_id}"
 
 

@@ -223,8 +223,8 @@ class Export:
                 yield entity, item
         yield from self._views(video_id)
         # Also when no totals say that there are any, as these follow the ratings.
-        for ratings, _ in self._comparison.all_ratings(video_id):
-            yield from (("Rating", rating) for rating in ratings)
+        for rating in self._comparison.all_ratings(video_id):
+            yield "Rating", rating
 
     def _views(self, video_id: str) -> Iterator[tuple[str, Item]]:
         counter = self._counters.stored(video_id)

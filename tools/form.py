@@ -26,7 +26,6 @@ from shared.relations.models import (
 )
 from shared.relations.playlists import MOVES
 from shared.relations.ranks import LONGEST, WIDTH
-from shared.relations.ratings import MOVED
 from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
 from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
@@ -42,9 +41,8 @@ MADE = (
     SORT_KEY,
     "categoryShard",
     *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
-    MOVED,
 )
-"""The attributes that the import makes itself, and the one with which a rating came from an earlier release."""
+"""The attributes that the import makes itself."""
 OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Credit": (OWNER, REMOVING),
     "Release": (OWNER, REMOVING),

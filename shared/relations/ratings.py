@@ -27,9 +27,6 @@ DAYS_TAKEN_BACK = 30
 """How long the table keeps that a rating was taken back. That item, without a value, is what a rating gives way to: a
 removal would not tell a user's own wish from the end of a video, of which nothing is counted."""
 
-MOVED = "moved"
-"""Attribute of a rating that was given to an earlier release, and that the totals had when it came to its place."""
-
 TOTALS = ("votes", "sum", "likes", "dislikes")
 """What is added up of a video's ratings; `sum` is that of their values."""
 
@@ -60,12 +57,8 @@ def share(choice: Choice | None) -> dict[str, int]:
 
 
 def difference(old: Item | None, new: Item) -> dict[str, int]:
-    """What a write of a rating's item adds to the totals: the item before it, None if there was none, and after it.
-
-    Nothing, when the rating only came to its place from where an earlier release kept it.
-    """
-    before = new if old is None and new.get(MOVED) else old
-    lost, won = share(Choice.of(before)), share(Choice.of(new))
+    """What a write of a rating's item adds to the totals: the item before it, None if there was none, and after it."""
+    lost, won = share(Choice.of(old)), share(Choice.of(new))
     return {name: won[name] - lost[name] for name in TOTALS}
 
 
@@ -134,7 +127,6 @@ class RatingStore:
         if Choice.of(own) is None or video is None or is_purged(video, now):
             seen_by(video, caller, now)
         content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
-        # Also when there is none: one that an earlier release kept elsewhere, and that is yet to move, gives way to it.
         self._replace(signed(content, caller, now), own)
 
     def set_imported(

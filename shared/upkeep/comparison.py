@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,7 @@ from shared.aws.listing import sharded, unsharded, walk, walk_all
 from shared.aws.records import key_of
 from shared.core.attributes import Item, Value
 from shared.relations.children import prefix_of
-from shared.relations.ratings import TOTALS, Choice, rating_key, share
+from shared.relations.ratings import TOTALS, Choice, share
 from shared.schema import (
     CREDIT,
     EPISODE,
@@ -45,9 +45,6 @@ PAGE = 1000
 BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
-OLDER = "older"
-"""In a difference of ratings: how many lie where an earlier release put them."""
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -56,12 +53,6 @@ class Difference:
     expected: Mapping[str, Any]
     found: Mapping[str, Any]
     version: int | str | None = None
-
-    def without(self, name: str) -> "Difference | None":
-        """What else does not agree; None if nothing does."""
-        expected = {other: value for other, value in self.expected.items() if other != name}
-        found = {other: value for other, value in self.found.items() if other != name}
-        return Difference(expected, found, self.version) if expected or found else None
 
 
 class Moved(Exception):
@@ -126,44 +117,31 @@ class Comparison:
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
     def ratings(self, family: Family) -> Difference | None:
-        """Whether the totals of the video's ratings are their sums, and each rating lies in its place."""
+        """Whether the totals of the video's ratings are their sums."""
         if family.video is None:
             return None
-        sums, older = dict.fromkeys(TOTALS, 0), 0
-        for ratings, misplaced in self.all_ratings(family.id):
-            older += len(misplaced)
-            for rating in ratings:
-                for name, value in share(Choice.of(rating)).items():
-                    sums[name] += value
-        difference = self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
-        if not older:
-            return difference
-        difference = difference or Difference({}, {}, family.totals.get("version"))
-        return replace(difference, expected={**difference.expected, OLDER: 0}, found={**difference.found, OLDER: older})
+        sums = dict.fromkeys(TOTALS, 0)
+        for rating in self.all_ratings(family.id):
+            for name, value in share(Choice.of(rating)).items():
+                sums[name] += value
+        return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
-    def all_ratings(self, video_id: str) -> Iterator[tuple[list[Item], list[Item]]]:
-        """All ratings of a video, a hundred at most at a time: those that count, one of each user, and those that lie
-        where an earlier release put them; these count too, unless their user has rated or taken back since.
-        """
+    def all_ratings(self, video_id: str) -> Iterator[Item]:
+        """All ratings of a video."""
         # Side by side, as most videos have few ratings, or none.
         entries = walk_all(
             self.table,
             RELATION_INDEX.name,
             sharded(rated_relation(video_id)),
-            attributes=(PARTITION_KEY, SORT_KEY, "relId"),
+            attributes=(PARTITION_KEY, SORT_KEY),
             limit=PAGE,
         )
         for group in grouped(entries, LARGEST_BATCH_GET):
-            homes = {_place(entry): rating_key(video_id, entry["relId"]) for entry in group}
-            keys = [*map(key_of, group), *homes.values()]
-            there = {_place(item): item for item in self.table.batch_get(keys, consistent=True)}
-            older = {place for place, home in homes.items() if place != _place(home)}
-            replaced = {place for place in older if _place(homes[place]) in there}
-            counting = [there[place] for place in homes if place in there and place not in replaced]
-            yield (
-                [rating for rating in counting if Choice.of(rating)],
-                [there[place] for place in older if place in there],
-            )
+            keys = {
+                entry[PARTITION_KEY] + entry[SORT_KEY]: key_of(entry) for entry in group
+            }  # a page may name one twice
+            ratings = self.table.get_all(list(keys.values()), consistent=True)
+            yield from (rating for rating in ratings if rating and Choice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Whether a user's totals are those of the markers of its videos; fills `tags` with how many of these count
@@ -242,10 +220,6 @@ def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
 
 def _is_compared(sort_key: str) -> bool:
     return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
-
-
-def _place(item: Item) -> tuple[str, str]:
-    return item[PARTITION_KEY], item[SORT_KEY]
 
 
 def _places(items: Iterable[Item]) -> dict[str, list[Any]]:

@@ -87,7 +87,7 @@ class Purge:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Remove its ratings, wherever they lie. What says that one was taken back is in no index, and ends by itself."""
+        """Remove its ratings. What says that one was taken back is in no index, and ends by itself."""
         for entries in self._related(sharded(rated_relation(video_id))):
             if not in_time():
                 return False

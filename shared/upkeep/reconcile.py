@@ -24,12 +24,12 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import unsharded
-from shared.aws.records import ABSENT, at_version, key_of, unchanged
+from shared.aws.records import at_version
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
 from shared.relations.mover import EntryMover
-from shared.relations.ratings import MOVED, addition, place_of_rating, rating_key
+from shared.relations.ratings import addition
 from shared.schema import (
     PROFILE,
     RATING_TOTALS,
@@ -43,7 +43,7 @@ from shared.upkeep.aggregates import (
     tag_addition,
     user_addition,
 )
-from shared.upkeep.comparison import OLDER, Comparison, Difference, Family, Moved, grouped
+from shared.upkeep.comparison import Comparison, Difference, Family, Moved, grouped
 from shared.upkeep.viewed import Views
 
 RECONCILE = Caller.job("reconcile")
@@ -246,20 +246,13 @@ class Reconcile:
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Late]:
-        """What does not agree of a video's ratings; a repair brings those of an earlier release to their places at once."""
+        """What does not agree of a video's ratings."""
+        compare = self.comparison.ratings
         try:
-            difference = self.comparison.ratings(family)
+            difference = compare(family)
         except Moved:
-            return [_Late("ratings", family.id, self._ratings, None)]
-        if difference and self._repairs and OLDER in difference.found:
-            moved = self._move_ratings(family.id)
-            self._record("ratings", family.id, Difference({OLDER: 0}, {OLDER: moved}), "repaired")
-            difference = difference.without(OLDER)
-        return [_Late("ratings", family.id, self._ratings, difference)] if difference else []
-
-    def _ratings(self, family: Family) -> Difference | None:
-        difference = self.comparison.ratings(family)
-        return difference.without(OLDER) if difference and self._repairs else difference
+            return [_Late("ratings", family.id, compare, None)]
+        return [_Late("ratings", family.id, compare, difference)] if difference else []
 
     def _examine_entries(self, family: Family) -> None:
         look = partial(self._look, self.comparison.entries, family.id)
@@ -310,23 +303,6 @@ class Reconcile:
             self.aggregates.settle([video_id], self._now())
         except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
             raise Moved from error
-
-    def _move_ratings(self, video_id: str) -> int:
-        """Bring ratings from where an earlier release put them to their places; returns how many."""
-        return sum(self._move_rating(rating) for _, older in self.comparison.all_ratings(video_id) for rating in older)
-
-    def _move_rating(self, older: Item) -> bool:
-        key, place = rating_key(older["videoId"], older["userId"]), place_of_rating(older["videoId"], older["userId"])
-        # The totals have counted it where it was: MOVED keeps the stream from counting it again.
-        put = self.table.put(older | key | place | {MOVED: True}, condition=ABSENT)
-        remove = self.table.remove(key_of(older), condition=unchanged(older))
-        try:
-            self.table.transact([put, remove])
-        except ConditionFailed as failure:
-            if failure.position:
-                return False  # a function of the earlier release writes it in this moment
-            self.table.write(remove)  # its user has rated or taken back since
-        return True
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())

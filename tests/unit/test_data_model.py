@@ -26,7 +26,6 @@ from shared.schema import (
     AUDIT_ENTITIES,
     ENTITIES,
     HEALTH,
-    OLDER_RATING,
     Entity,
 )
 from shared.search.building import Builder
@@ -124,10 +123,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     for _ in range(2):
         body = {"viewerId": "tv", "watchedMs": 1000}
         assert api.post(f"{path}/views", body, user="bob", headers=once).status < 300
-    (rating,) = [item for item in items_of(table) if item["sk"] == "bob"]
     RatingStore(table).set_imported(video, 7.5, 100, WORKER.acting_for("import"), int(clock()), owner="alice")
-    older = OLDER_RATING.key(userId="carol", videoId=video) | {"userId": "carol", "relId": "carol"}
-    table.write(table.put(rating | older))
     Reconcile(table, clock=clock, sleep=lambda _: None).run(True, lambda _: None)
     playlist = api.get("/v1/playlists").json["items"][0]["playlistId"]
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201

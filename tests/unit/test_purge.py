@@ -19,7 +19,6 @@ from shared.schema import (
     CHAPTERS,
     CREDIT,
     MARKER,
-    OLDER_RATING,
     PLAYLIST,
     RATING_TOTALS,
     RELEASE,
@@ -67,17 +66,12 @@ def _ratings(table: Table, video_id: str, count: int) -> None:
     _put(table, RATING_TOTALS.key(videoId=video_id) | {"votes": count})
     for number in range(count):
         user = f"user {number}"
-        place = place_of_rating(video_id, user)
-        if number % 2:
-            _put(table, {**rating_key(video_id, user), **place, "value": 7})
-        else:  # as an earlier release kept it
-            older = OLDER_RATING.key(userId=user, videoId=video_id)
-            _put(table, {**older, **place, "relShard": 0, "relSort": number, "value": 7})
+        _put(table, {**rating_key(video_id, user), **place_of_rating(video_id, user), "value": 7})
 
 
 def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
     """The ratings of a video that are left."""
-    return [(pk, sk) for pk, sk in _left(table, video_id) if pk.startswith("RATINGS#") or sk.startswith("RATING#")]
+    return [(pk, sk) for pk, sk in _left(table, video_id) if pk.startswith("RATINGS#")]
 
 
 def _views(table: Table, video_id: str, hours: int) -> None:

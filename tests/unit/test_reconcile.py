@@ -10,7 +10,6 @@ import pytest
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
-from shared.aws.records import key_of
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
@@ -264,102 +263,6 @@ class TestFinding:
 
         Reconcile(table).run(False, lambda _: None, progress)
         assert told == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 2, 0), (2, 2, 1), (2, 2, 2)]
-
-
-class TestOlderRatings:
-    """Those that an earlier release put beside their users."""
-
-    @pytest.fixture
-    def older(self, table: Table, video_id: str) -> Item:
-        """Bob's rating, as if that release had written it."""
-        (rating,) = [item for item in items_of(table) if item["sk"] == "bob"]
-        place = schema.OLDER_RATING.key(userId="bob", videoId=video_id)
-        older: Item = rating | place | {"relShard": 0, "relSort": NOW - 5}
-        table.write(table.put(older))
-        table.delete(key_of(rating))
-        return older
-
-    def test_they_come_to_their_place_and_are_not_counted_again(
-        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
-    ) -> None:
-        before = api.get(f"/v1/videos/{video_id}/rating", user="carol").json
-        assert run() == [("ratings", video_id, "found")]
-        assert (run.findings[0].expected, run.findings[0].found) == ({"older": 0}, {"older": 1})
-        assert run(repair=True) == [("ratings", video_id, "repaired")]
-        settle_ratings(table)
-        assert run() == []
-        assert table.get(key_of(older)) is None
-        assert api.get(f"/v1/videos/{video_id}/rating", user="carol").json == before
-        assert api.get(f"/v1/videos/{video_id}/rating", user="bob").json["own"]["like"] is True
-
-    def test_one_that_has_come_to_its_place_can_be_changed_and_taken_back(
-        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
-    ) -> None:
-        run(repair=True)
-        path = f"/v1/videos/{video_id}/rating"
-        assert api.put(path, {"value": 2}, user="bob").json["votes"] == 3
-        api.delete(path, user="bob")
-        settle_ratings(table)
-        assert api.get(path).json["votes"] == 2
-        assert run() == []
-
-    def test_whoever_has_rated_since_is_counted_once(
-        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
-    ) -> None:
-        api.put(f"/v1/videos/{video_id}/rating", {"value": 2}, user="bob")
-        settle_ratings(table)
-        assert run(repair=True) == [("ratings", video_id, "repaired")] * 2  # its place, and the totals
-        assert run() == []
-        shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
-        assert (shown["own"]["value"], shown["votes"], shown["likes"]) == (2, 3, 0)
-
-    def test_whoever_has_taken_it_back_since_has_none(
-        self, table: Table, api: Api, video_id: str, run: Runs, older: Item
-    ) -> None:
-        assert api.delete(f"/v1/videos/{video_id}/rating", user="bob").status == 204
-        settle_ratings(table)
-        run(repair=True)
-        assert run() == []
-        shown = api.get(f"/v1/videos/{video_id}/rating", user="bob").json
-        assert ("own" in shown, shown["votes"]) == (False, 2)
-
-    def test_all_of_many_are_moved(
-        self,
-        table: Table,
-        api: Api,
-        video_id: str,
-        run: Runs,
-        older: Item,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr("shared.upkeep.comparison.PAGE", 2)
-        monkeypatch.setattr("shared.upkeep.comparison.LARGEST_BATCH_GET", 3)
-        for number in range(7):
-            user = f"user {number}"
-            key = schema.OLDER_RATING.key(userId=user, videoId=video_id)
-            table.write(table.put(older | key | {"userId": user, "relId": user, "relSort": NOW - number // 2}))
-        spoil(table, schema.RATING_TOTALS.key(videoId=video_id), votes=10, likes=8, sum=88)
-        assert run(repair=True) == [("ratings", video_id, "repaired")]
-        assert run.findings[0].found == {"older": 8}
-        assert run() == []
-        assert api.get(f"/v1/videos/{video_id}/rating", user="user 6").json["own"]["value"] == 10
-
-    def test_one_that_is_written_in_this_moment_stays_for_the_next_run(
-        self, table: Table, video_id: str, run: Runs, older: Item, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        transact = table.transact
-
-        def meanwhile(writes: Sequence[Write]) -> None:
-            monkeypatch.setattr(table, "transact", transact)
-            spoil(table, key_of(older), value=4, writeId="another")
-            transact(writes)
-
-        monkeypatch.setattr(table, "transact", meanwhile)
-        run(repair=True)
-        assert (table.get(key_of(older)) or {})["value"] == 4
-        run(repair=True)
-        assert run() == []
-        assert table.get(key_of(older)) is None
 
 
 class TestWhatCannotBeCompared:

@@ -19,9 +19,9 @@ from local.run import Stop
 from local.sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from local.schemas import AUDIT, VIDEOS, Json, Table, present
 from shared.core.attributes import Item, encode_item
-from shared.relations.ratings import place_of_rating, rating_key
+from shared.relations.ratings import rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
-from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, OLDER_RATING, PLAYLIST_AUDIT, PROFILE, TAG, TAG_COUNT, VIDEO
+from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, PLAYLIST_AUDIT, PROFILE, TAG, TAG_COUNT, VIDEO
 from tests.waiting import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
@@ -89,18 +89,6 @@ class TestWhatMayBecomeOfItems:
         require_upgraded(before, moved, _Sample())
         with pytest.raises(Lost, match="still in the index"):
             require_upgraded(before, before, _Sample())
-
-    def test_the_repair_moves_older_ratings(self) -> None:
-        older = _snapshot(PRESENT, OLDER_RATING.key(userId="ann", videoId="new") | RATED)
-        moved: Item = RATED | rating_key("new", "ann") | place_of_rating("new", "ann") | {"moved": True}
-        key = (moved["pk"], moved["sk"])
-        after = _snapshot(PRESENT) | {key: encode_item(moved)}
-        require_upgraded(older, after, _Sample())
-        for lost in (older, _snapshot(PRESENT)):
-            with pytest.raises(Lost, match="1 items are lost"):
-                require_upgraded(older, lost, _Sample())
-        with pytest.raises(Lost, match="has changed in moved"):
-            require_upgraded(older, after | {key: encode_item(moved | {"moved": False})}, _Sample())
 
     @pytest.mark.parametrize(
         ("after", "told"),

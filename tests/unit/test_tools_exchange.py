@@ -18,13 +18,11 @@ from shared.films.jobs import JobStore
 from shared.relations.ratings import RatingStore
 from shared.schema import (
     MEMBERSHIP,
-    OLDER_RATING,
     PLAYLIST,
     RATING_TOTALS,
     VIDEO,
     VIEW_COUNTER,
     VIEW_HOUR,
-    rated_relation,
 )
 from shared.upkeep.aggregates import Aggregates
 from tests import wire
@@ -682,21 +680,6 @@ def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_pat
     settle(api.table)
     totals = api.table.get(RATING_TOTALS.key(videoId=VIDEO_ID)) or {}
     assert (totals["votes"], totals["sum"]) == (130, sum(n % 10 + 1 for n in range(130)))
-
-
-def test_ratings_of_an_earlier_release_are_exported_too_one_of_each_user(
-    full: Api, target: Table, tmp_path: Path
-) -> None:
-    for user, value in (("bob", 3), ("dora", 4)):
-        place = OLDER_RATING.key(userId=user, videoId=VIDEO_ID)
-        index = {"rel": rated_relation(VIDEO_ID), "relShard": 0, "relSort": 5, "relId": user}
-        older = {"videoId": VIDEO_ID, "userId": user, "value": value, "ratedAt": 5, "writeId": "w", "moved": True}
-        full.table.write(full.table.put({**place, **index, **older}))
-    full.delete(f"/v1/videos/{VIDEO_ID}/rating", user="carol")
-    export(full.table, tmp_path / "all.jsonl")
-    ratings = [line for line in lines(tmp_path / "all.jsonl") if line["entity"] == "Rating"]
-    assert {line["userId"]: line["value"] for line in ratings} == {"alice": 7, "bob": 10, "dora": 4}
-    assert all("moved" not in line for line in ratings)
 
 
 def test_a_rating_that_was_taken_back_is_missing_and_is_imported(full: Api, tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ ALLOWED = {
     },
     "purge": _consumes("PurgeQueue")
     | {
-        "dynamodb:BatchWriteItem Table PLAYLIST#* RATINGS#* USER#* VIDEO#*",
+        "dynamodb:BatchWriteItem Table PLAYLIST#* RATINGS#* VIDEO#*",
         "dynamodb:DeleteItem Table PLAYLIST#* VIEWS#*",
         "dynamodb:GetItem Table PLAYLIST#* VIDEO#* VIEWS#*",
         "dynamodb:Query Table PLAYLIST#* VIDEO#* VIEWS#*",

@@ -51,7 +51,6 @@ from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import AT_ONCE
 from shared.relations.mover import EntryMover
-from shared.relations.ratings import place_of_rating
 from shared.routes import ROUTES
 from shared.search.building import Builder
 from shared.search.engine import Engine
@@ -477,8 +476,6 @@ def what_is_removed(service: Service) -> None:
     for shard in (0, 1):
         service.table.write(service.table.put(schema.VIEW_COUNTER.key(videoId=video_id, shard=shard) | counter))
     service.table.write(service.table.put(dict(schema.VIEW_HOUR.key(videoId=video_id, hour="2025-06-15T15"))))
-    older = schema.OLDER_RATING.key(userId="carol", videoId=video_id) | place_of_rating(video_id, "carol")
-    service.table.write(service.table.put(older | {"relShard": 0, "value": 7}))
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
     playlists = [api.post("/v1/playlists", {"title": "t"}).json["playlistId"] for _ in range(2)]
     for playlist_id in playlists:
