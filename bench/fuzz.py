@@ -11,11 +11,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from local.testbed import films
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import ReaderFailed, Sandbox
 from shared.media.source import BytesSource
-from tests import films
 
 SECONDS_A_TASK = 20.0
 KEPT = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MUCH_MEMORY: "memory"}

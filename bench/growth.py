@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bench.cost.meter import Meter
 from bench.cost.run import VIDEO_BODY, Place, clients, made, measure_alone
-from bench.cost.units import index_entry
 from local import ROOT
+from local.testbed.harness import NOW
+from local.testbed.meter import Meter
+from local.testbed.units import index_entry
+from local.testbed.wire import come_between
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.aws.listing import Window
 from shared.core.attributes import AttributeMap, Item, encode_item
@@ -46,8 +48,6 @@ from shared.videos.catalogue import VideoStore
 from shared.videos.entries import NO_LANGUAGE, tag_entries
 from shared.videos.lists import Filters, VideoLists
 from shared.videos.video import new_item, stamp
-from tests.harness import NOW
-from tests.wire import come_between
 
 PICTURE = ROOT / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)

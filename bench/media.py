@@ -19,12 +19,12 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from bench.measure import compare
+from local.testbed.films import clip
 from shared.media.poster import WEBP_EFFORT, poster
 from shared.media.probe import probe
 from shared.media.results import Facts, Poster
 from shared.media.source import BytesSource, FileSource, Range, Source
 from shared.media.storyboard import storyboard
-from tests.films import clip
 
 REQUEST_SECONDS = 0.02
 BYTES_A_SECOND = 80e6

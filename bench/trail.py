@@ -1,6 +1,6 @@
 """Measure how many changes a second the audit trail and the feed take from one shard of the stream: `python -m bench.trail`.
 
-The function runs on tests/limits.py: a table in virtual time, whose items have DynamoDB's limits. All shards are behind, so every batch is
+The function runs on local/testbed/limits.py: a table in virtual time, whose items have DynamoDB's limits. All shards are behind, so every batch is
 full. The function's own processor time is measured over a loopback socket, and counts by the share of a core that it has.
 """
 
@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from bench.stub import stub
 from bench.tables import Grid
 from functions.audit import handler as audit
+from local.testbed.harness import NOW, Context
+from local.testbed.limits import Simulation
+from local.testbed.streams import Raw, change, event
 from shared.aws.client import make_client
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
@@ -23,12 +26,9 @@ from shared.feed.log import OLDEST, Feed, shard_logs
 from shared.history.trail import Archive, AuditStore
 from shared.schema import AUDIT_TABLE_NAME
 from shared.videos.video import new_item, stamp
-from tests.harness import NOW, Context
-from tests.limits import Simulation
-from tests.streams import Raw, change, event
 
 BATCH, MEMORY_MB = 400, 512
-"""As in infra/jobs_stack.py and infra/function.py; tests/unit/infra/test_infra_jobs.py compares them."""
+"""As in infra/jobs_stack.py and infra/function.py; tests/unit/infra/test_bench_trail.py compares them."""
 CORE_MB = 1769
 """Memory of a function that has one core."""
 SHARDS = 4

@@ -1,6 +1,6 @@
 """What does a view cost while many watch one video? `python -m bench.views` draws docs/views.svg.
 
-Views are counted by the service's own code in a simulation of DynamoDB's limits (tests/limits.py), with as many instances as it takes. What
+Views are counted by the service's own code in a simulation of DynamoDB's limits (local/testbed/limits.py), with as many instances as it takes. What
 the stream then adds is applied to tables of moto, in batches as large as the router's, and counted by the rules of `make cost`.
 """
 
@@ -9,9 +9,12 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
-from bench.cost.meter import Meter
 from bench.cost.run import Place, clients, made
 from local import ROOT
+from local.testbed.harness import NOW
+from local.testbed.limits import Simulation
+from local.testbed.meter import Meter
+from local.testbed.streams import change
 from shared.aws.stream import Record
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.caller import Caller
@@ -20,9 +23,6 @@ from shared.films.messages import TallyMessage, parse
 from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER
 from shared.upkeep.tallies import Collector, Tallies
 from shared.views.store import View, ViewStore
-from tests.harness import NOW
-from tests.limits import Simulation
-from tests.streams import change
 
 PICTURE = ROOT / "docs" / "views.svg"
 LOADS = {

@@ -10,8 +10,8 @@ import botocore.session
 import pytest
 from hypothesis import HealthCheck, settings
 
+from local.testbed.harness import Api, Clock, make_api
 from shared.aws.dynamodb import Table
-from tests.harness import Api, Clock, make_api
 
 # At import, so that they hold before any client is made, whatever the developer's own profile says.
 os.environ |= {

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
+from local.testbed.trailed import Trailed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -16,8 +18,6 @@ from shared.search.engine import Engine
 from shared.search.fields import Stored
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations
-from tests.harness import MEDIA_BUCKET, Clock, make_api
-from tests.trailed import Trailed
 
 WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 

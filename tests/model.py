@@ -23,9 +23,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from local.testbed.harness import NOW, Api, Clock, Reply
 from shared.relations.mover import EntryMover
 from shared.schema import SCHEMA_VERSION
-from tests.harness import NOW, Api, Clock, Reply
 
 EXAMPLES = 60
 STEPS = 20

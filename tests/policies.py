@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
+from local.testbed.wire import come_between
 from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from tests.unit.infra.templates import Json, as_list, plain
-from tests.wire import come_between
 
 ARCHIVE_BUCKET = "archive"
 

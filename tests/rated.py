@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from local.testbed.harness import NOW
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.films.messages import TallyMessage, parse
 from shared.schema import RATING
 from shared.upkeep.tallies import Collector, Tallies
-from tests.harness import NOW
 
 
 def settle_ratings(table: Table, streams: Any = None) -> None:
@@ -44,6 +44,6 @@ def _read(table: Table, streams: Any) -> list[Any]:
 
 
 def _unit_records(table: str) -> list[Any]:
-    from tests.unit.lean_moto import stream_records  # loads moto, which integration tests do without
+    from local.testbed.lean_moto import stream_records  # loads moto, which integration tests do without
 
     return stream_records(table, 0)

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from functions.reverts import handler as reverts
+from local.testbed.harness import JOBS_PER_DAY, Api, Context, Reply
+from local.testbed.trailed import Trailed
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.captions.models import ChaptersContent
@@ -33,9 +36,6 @@ from shared.schema import (
     RELEASE,
 )
 from shared.videos import video
-from tests.harness import JOBS_PER_DAY, Api, Context, Reply
-from tests.trailed import Trailed
-from tests.wire import come_between
 
 ROLES = [{"category": "actor"}]
 TITLES = [{"title": "Kia ora", "types": [], "attributes": []}]

@@ -5,9 +5,9 @@ from typing import Any
 
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
+from local.testbed.backstage import READER, Backstage
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 from shared.aws.s3 import Objects
-from tests.backstage import READER, Backstage
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
 LADDER = ("720p", "240p")
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.cost.meter import Meter
 from bench.cost.run import (
     ADD_CREDIT,
     ARRIVAL,
@@ -25,11 +24,16 @@ from bench.cost.run import (
     items_of,
     made,
 )
-from bench.cost.units import Stored, Units
 from functions.audit import handler as audit
 from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
+from local.testbed.backstage import READER, Backstage, FakeQueue
+from local.testbed.delivering import DELIVERY_SHARES
+from local.testbed.films import film
+from local.testbed.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+from local.testbed.meter import Meter
+from local.testbed.units import Stored, Units
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -55,10 +59,6 @@ from shared.schema import (
 )
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
-from tests.backstage import READER, Backstage, FakeQueue
-from tests.delivering import DELIVERY_SHARES
-from tests.films import film
-from tests.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 
 FIFO_QUEUES = frozenset({"tallies"})
 """Queues whose requests cost more."""

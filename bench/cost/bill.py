@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.cost.behind import Followed
 from bench.cost.run import ARRIVAL, Catalogue, Measured
-from bench.cost.units import Stored, Units
+from local.testbed.units import Stored, Units
 
 HERE = Path(__file__).parent
 PRICES = HERE / "prices-2026-11-21.toml"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bench.cost.bill import Prices, Workload, units_cost
 from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, VIEW_LATER, Catalogue, Measured
-from bench.cost.units import READ_BYTES, Units, index_entry, size, written
+from local.testbed.units import READ_BYTES, Units, index_entry, size, written
 from shared.schema import USER_INDEX
 
 PAGE = 25

@@ -21,8 +21,8 @@ from bench.cost.bill import (
 )
 from bench.cost.naive import Comparison, comparisons
 from bench.cost.run import Catalogue, Measured
-from bench.cost.units import Units, size
 from bench.tables import Grid
+from local.testbed.units import Units, size
 from shared.access_patterns import ACCESS_PATTERNS
 
 MONTHLY = (

@@ -17,8 +17,12 @@ from unittest import mock
 from moto import mock_aws
 from moto.dynamodb.models.table import Table as MotoTable
 
-from bench.cost.meter import Meter
-from bench.cost.units import Stored, Units
+from local.testbed.calls import CALLS
+from local.testbed.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
+from local.testbed.lean_moto import MotoClient
+from local.testbed.meter import Meter
+from local.testbed.streams import change
+from local.testbed.units import Stored, Units
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
@@ -30,10 +34,6 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
-from tests.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
-from tests.streams import change
-from tests.unit.lean_moto import MotoClient
-from tests.unit.test_access_patterns import CALLS
 
 FILMS = 60
 """Videos of the catalogue in which the requests are measured: each list has a full page, and more behind it."""
@@ -230,7 +230,7 @@ class Place:
 
 
 def measure_small() -> Iterator[Measured]:
-    """Every pattern as tests/unit/test_access_patterns.py sends it: items of one unit, and a table of its own for each."""
+    """Every pattern as local/testbed/calls.py sends it: items of one unit, and a table of its own for each."""
     for pattern in ACCESS_PATTERNS:
         with made() as place:
             yield measure_alone(pattern.request, place, make_api(place.table))
@@ -299,7 +299,7 @@ def made() -> Iterator[Place]:
         mock.patch("shared.videos.video.uuid", ids),
         mock.patch("functions.playlists.handler.uuid", ids),
         mock.patch("functions.webhooks.handler.uuid", ids),
-        mock.patch("tests.harness.uuid", request_ids),
+        mock.patch("local.testbed.harness.uuid", request_ids),
         mock.patch("shared.aws.records.os", bytes_),
         mock.patch("moto.s3.models.os", upload_ids),
         no_copy,

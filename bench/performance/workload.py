@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from bench.stub import OURS_ALONE, OWNER, TAGS, stored, video_id
+from local.testbed.harness import USER_SCOPES, make_event
 from shared.routes import ROUTES, Route
 from shared.videos.documents import document
 from shared.web.requests import JSON, MERGE_PATCH
-from tests.harness import USER_SCOPES, make_event
 
 OURS = "ours"
 BASE = "base"

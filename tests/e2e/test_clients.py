@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from local import ROOT
+from local.testbed.films import film
 from local.toolbox import with_tools
 from tests.e2e.conftest import Service
-from tests.films import film
 from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.xdist_group("e2e")

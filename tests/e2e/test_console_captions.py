@@ -5,9 +5,9 @@ from typing import Any
 
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
+from local.testbed.films import clip
 from tests.e2e.browser import IS_AT, Console, announced, looks_well
 from tests.e2e.locators import button, dialog, field, form, panel
-from tests.films import clip
 from tests.waiting import eventually
 
 SUBRIP = (

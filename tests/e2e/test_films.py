@@ -10,9 +10,9 @@ import av
 import pytest
 from PIL import Image
 
+from local.testbed.films import clip, film
 from shared.media.errors import NO_FILM
 from tests.e2e.conftest import Service
-from tests.films import clip, film
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")

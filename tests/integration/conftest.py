@@ -17,13 +17,13 @@ from botocore.session import Session
 
 from local.aws import Aws
 from local.ministack import MiniStack
+from local.testbed.harness import Clock, create_table, make_api
+from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
-from tests.harness import Clock, create_table, make_api
 from tests.integration.faults import Line
 from tests.integration.together import Instance
 from tests.waiting import LIMIT
-from tests.wire import WholeClient
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
+from local.testbed.wire import come_between
 from shared.aws.client import Client, Refused
-from tests.wire import come_between
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW
+from local.testbed.wire import come_between
 from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
-from tests.harness import NOW
 from tests.integration import faults
 from tests.integration.conftest import Connect
 from tests.integration.faults import Incident, Line
 from tests.integration.together import together
-from tests.wire import come_between
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ONE = {"views": 1}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.awsrequest import AWSResponse
 
+from local.testbed.harness import Api, Clock, Reply, make_api
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.videos.counters import ViewCounters
-from tests.harness import Api, Clock, Reply, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.contents import anonymous_answer, contents, videos_of

@@ -14,7 +14,7 @@ import pytest
 from local import LocalError, ministack
 from local.deployment import allow_origins, switch_on_ttl
 from local.ministack import MiniStack
-from tests.harness import create_table
+from local.testbed.harness import create_table
 from tests.waiting import LIMIT
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Random requests, compared with a model one by one; see tests/model.py."""
 
-from tests.harness import make_api
+from local.testbed.harness import make_api
 from tests.integration.conftest import NewTable
 from tests.model import check
 

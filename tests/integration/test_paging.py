@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Reply, make_api
 from shared.aws import listing, pages
 from shared.schema import SHARDS, shard_of
-from tests.harness import NOW, Api, Reply, make_api
 from tests.integration.conftest import NewTable
 
 SIZE = 360

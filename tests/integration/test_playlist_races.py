@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.relations.playlists import PlaylistStore
 from shared.schema import PLAYLIST, PROFILE, VIDEO
 from shared.upkeep.purging import Purge
-from tests.harness import NOW, Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

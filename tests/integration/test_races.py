@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, VIEWER
-from tests.harness import NOW, Api, Reply, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of

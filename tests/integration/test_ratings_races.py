@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Clock, Reply, make_api
 from shared import schema
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.core.attributes import Item
@@ -17,7 +18,6 @@ from shared.relations.mover import EntryMover
 from shared.relations.ratings import TOTALS, Choice, share
 from shared.upkeep.aggregates import PROFILE_COUNTS, Aggregates, contribution
 from shared.upkeep.reconcile import Reconcile
-from tests.harness import NOW, Api, Clock, Reply, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

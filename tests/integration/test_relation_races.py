@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, make_api
 from shared.aws.dynamodb import Table
 from shared.relations.mover import EntryMover
 from shared.schema import CREDIT
-from tests.harness import NOW, Api, make_api
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.faults import Incident, Killed, Line

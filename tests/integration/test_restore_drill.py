@@ -7,9 +7,9 @@ from typing import Any
 
 from local.aws import Aws
 from local.drill import Drill
+from local.testbed.harness import Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.upkeep.purging import Purge
-from tests.harness import Clock, make_api
 
 
 class NoObjects:

@@ -7,6 +7,7 @@ import random
 from contextlib import suppress
 from functools import partial
 
+from local.testbed.harness import NOW
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.core.attributes import encode_item
@@ -15,7 +16,6 @@ from shared.films.messages import TallyMessage, parse, tally_message
 from shared.upkeep.ledger import mark_of
 from shared.upkeep.tallies import Tallies
 from shared.videos.counters import SUMS, ViewCounters
-from tests.harness import NOW
 from tests.integration.together import together
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -10,6 +10,7 @@ import pytest
 
 from functions.arrivals import handler as arrivals
 from local.aws import Aws
+from local.testbed.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -22,7 +23,6 @@ from shared.films.quota import QuotaStore
 from shared.films.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
 from shared.videos.catalogue import VideoStore
-from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
 from tests.integration.conftest import reaching
 from tests.integration.together import together
 from tests.waiting import LIMIT, eventually

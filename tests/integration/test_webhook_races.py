@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Clock, Reply, create_audit_table, make_api
 from shared.aws.dynamodb import Table
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS
 from shared.webhooks.store import MOST_WEBHOOKS
-from tests.harness import NOW, Api, Clock, Reply, create_audit_table, make_api
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

@@ -6,7 +6,7 @@ from functools import partial
 from threading import Barrier
 from typing import TypeVar
 
-from tests.harness import Api, Reply
+from local.testbed.harness import Api, Reply
 from tests.waiting import LIMIT
 
 Request = Callable[[Api], Reply]

@@ -8,12 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from moto import mock_aws
 
-from shared.aws import boto3_client
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
-from shared.schema import AUDIT_TABLE_NAME
-from tests.harness import (
+from local.testbed.harness import (
     MEDIA_BUCKET,
     SOURCES_BUCKET,
     Api,
@@ -22,8 +17,13 @@ from tests.harness import (
     create_table,
     make_api,
 )
-from tests.unit.lean_moto import MotoClient, install, put_back, stored_tables
-from tests.unit.moto_buckets import create_buckets
+from local.testbed.lean_moto import MotoClient, install, put_back, stored_tables
+from local.testbed.moto_buckets import create_buckets
+from shared.aws import boto3_client
+from shared.aws.dynamodb import Table, make_client
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.schema import AUDIT_TABLE_NAME
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -17,14 +17,14 @@ from moto import mock_aws
 from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3 import HTTPHeaderDict, HTTPResponse
 
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Reply, create_audit_table, create_table, make_api
+from local.testbed.lean_moto import MotoClient, install
+from local.testbed.moto_buckets import create_buckets
 from shared.aws.boto3_client import make_client
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Reply, create_audit_table, create_table, make_api
-from tests.unit.lean_moto import MotoClient, install
-from tests.unit.moto_buckets import create_buckets
 
 schemathesis.serializer.alias(["text/vtt", "application/x-subrip"], "text/plain")
 

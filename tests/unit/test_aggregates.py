@@ -11,6 +11,9 @@ from pydantic import ValidationError
 
 from functions.aggregates import handler
 from functions.router import handler as router
+from local.testbed import streams
+from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
@@ -27,9 +30,6 @@ from shared.upkeep.dispatch import Router
 from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
 from shared.videos.models import NewVideo
 from shared.videos.video import STATUSES
-from tests import streams
-from tests.backstage import Backstage, FakeQueue
-from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from tests.integration.contents import items_of
 
 JOB = Caller.job("test")

@@ -10,6 +10,7 @@ import pytest
 from moto.core.models import botocore_stubber
 
 from functions.arrivals import handler as handler_module
+from local.testbed.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded, remove_video
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import change_between
@@ -19,7 +20,6 @@ from shared.core.settings import LambdaHandler
 from shared.films.arrivals import Arrivals
 from shared.films.uploads import UploadStore
 from shared.videos.catalogue import VideoStore
-from tests.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded, remove_video
 from tests.integration.faults import (
     Killed,
     Line,

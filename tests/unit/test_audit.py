@@ -14,6 +14,10 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
+from local.testbed.backstage import FakeQueue
+from local.testbed.harness import NOW, Context, create_audit_table
+from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
+from local.testbed.wire import raised
 from shared.aws.client import Client
 from shared.aws.dynamodb import LARGEST_BURST, OPERATIONS, Table, make_client
 from shared.aws.s3 import Objects
@@ -29,11 +33,7 @@ from shared.history.entries import LARGEST_ENTRY, document, entry
 from shared.history.trail import Archive, AuditStore
 from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
 from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
-from tests.backstage import FakeQueue
-from tests.harness import NOW, Context, create_audit_table
 from tests.logs import metrics
-from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
-from tests.wire import raised
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ALICE = Caller("alice", frozenset())

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, Api, Clock
+from local.testbed.streams import EXPIRY, change
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.captions.models import ChaptersContent
@@ -31,10 +34,7 @@ from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.schema import CAPTION, CHANGESET, CHAPTERS, CREDIT, PLAYLIST, PROFILE, RATING_TOTALS, VIDEO
 from shared.upkeep.purging import PURGE
-from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock
 from tests.integration.contents import items_of
-from tests.streams import EXPIRY, change
 
 DAYS = 400
 DAY = 86_400

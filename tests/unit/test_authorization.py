@@ -13,6 +13,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import Api, Reply, recorded
+from local.testbed.trailed import Trailed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -21,10 +24,7 @@ from shared.relations.mover import EntryMover
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
-from tests.backstage import Backstage
 from tests.followed import publish_index
-from tests.harness import Api, Reply, recorded
-from tests.trailed import Trailed
 from tests.unit.test_declared_statuses import BODIES, CAPTIONS, PLACES
 
 BY_OPERATION = {route.operation: route for route in ROUTES}

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from shared.videos.links import Links
 from shared.web.requests import LARGEST_BODY
-from tests.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
-from tests.wire import come_between
 
 JSON = {"Content-Type": "application/json"}
 

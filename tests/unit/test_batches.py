@@ -8,6 +8,8 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
+from local.testbed.harness import LINKS, NOW, Api, Clock, recorded
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.core.caller import Caller
 from shared.routes import ROUTES
@@ -17,8 +19,6 @@ from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
 from shared.web.requests import Request
-from tests.harness import LINKS, NOW, Api, Clock, recorded
-from tests.wire import come_between
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k"}

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, recorded
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import store
@@ -13,9 +16,6 @@ from shared.captions.store import captions_folder, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.schema import CAPTION, CHAPTERS
-from tests.backstage import Backstage
-from tests.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, recorded
-from tests.wire import come_between
 
 VTT = "WEBVTT\n\n00:00:01.000 --> 00:00:03.500\nThe tide is out.\n"
 OTHER = VTT.replace("out", "in")

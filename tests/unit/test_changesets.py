@@ -6,6 +6,8 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
+from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
+from local.testbed.trailed import DAYS, Trailed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -15,8 +17,6 @@ from shared.openapi.document import document
 from shared.routes import ROUTES
 from shared.schema import AUDIT, CHANGESET
 from shared.web.cursors import LIFETIME_SECONDS
-from tests.harness import NOW, Api, Clock, Reply, make_api, recorded
-from tests.trailed import DAYS, Trailed
 
 
 @pytest.fixture

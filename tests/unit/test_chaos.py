@@ -13,6 +13,9 @@ import pytest
 from functions.aggregates import handler as aggregates
 from functions.router import handler as router
 from functions.tallies import handler as tallies
+from local.testbed import streams
+from local.testbed.backstage import SHARES, Backstage, FakeQueue
+from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Context, Reply
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
@@ -28,9 +31,6 @@ from shared.upkeep.reconcile import Finding, Reconcile
 from shared.upkeep.tallies import Tallies
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
-from tests import streams
-from tests.backstage import SHARES, Backstage, FakeQueue
-from tests.harness import MEDIA_BUCKET, Api, Clock, Context, Reply
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

@@ -20,6 +20,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotocoreCredentials
 
 from local.ports import free_port
+from local.testbed.harness import Clock
 from shared.aws import boto3_client, connections
 from shared.aws.client import (
     DYNAMODB,
@@ -42,7 +43,6 @@ from shared.web.cursors import secret_reader
 from shared.webhooks.bus import EventBus
 from shared.webhooks.sending import Answer
 from tests.certificates import make_certificate, server_side
-from tests.harness import Clock
 from tests.waiting import LIMIT
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}

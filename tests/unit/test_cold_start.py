@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed.harness import Context, make_event
 from shared.core.settings import entry_point
 from shared.routes import ROUTES
-from tests.harness import Context, make_event
 
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
 ANSWERING = tuple(sorted({route.function for route in ROUTES}))

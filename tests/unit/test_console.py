@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from functions.console import handler
-from tests.harness import Context
+from local.testbed.harness import Context
 
 FOLDER = "0123456789abcdef"
 FILES = {

@@ -11,6 +11,10 @@ from functions.audit import handler as audit_handler
 from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
+from local.testbed import streams
+from local.testbed.backstage import READER, Backstage, FakeQueue, NoFeed
+from local.testbed.films import film
+from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.sqs import Message, process_together
@@ -42,10 +46,6 @@ from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import new_item
-from tests import streams
-from tests.backstage import READER, Backstage, FakeQueue, NoFeed
-from tests.films import film
-from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
 from tests.logs import Line, log_lines
 from tests.rated import settle_ratings
 

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from bench.cost.units import WRITE_BYTES, size
+from local.testbed.harness import NOW, Api, recorded
+from local.testbed.limits import Run, Simulation
+from local.testbed.units import WRITE_BYTES, size
+from local.testbed.wire import come_between
 from shared.aws.client import AnswerLost, Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode_item
@@ -14,9 +17,6 @@ from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
 from shared.upkeep.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
-from tests.harness import NOW, Api, recorded
-from tests.limits import Run, Simulation
-from tests.wire import come_between
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "9d1f2c7e-0b1a-4c53-8f0e-6a2f4f1f0a11"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from local.testbed.harness import NOW, Api, Reply, recorded
 from shared.aws.dynamodb import Table, Write
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -17,7 +18,6 @@ from shared.relations.children import children_of
 from shared.relations.models import LARGEST_ROLES, content_bytes
 from shared.relations.mover import EntryMover
 from shared.schema import CREDIT, VIDEO
-from tests.harness import NOW, Api, Reply, recorded
 
 SAM: dict[str, Any] = {
     "name": "Sam Neill",

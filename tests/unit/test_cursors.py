@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
 
+from local.testbed.harness import NOW, Clock
 from shared.aws.client import AnswerLost, Client, Refused
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
@@ -23,7 +24,6 @@ from shared.web.cursors import (
     Cursors,
     secret_reader,
 )
-from tests.harness import NOW, Clock
 
 CURSORS = Cursors(lambda: "secret")
 PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")

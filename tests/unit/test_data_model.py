@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 from local import ROOT
+from local.testbed import streams
+from local.testbed.backstage import SHARES, Backstage
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
+from local.testbed.told import tell
+from local.testbed.wire import throttled_once
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
@@ -37,12 +42,7 @@ from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCo
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
 from shared.webhooks.places import PlaceStore, due
-from tests import streams
-from tests.backstage import SHARES, Backstage
-from tests.harness import MEDIA_BUCKET, Clock, make_api
 from tests.integration.contents import items_of
-from tests.told import tell
-from tests.wire import throttled_once
 from tools.lines import Mark
 from tools.work import work_file
 

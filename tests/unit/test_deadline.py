@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import Api, Clock, Reply, make_api
+from local.testbed.wire import listening, raised
 from shared.aws import client
 from shared.aws.client import AnswerLost
 from shared.aws.dynamodb import Table
 from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
 from shared.core.settings import answer_seconds
-from tests.harness import Api, Clock, Reply, make_api
-from tests.wire import listening, raised
 
 LIMIT = answer_seconds()
 

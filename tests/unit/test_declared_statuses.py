@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
+from local.testbed.told import change, tell
+from local.testbed.trail import Trail
+from local.testbed.trailed import Trailed
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -17,13 +23,7 @@ from shared.history import undoing
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
-from tests.backstage import Backstage
 from tests.followed import publish_index
-from tests.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
-from tests.told import change, tell
-from tests.trail import Trail
-from tests.trailed import Trailed
-from tests.wire import come_between
 
 GONE = "00000000-0000-4000-8000-000000000001"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

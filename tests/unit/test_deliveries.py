@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from functions.sweeper import handler as sweeper
+from local.testbed.backstage import FakeQueue
+from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answered
+from local.testbed.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.core.errors import Unavailable
@@ -22,13 +26,9 @@ from shared.webhooks.event import body_of
 from shared.webhooks.places import LEASE, LEASE_SECONDS, WAITING
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
-from tests.backstage import FakeQueue
-from tests.delivering import ALICE, ROOT, URL, Delivering, always, answered
-from tests.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.logs import log_lines
 from tests.waiting import LIMIT
-from tests.wire import come_between
 
 DAY = 86_400
 WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}

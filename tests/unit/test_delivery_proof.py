@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from local.testbed.delivering import ROOT, Delivering, always
+from local.testbed.harness import MASTER, Clock
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.core.settings import LambdaHandler
 from shared.feed.change import Change
@@ -23,12 +26,9 @@ from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import LEASE_SECONDS
 from shared.webhooks.sending import send
 from shared.webhooks.signing import secret_of, spelled
-from tests.delivering import ROOT, Delivering, always
-from tests.harness import MASTER, Clock
 from tests.integration import faults
 from tests.integration.faults import Killed, Line
 from tests.waiting import LIMIT
-from tests.wire import come_between
 
 VIDEOS, VERSIONS = 15, 16
 HIDDEN = 720

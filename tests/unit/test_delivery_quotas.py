@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from local.testbed.delivering import ALICE, DELIVERY_SHARES, Delivering, always, answered
+from local.testbed.harness import Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
@@ -17,8 +19,6 @@ from shared.webhooks.delivering import MOST_REST, QUOTA_SECONDS, REST_TIMES
 from shared.webhooks.places import LEASE_SECONDS
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
 from shared.webhooks.sending import Answer
-from tests.delivering import ALICE, DELIVERY_SHARES, Delivering, always, answered
-from tests.harness import Clock, recorded
 from tests.integration.contents import items_of
 from tests.waiting import LIMIT
 

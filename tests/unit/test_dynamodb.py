@@ -10,6 +10,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
+from local.testbed.harness import Api, make_api, recorded
+from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table, gather, require_all
 from shared.aws.expressions import Expression, change_between
@@ -17,8 +19,6 @@ from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.deadline import has_time
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Throttled, Unavailable
 from shared.videos.catalogue import VideoStore
-from tests.harness import Api, make_api, recorded
-from tests.wire import WholeClient
 
 KEY = {"pk": "p", "sk": "s"}
 ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -16,8 +18,6 @@ from shared.relations.mover import SOON, EntryMover
 from shared.upkeep.sweeping import AHEAD
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
-from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock, Context, recorded
 
 CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE = {"titles": [{"title": "Elsewhere"}]}

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, recorded
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
 from shared.relations.mover import EntryMover
 from shared.schema import EPISODE, series_relation
 from shared.upkeep.comparison import Comparison
 from shared.videos.catalogue import VideoStore
-from tests.harness import NOW, Api, recorded
 
 Place = tuple[int | None, int | None]
 

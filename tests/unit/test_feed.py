@@ -11,6 +11,11 @@ import jsonschema_rs
 import pytest
 
 from functions.audit import handler as audit
+from local.testbed import streams
+from local.testbed.backstage import FakeQueue
+from local.testbed.harness import NOW, Api, Clock, Context, Reply, recorded
+from local.testbed.told import change, tell
+from local.testbed.trail import DAYS, NoArchive
 from shared.aws.dynamodb import Asked, QueryPage, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
@@ -22,15 +27,10 @@ from shared.history.trail import AuditStore
 from shared.openapi.document import document
 from shared.routes import CHANGES, READ
 from shared.schema import AUDIT_TABLE_NAME, VIDEO, shard_of
-from tests import streams
-from tests.backstage import FakeQueue
-from tests.harness import NOW, Api, Clock, Context, Reply, recorded
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
 from tests.logs import metrics
-from tests.told import change, tell
-from tests.trail import DAYS, NoArchive
 
 ALICES = owner_log("alice")
 FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]

@@ -36,6 +36,10 @@ import pytest
 from functions.audit import handler as audit
 from functions.history import handler as history
 from functions.videos import handler as videos
+from local.testbed.backstage import FakeQueue
+from local.testbed.harness import LINKS, Clock, Context, Reply, make_event
+from local.testbed.streams import EXPIRY, Raw, change, deliver
+from local.testbed.trail import DAYS, NoArchive
 from shared.aws.dynamodb import Asked, Key, QueryPage, Table, Write
 from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item, decode_item, encode_item
@@ -50,10 +54,6 @@ from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import document
 from shared.web.cursors import Cursors
-from tests.backstage import FakeQueue
-from tests.harness import LINKS, Clock, Context, Reply, make_event
-from tests.streams import EXPIRY, Raw, change, deliver
-from tests.trail import DAYS, NoArchive
 from tools.exporting import Export
 from tools.progress import Bars
 

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from functions.thumbnails import handler as thumbnails
+from local.testbed.backstage import READER, Backstage
+from local.testbed.films import TINY, Spoken, film, spoken
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -22,9 +25,6 @@ from shared.media.results import Facts, Poster, Storyboard, Subtitles, SubtitleT
 from shared.media.sandbox import Sandbox
 from shared.media.source import Source
 from shared.schema import AUDIT, CAPTION, CHANGESET
-from tests.backstage import READER, Backstage
-from tests.films import TINY, Spoken, film, spoken
-from tests.harness import MEDIA_BUCKET, Clock, make_api
 from tests.undoing import Undoing
 from tests.working import Workers
 

@@ -8,6 +8,9 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError
 
+from local.testbed.harness import NOW, Api, Clock, Reply, recorded
+from local.testbed.streams import EXPIRY, change
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -17,9 +20,6 @@ from shared.history.trail import MOST_QUERIES, AuditStore
 from shared.openapi.document import document
 from shared.schema import AUDIT, AUDIT_TABLE_NAME, PLAYLIST, PLAYLIST_AUDIT, VIDEO
 from shared.web.cursors import LIFETIME_SECONDS
-from tests.harness import NOW, Api, Clock, Reply, recorded
-from tests.streams import EXPIRY, change
-from tests.wire import come_between
 
 DAYS = 400
 MISSING = "00000000-0000-4000-8000-000000000000"

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from local.testbed.harness import ADMIN_SCOPES, Api
 from shared.core.caller import Caller
 from shared.history.plan import REASONS
 from shared.videos.video import patched
-from tests.harness import ADMIN_SCOPES, Api
 from tests.undoing import Undoing
 
 PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="utf-8")

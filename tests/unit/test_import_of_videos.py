@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from functions.aggregates import handler
+from local.testbed.backstage import FakeQueue
+from local.testbed.harness import NOW, Context
+from local.testbed.limits import Run, Simulation
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
 from shared.core.attributes import Item, encode_item
@@ -15,9 +18,6 @@ from shared.core.settings import LambdaHandler
 from shared.films.messages import aggregates_message
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import UNITS_PER_SECOND, Aggregates
-from tests.backstage import FakeQueue
-from tests.harness import NOW, Context
-from tests.limits import Run, Simulation
 
 PER_SECOND = 5_000
 """Videos that are imported."""

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import RENDITIONS, Backstage
+from local.testbed.harness import Api, Clock, Context
+from local.testbed.streams import change
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -14,9 +17,6 @@ from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, trie
 from shared.kinds import kind_of
 from shared.schema import VIDEO
 from shared.videos import video
-from tests.backstage import RENDITIONS, Backstage
-from tests.harness import Api, Clock, Context
-from tests.streams import change
 
 WORKER = Caller.job("thumbnails")
 OWNER = Caller("alice", frozenset({"videos/write"}))
@@ -434,7 +434,7 @@ class TestSweeper:
         clock.advance(10**6)
         # Once for what is scheduled, once for what is due, once for the first job.
         left = itertools.chain([60_000] * 3, itertools.repeat(9_000))
-        monkeypatch.setattr("tests.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
+        monkeypatch.setattr("local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
         assert backstage.sweep()["failed"] == 1
 
     @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)

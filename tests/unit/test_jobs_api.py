@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import RENDITIONS, Backstage
+from local.testbed.harness import Api, Clock, Reply, remove_video
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
@@ -12,8 +14,6 @@ from shared.films.jobs import JobStore
 from shared.kinds import kind_of
 from shared.schema import JOB, VIDEO
 from shared.videos import video
-from tests.backstage import RENDITIONS, Backstage
-from tests.harness import Api, Clock, Reply, remove_video
 
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 

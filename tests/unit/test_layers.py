@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OURS = {"functions", "infra", "local", "shared", "tests", "tools"}
+OURS = {"bench", "functions", "infra", "local", "shared", "tests", "tools"}
+TESTBED = "local.testbed"
+"""What tests and benchmarks share. No other part of `local`, and no tool, imports it."""
 
 
 @cache
@@ -43,11 +45,36 @@ def _imports(folder: str) -> list[tuple[str, str]]:
         ("infra", {"infra", "shared"}),
         ("local", {"local", "shared"}),
         ("tools", {"tools", "local", "shared"}),
+        ("local/testbed", {"functions", "local", "shared"}),
+        ("bench", {"bench", "functions", "local", "shared", "tools"}),
     ],
 )
 def test_a_layer_imports_only_what_is_below_it(folder: str, allowed: set[str]) -> None:
-    foreign = [(file, name) for file, name in _imports(folder) if name.split(".")[0] not in allowed]
+    foreign = [
+        (file, name)
+        for file, name in _imports(folder)
+        if name.split(".")[0] not in allowed and not _is_of_testbed(file, folder)
+    ]
     assert foreign == []
+
+
+def _is_of_testbed(file: str, folder: str) -> bool:
+    """Return whether a file of `local` is checked by the row of `local/testbed`."""
+    return folder == "local" and file.startswith("local/testbed/")
+
+
+@pytest.mark.parametrize("folder", ["local", "tools"])
+def test_only_tests_and_benchmarks_import_the_testbed(folder: str) -> None:
+    importers = {
+        file for file, name in _imports(folder) if name.startswith(TESTBED) and not _is_of_testbed(file, folder)
+    }
+    assert importers == set()
+
+
+def test_only_the_tests_of_benchmarks_import_them() -> None:
+    importers = {file for file, name in _imports("tests") if name.split(".")[0] == "bench"}
+    assert {file for file in importers if not Path(file).name.startswith("test_bench")} == set()
+    assert importers != set()
 
 
 PACKAGES = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)

@@ -8,10 +8,10 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from local.testbed.harness import create_audit_table, create_table
+from local.testbed.lean_moto import LARGEST_ITEM, install, put_back, stream_records
 from shared.aws import boto3_client, client
 from shared.aws.client import Refused
-from tests.harness import create_audit_table, create_table
-from tests.unit.lean_moto import LARGEST_ITEM, install, put_back, stream_records
 
 TABLE = "videos"
 KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}

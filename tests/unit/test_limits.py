@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from local.testbed.limits import SLOWEST, WRITES, Run, Simulation
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.core.errors import NotApplied
-from tests.limits import SLOWEST, WRITES, Run, Simulation
 
 KEY = {"pk": "A#1", "sk": "COUNT"}
 ONE_MORE = Expression.of("ADD #count :one", one=1)

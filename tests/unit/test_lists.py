@@ -5,8 +5,8 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from local.testbed.harness import NOW, Api, recorded
 from shared.aws.dynamodb import Table
-from tests.harness import NOW, Api, recorded
 
 
 def _titles(api: Api, query: str = "", **options: Any) -> list[str]:

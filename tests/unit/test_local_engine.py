@@ -21,7 +21,7 @@ from local import engine
 from local.engine import LOG_SECONDS, Keeper, SharedCache, expire, mend
 from local.guard import Message
 from local.ministack import HEARTBEAT
-from tests.harness import Clock
+from local.testbed.harness import Clock
 from tests.waiting import LIMIT
 
 TABLE = "Films"

@@ -18,15 +18,15 @@ import pytest
 from local import ROOT, transcoder
 from local.aws import Aws
 from local.issuer import Signer
+from local.testbed.backstage import Backstage
+from local.testbed.films import clip, film
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
 from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
 from shared.aws.s3 import Objects
 from shared.films.job import LAST_ATTEMPT
 from shared.films.messages import JobMessage
 from shared.media import errors
 from shared.media.transcode import transcode
-from tests.backstage import Backstage
-from tests.films import clip, film
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
 from tests.waiting import LIMIT
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from uuid import uuid4
 
 from moto import mock_aws
 
+from local.testbed.harness import Api, Clock, create_table, make_api
 from shared.aws.dynamodb import Table, make_client
-from tests.harness import Api, Clock, create_table, make_api
 from tests.model import check
 
 

@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ConnectTimeoutError, IncompleteReadError
 from moto.core.models import botocore_stubber
 
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from shared.aws import s3 as module
 from shared.aws.s3 import (
     ATTEMPTS,
@@ -23,7 +24,6 @@ from shared.aws.s3 import (
     split_uri,
 )
 from shared.core.errors import InternalError, ServiceError, Unavailable
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from tests.integration.faults import Incident, Line, Send, answer_lost, request_lost, s3_refusal
 
 URI = object_uri(SOURCES_BUCKET, "v/u")

@@ -7,6 +7,11 @@ from urllib.parse import urlencode
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
+from local.testbed.streams import change
+from local.testbed.told import change as told
+from local.testbed.told import tell
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
@@ -21,12 +26,7 @@ from shared.relations import title_page
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
 from shared.web.cursors import LIFETIME_SECONDS
-from tests.backstage import Backstage
 from tests.followed import publish_index
-from tests.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
-from tests.streams import change
-from tests.told import change as told
-from tests.told import tell
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"

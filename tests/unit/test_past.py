@@ -5,16 +5,16 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, Api, Clock, Reply, recorded, remove_video
+from local.testbed.streams import EXPIRY
+from local.testbed.trail import DAYS, Trail
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.history.entries import DIGEST, LARGEST_ENTRY, SINCE, STAMPS, UNKNOWN
 from shared.openapi.document import document
 from shared.schema import AUDIT_TABLE_NAME, VIDEO
-from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock, Reply, recorded, remove_video
-from tests.streams import EXPIRY
-from tests.trail import DAYS, Trail
 
 DAY = 24 * 3600
 MISSING = "00000000-0000-4000-8000-000000000000"

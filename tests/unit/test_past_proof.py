@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from local.testbed.backstage import MEDIA, RENDITIONS, Backstage
+from local.testbed.harness import LINKS, NOW, Api, Clock, create_audit_table, create_table, make_api, remove_video
+from local.testbed.streams import EXPIRY, Raw, deliver
+from local.testbed.trail import InMemory, Trail
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -23,10 +27,6 @@ from shared.history.entries import UNKNOWN
 from shared.history.was import Version, at_time, at_version, versions
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, VIDEO
 from shared.videos import video
-from tests.backstage import MEDIA, RENDITIONS, Backstage
-from tests.harness import LINKS, NOW, Api, Clock, create_audit_table, create_table, make_api, remove_video
-from tests.streams import EXPIRY, Raw, deliver
-from tests.trail import InMemory, Trail
 from tools.importing import video_item
 
 WRITES = 400

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from local.testbed.harness import NOW, Api
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.relations.models import NewPlaylist, PlaylistPatch
 from shared.schema import PARTITION_KEY, PLAYLIST, SORT_KEY, VIDEO, Entity, shard_of
 from shared.videos.models import NewVideo, VideoPatch
 from shared.videos.video import SERVER_FIELDS
-from tests.harness import NOW, Api
 from tests.integration.contents import items_of
 from tests.unit.test_videos import EVERYTHING
 

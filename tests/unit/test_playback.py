@@ -5,6 +5,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from local.testbed.backstage import MEDIA, RENDITIONS, Backstage
+from local.testbed.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -15,8 +17,6 @@ from shared.core.caller import Caller
 from shared.films.playback import SECONDS
 from shared.schema import VIDEO
 from shared.videos.video import rendered
-from tests.backstage import MEDIA, RENDITIONS, Backstage
-from tests.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api, recorded
 
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 SIZES = {"360p": 3_000_000, "240p": 1_500_000}

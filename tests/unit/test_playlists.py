@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 import jsonschema_rs
 import pytest
 
+from local.testbed.harness import NOW, Api, Reply, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item, decode_item
@@ -15,7 +16,6 @@ from shared.core.errors import NotFound
 from shared.openapi.document import document
 from shared.relations import playlist_entries, playlists, ranks
 from shared.schema import ENTRY, PLAYLIST, PROFILE, TTL_ATTRIBUTE, VIDEO
-from tests.harness import NOW, Api, Reply, recorded
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k1"}

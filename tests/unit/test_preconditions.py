@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import Api, Reply
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
-from tests.harness import Api, Reply
 from tests.integration.contents import items_of
 from tests.unit.test_authorization import World, world  # noqa: F401 -- a fixture
 from tests.unit.test_declared_statuses import BODIES, CAPTIONS, CHAPTERS, CREDIT, PLACES, RELEASE

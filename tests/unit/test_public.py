@@ -12,6 +12,8 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from local.testbed.harness import Api
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.core import errors
 from shared.core.errors import ServiceError
@@ -20,8 +22,6 @@ from shared.openapi.videos import NEW_VIDEO
 from shared.routes import ROUTES
 from shared.videos.documents import FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoPatch
-from tests.harness import Api
-from tests.wire import come_between
 
 
 def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:

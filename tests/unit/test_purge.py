@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from functions.purge import handler
+from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions.store import text_key
@@ -32,8 +34,6 @@ from shared.schema import (
 from shared.upkeep import purging
 from shared.upkeep.purging import Purge
 from shared.videos.video import GRACE_SECONDS
-from tests.backstage import Backstage, FakeQueue
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 

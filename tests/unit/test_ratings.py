@@ -6,8 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.cost.meter import Meter
-from bench.cost.units import Units
+from local.testbed.harness import NOW, Api, Clock, recorded
+from local.testbed.limits import WRITES, Run, Simulation
+from local.testbed.meter import Meter
+from local.testbed.streams import change
+from local.testbed.units import Units
 from shared import schema
 from shared.aws.dynamodb import Table, Write, make_client
 from shared.aws.failures import ConditionFailed
@@ -18,11 +21,8 @@ from shared.core.errors import WriteContention
 from shared.films.messages import TallyMessage, parse
 from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, TOTALS, Choice, RatingStore, ratings_document, share
 from shared.upkeep.tallies import Collector, Tallies
-from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
-from tests.limits import WRITES, Run, Simulation
 from tests.rated import settle_ratings
-from tests.streams import change
 
 LIKE, DISLIKE = {"like": True}, {"like": False}
 IMPORTER = Caller.job("import")

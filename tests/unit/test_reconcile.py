@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, Api, Clock, recorded
+from local.testbed.lean_moto import put_back
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
@@ -26,11 +29,8 @@ from shared.upkeep.reconcile import (
     Reconcile,
     Summary,
 )
-from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock, recorded
 from tests.integration.contents import items_of
 from tests.rated import settle_ratings
-from tests.unit.lean_moto import put_back
 
 
 @dataclass

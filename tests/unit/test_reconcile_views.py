@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, recorded
 from shared import schema
 from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
@@ -13,7 +14,6 @@ from shared.schema import lane_of
 from shared.upkeep.reconcile import SECONDS_BETWEEN, Finding, Reconcile
 from shared.upkeep.viewed import Views
 from shared.videos.counters import SUMS, ViewCounters, sums_of
-from tests.harness import NOW, Api, recorded
 from tests.integration.contents import items_of
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import Api, Reply, recorded
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.relations.models import LARGEST_TITLES, content_bytes
 from shared.schema import RELEASE, shard_of
-from tests.harness import Api, Reply, recorded
-from tests.wire import come_between
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}/releases"

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import FIELDS, RENDITIONS, Backstage
+from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
+from local.testbed.lean_moto import put_back
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -37,9 +40,6 @@ from shared.schema import (
 from shared.upkeep.purging import PURGE, Purge
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
-from tests.backstage import FIELDS, RENDITIONS, Backstage
-from tests.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
-from tests.unit.lean_moto import put_back
 from tools import __main__ as command
 from tools import restoring
 from tools.exporting import Export

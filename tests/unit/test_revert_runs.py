@@ -8,14 +8,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from local.testbed.harness import Api, ShortContext, recorded
+from local.testbed.wire import come_between
 from shared.films.messages import revert_message
 from shared.history import runs
 from shared.history import undoing as undoing_module
 from shared.openapi.document import document
 from shared.relations.models import ReleaseContent
-from tests.harness import Api, ShortContext, recorded
 from tests.undoing import ROLES, WRITES, Killed, Undoing, anybody, kill_at
-from tests.wire import come_between
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 

@@ -7,6 +7,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from local.testbed.backstage import MEDIA
+from local.testbed.harness import NOW, Api, recorded
+from local.testbed.trailed import Trailed
+from local.testbed.wire import come_between
 from shared.core.attributes import Item
 from shared.core.changes import plain
 from shared.core.errors import IllegalTransition, InvalidContent
@@ -15,10 +19,6 @@ from shared.schema import VIDEO
 from shared.videos.documents import audited
 from shared.videos.models import VideoContent
 from shared.videos.video import deleted, is_writable, new_item, patched, restored, reverted
-from tests.backstage import MEDIA
-from tests.harness import NOW, Api, recorded
-from tests.trailed import Trailed
-from tests.wire import come_between
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}

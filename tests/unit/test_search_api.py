@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -23,7 +24,6 @@ from shared.search.finding import Finding
 from shared.search.follower import SLICE
 from shared.videos.catalogue import VideoStore
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from tests.logs import log_lines
 
 FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"

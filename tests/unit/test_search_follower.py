@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed.harness import MEDIA_BUCKET, Clock, recorded, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import cues
@@ -18,7 +19,6 @@ from shared.search.engine import Engine, Mark
 from shared.search.fields import Stored
 from shared.search.follower import SLICE, Follower
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, Clock, recorded, remove_video
 from tests.integration.contents import items_of
 from tests.logs import log_lines
 

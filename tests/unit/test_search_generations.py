@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from moto.core.models import botocore_stubber
 
+from local.testbed.harness import MEDIA_BUCKET, Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Listed, Objects, object_uri
 from shared.core.errors import Unavailable
@@ -30,7 +31,6 @@ from shared.search.generations import (
     LeaseLost,
 )
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, Clock, recorded
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

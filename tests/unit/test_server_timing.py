@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
+from local.testbed.wire import come_between
 from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.aws.receipt import Line
 from shared.web import server_timing
-from tests.backstage import Backstage
-from tests.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
-from tests.wire import come_between
 
 ELSEWHERE = {"headers": {"If-Match": '"9"'}}
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import SHARES, Backstage, FakeQueue
+from local.testbed.harness import Api, Clock, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.attributes import Item
@@ -13,8 +15,6 @@ from shared.films.job import Ticket, ticket_of
 from shared.films.messages import JobMessage, parse
 from shared.films.shares import ShareStore
 from shared.kinds import kind_of
-from tests.backstage import SHARES, Backstage, FakeQueue
-from tests.harness import Api, Clock, remove_video
 from tests.integration.contents import items_of
 
 WORKER = Caller.job("probe")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW
+from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 from shared.aws.stream import Record, process, process_together, records
 from shared.core.errors import PASSING
-from tests.harness import NOW
-from tests.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 
 ITEM = {"pk": "VIDEO#v", "sk": "#META", "title": "A film", "tags": {"a", "b"}, "size": 1.5}
 

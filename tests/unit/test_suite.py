@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ROOT / "tests"
+FOLDERS = (ROOT / "tests", ROOT / "local" / "testbed")
 WAITS = {"wait", "join", "settimeout", "result", "acquire"}
 """Methods whose first number is a time limit."""
 LISTENERS = {"bind", "connect", "connect_ex", "create_connection", "create_server", "is_taken", "require_free"} | {
@@ -64,7 +64,8 @@ def _is_number(node: ast.expr) -> bool:
 def test_no_test_sleeps_has_a_limit_of_its_own_or_uses_a_fixed_port() -> None:
     found = {
         (path.relative_to(ROOT).as_posix(), source): rule
-        for path in TESTS.rglob("*.py")
+        for folder in FOLDERS
+        for path in folder.rglob("*.py")
         for source, rule in faults_of(path.read_text(encoding="utf-8"))
     }
     assert {place: rule for place, rule in found.items() if place not in ALLOWED} == {}

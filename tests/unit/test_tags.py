@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 
+from local.testbed.harness import NOW, Api, Operation, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.caller import Caller
@@ -13,7 +14,6 @@ from shared.schema import PARTITION_KEY, RELATION_INDEX, RELEASE, SORT_KEY, VIDE
 from shared.videos.catalogue import VideoStore
 from shared.videos.tags import folded
 from shared.videos.video import pictured
-from tests.harness import NOW, Api, Operation, recorded
 
 
 def _path(video: dict[str, Any]) -> str:

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api, recorded
+from local.testbed.trailed import Trailed
+from local.testbed.wire import come_between
 from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.core.caller import IMPORT, Caller
@@ -15,9 +18,6 @@ from shared.routes import WRITE
 from shared.schema import CHANGESET, VIDEO
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import new_item
-from tests.harness import NOW, Api, recorded
-from tests.trailed import Trailed
-from tests.wire import come_between
 
 ALICE = Caller("alice", frozenset({WRITE}))
 BOB = {"kind": "person", "id": "bob"}

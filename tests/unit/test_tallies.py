@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from functions.tallies import handler
+from local.testbed import streams
+from local.testbed.backstage import SHARES, Backstage, FakeQueue, grouped
+from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.stream import Record
@@ -25,9 +28,6 @@ from shared.upkeep.dispatch import Router
 from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
 from shared.upkeep.tallies import Tallies, least
 from shared.videos.counters import SUMS, ViewCounters
-from tests import streams
-from tests.backstage import SHARES, Backstage, FakeQueue, grouped
-from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
 from tests.integration.contents import items_of
 from tests.integration.faults import (
     Incident,

@@ -8,6 +8,9 @@ import pytest
 
 from functions.audit import handler as audit
 from functions.sweeper import handler as sweeper
+from local.testbed import streams
+from local.testbed.backstage import Backstage, FakeQueue, NoFeed
+from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core import telemetry
@@ -19,9 +22,6 @@ from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.upkeep import sweeping
-from tests import streams
-from tests.backstage import Backstage, FakeQueue, NoFeed
-from tests.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
 from tests.logs import LAMBDA_LEVELS, is_kept_by_lambda, log_lines, metrics
 
 ROOT = Path(__file__).parents[2]

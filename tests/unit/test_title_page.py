@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import Api, Reply, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.queries import SECTIONS
 from shared.relations import title_page
 from shared.relations.title_page import Place, accepted_languages, local_title
 from shared.schema import RATING_TOTALS, SCHEMA_VERSION
-from tests.backstage import Backstage
-from tests.harness import Api, Reply, recorded
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}"

@@ -15,10 +15,10 @@ import pytest
 
 from local import ROOT
 from local.aws import Aws
+from local.testbed.harness import NOW, Api
 from shared.aws.dynamodb import Table
 from shared.core.errors import InternalError, Unavailable
 from shared.schema import VIDEO
-from tests.harness import NOW, Api
 from tests.integration.contents import items_of
 from tests.waiting import LIMIT
 from tools import target

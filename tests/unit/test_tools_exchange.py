@@ -9,6 +9,9 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from local.testbed import wire
+from local.testbed.harness import NOW, Api, create_table, make_api, recorded
+from local.testbed.lean_moto import put_back
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.captions.store import CaptionStore
@@ -25,10 +28,7 @@ from shared.schema import (
     VIEW_HOUR,
 )
 from shared.upkeep.aggregates import Aggregates
-from tests import wire
-from tests.harness import NOW, Api, create_table, make_api, recorded
 from tests.rated import settle_ratings
-from tests.unit.lean_moto import put_back
 from tools import ToolError
 from tools.exporting import Export
 from tools.form import parse_line

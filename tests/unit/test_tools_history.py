@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW, Api
+from local.testbed.streams import EXPIRY, change
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.history.entries import FIELDS, UNKNOWN, entry
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
-from tests.harness import NOW, Api
-from tests.streams import EXPIRY, change
 from tools import ToolError, pace
 from tools.__main__ import main
 from tools.history import LONGEST, Histories, told, told_change

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from local.testbed.harness import NOW, Api, Clock
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
@@ -19,7 +20,6 @@ from shared.relations.children import children_of
 from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
-from tests.harness import NOW, Api, Clock
 from tests.integration.contents import items_of
 from tests.rated import settle_ratings
 from tools import ToolError

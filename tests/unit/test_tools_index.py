@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 from botocore.exceptions import ClientError, ParamValidationError
 
+from local.testbed.harness import MEDIA_BUCKET, Clock
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.feed import log
@@ -14,7 +15,6 @@ from shared.search import building
 from shared.search.document import FORM
 from shared.search.generations import LEASE_SECONDS, Generations
 from tests.followed import Followed
-from tests.harness import MEDIA_BUCKET, Clock
 from tools import ToolError
 from tools.index import bucket_of, rebuild, require_bucket, status
 from tools.progress import Bars

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed.harness import Api, Clock
+from local.testbed.trailed import Trailed
 from shared.aws.dynamodb import Table
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, VIDEO, VIEW_COUNTER
-from tests.harness import Api, Clock
-from tests.trailed import Trailed
 from tools import ToolError, pace
 from tools.__main__ import main
 from tools.pace import MOST_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, PacedTable, Pool, Sample, TrailPace
@@ -148,7 +148,7 @@ class TestWithATrail:
 
         monkeypatch.setattr("tools.target.TrailPace", Recorded)
         monkeypatch.setattr(pace, "SAMPLE_SECONDS", 0)
-        monkeypatch.setattr("tests.trailed.DAYS", 36_500)
+        monkeypatch.setattr("local.testbed.trailed.DAYS", 36_500)
         monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
         initialise = Pool.__init__
         monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))

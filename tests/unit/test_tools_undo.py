@@ -9,6 +9,9 @@ from unittest import mock
 
 import pytest
 
+from local.testbed.harness import NOW, Api, remove_video
+from local.testbed.trailed import Trailed
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.films.quota import QuotaStore
@@ -17,11 +20,8 @@ from shared.history.entries import UNKNOWN
 from shared.history.runs import RunStore, Wish
 from shared.history.undoing import ChangeSetReverts
 from shared.schema import CHANGESET
-from tests.harness import NOW, Api, remove_video
-from tests.trailed import Trailed
 from tests.undoing import WRITES
 from tests.waiting import LIMIT
-from tests.wire import come_between
 from tools import ToolError
 from tools.__main__ import main
 from tools.pace import THREADS, WAIT_SECONDS
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "undo"
     folder.mkdir()
     monkeypatch.setattr("tools.__main__.UNDOS", folder)
-    monkeypatch.setattr("tests.trailed.DAYS", 36_500)
+    monkeypatch.setattr("local.testbed.trailed.DAYS", 36_500)
     # moto copies all its tables for each transaction, and puts the copy back when that fails.
     monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
     monkeypatch.setattr("tools.__main__.THREADS", 1)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed.harness import create_table
 from shared.aws.dynamodb import Key, Table
 from shared.schema import PARTITION_KEY, VIDEO
-from tests.harness import create_table
 from tests.integration.contents import items_of
 from tools.lines import Mark
 from tools.work import SAMPLE, WorkFile, work_file

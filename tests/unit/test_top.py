@@ -11,6 +11,10 @@ from urllib.parse import quote
 import pytest
 
 from functions.rankings import handler
+from local.testbed.backstage import Backstage
+from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
+from local.testbed.viewed import Viewed
+from local.testbed.wire import come_between
 from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
@@ -18,10 +22,6 @@ from shared.schema import TOP, VIEW_COUNTER
 from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
 from shared.views.top import ALL, KEPT_SECONDS, LARGEST_TOP, ORDERS, Ranked, Top, TopStore, first_in_each_order
-from tests.backstage import Backstage
-from tests.harness import NOW, Api, Clock, Context, ShortContext, recorded
-from tests.viewed import Viewed
-from tests.wire import come_between
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 """When the present hour began."""

@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 import pytest
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import Api, Clock, Context, make_event
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.core.limits import LONGEST_FOLDED_TAG
 from shared.routes import ROUTES
 from shared.videos.tags import folded
 from shared.web.cursors import LONGEST
-from tests.backstage import Backstage
-from tests.harness import Api, Clock, Context, make_event
 
 ZEROS = {"total": 0, "uploaded": 0, "processing": 0, "ready": 0, "failed": 0, "deleted": 0}
 

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from local.testbed.harness import Api, Clock, make_api
+from local.testbed.lean_moto import put_back, stored_tables
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -20,11 +23,8 @@ from shared.history.outcome import Outcome
 from shared.routes import ADMIN, WRITE
 from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.video import new_item, patched
-from tests.harness import Api, Clock, make_api
 from tests.undoing import Undoing
 from tests.unit.conftest import Shared
-from tests.unit.lean_moto import put_back, stored_tables
-from tests.wire import come_between
 
 VIDEOS, EDITED, SEED = 120, 30, 1
 """More videos than a change set may have to be reverted at once, so that a run is begun."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import MEDIA_BUCKET, Api, Clock, make_api, recorded, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions.store import text_hash, text_key
 from shared.history import changesets
 from shared.relations.playlists import DELETED_AT
 from shared.schema import CREDIT, PLAYLIST, VIDEO
-from tests.harness import MEDIA_BUCKET, Api, Clock, make_api, recorded, remove_video
 from tests.undoing import CONTENTS, ROLES, WRITES, Killed, Undoing, anybody, kill_at
 
 Say = Callable[..., str]

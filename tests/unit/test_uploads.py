@@ -13,6 +13,7 @@ from moto.core.models import botocore_stubber
 from moto.s3 import models as moto_s3
 
 from functions.uploads import handler as uploads
+from local.testbed.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
@@ -33,7 +34,6 @@ from shared.films.uploads import (
 )
 from shared.openapi.document import document
 from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD, VIDEO
-from tests.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from tests.integration.faults import (
     Killed,
     Line,

@@ -5,12 +5,12 @@ from typing import Any, get_args
 
 import pytest
 
+from local.testbed.harness import NOW, Api, Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.schema import VIDEO
 from shared.videos.models import LiveStatus, VideoContent
 from shared.videos.video import GRACE_SECONDS, STATUSES, TRANSITIONS
 from tests.documents import EXAMPLE
-from tests.harness import NOW, Api, Clock, recorded
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 

@@ -7,12 +7,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.views import handler as views
+from local.testbed.harness import NOW, Api, Clock, Reply, recorded
+from local.testbed.wire import come_between, raised
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import VIEW_COUNTER, VIEWER
 from shared.views.store import EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, WINDOW_SECONDS, ViewStore
-from tests.harness import NOW, Api, Clock, Reply, recorded
-from tests.wire import come_between, raised
 
 ABSENT = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 HOUR = 3600

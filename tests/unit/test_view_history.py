@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from local.testbed.harness import NOW, Api, recorded
+from local.testbed.viewed import Viewed
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
 from shared.videos.counters import SUMS, UNCOUNTED, Counted
 from shared.views.history import Buckets, sums_at
-from tests.harness import NOW, Api, recorded
-from tests.viewed import Viewed
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 """When the present hour began."""

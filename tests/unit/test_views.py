@@ -7,6 +7,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from functions.views import handler as views
+from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
+from local.testbed.wire import come_between
 from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
@@ -20,8 +22,6 @@ from shared.views.store import (
     WINDOW_SECONDS,
     ViewStore,
 )
-from tests.harness import NOW, Api, Clock, Reply, make_api, recorded
-from tests.wire import come_between
 
 KEY = {"Idempotency-Key": "a-view"}
 TV = {"viewerId": "tv"}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from local.testbed.harness import NOW
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item
@@ -13,7 +14,6 @@ from shared.feed.log import Place, owner_log
 from shared.routes import READ, WRITE
 from shared.webhooks.places import LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain
 from shared.webhooks.store import WebhookStore
-from tests.harness import NOW
 from tests.integration.faults import Line, answer_lost, meanwhile
 
 ALICE = Caller("alice", frozenset({READ, WRITE}))

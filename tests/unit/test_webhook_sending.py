@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from local.ports import free_port
+from local.testbed.harness import Clock
 from shared.webhooks import sending
 from shared.webhooks.sending import MOST_BYTES, Answer, Connect, seconds_of, send
 from tests.certificates import make_certificate, server_side
-from tests.harness import Clock
 from tests.waiting import LIMIT, eventually
 
 BODY = b'{"type":"video.changed"}'

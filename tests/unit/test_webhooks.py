@@ -10,6 +10,9 @@ import jsonschema_rs
 import pytest
 
 from functions.webhooks import handler as webhooks
+from local.testbed.backstage import Backstage
+from local.testbed.harness import MASTER, NOW, Api, Clock, Reply, recorded
+from local.testbed.wire import come_between
 from shared.aws.client import AnswerLost
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
@@ -35,9 +38,6 @@ from shared.webhooks.places import PlaceStore, TurnTaken, due, plain
 from shared.webhooks.sending import Answer
 from shared.webhooks.signing import secret_of, signature, spelled
 from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, WebhookStore, secrets_of
-from tests.backstage import Backstage
-from tests.harness import MASTER, NOW, Api, Clock, Reply, recorded
-from tests.wire import come_between
 
 URL = "https://hooks.acme.com/changes"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -11,6 +11,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from PIL import Image
 
 from functions.probe import handler as probe
+from local.testbed.backstage import Backstage
+from local.testbed.films import claiming, film
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -19,9 +22,6 @@ from shared.films.job import LAST_ATTEMPT
 from shared.kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
-from tests.backstage import Backstage
-from tests.films import claiming, film
-from tests.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 from tests.working import LADDER, Workers
 
 

@@ -18,8 +18,8 @@ from moto import mock_aws
 from infra.data_stack import DataStack
 from infra.settings import Settings
 from local import ROOT
+from local.testbed.harness import create_audit_table, create_table
 from shared.schema import AUDIT_INDEXES, INDEXES
-from tests.harness import create_audit_table, create_table
 from tests.unit.infra.templates import GIVEN_KEY as KEY
 from tests.unit.infra.templates import GIVEN_STREAM, ON_CALL, Json, Templates, settings_of
 from tools import ToolError, deploying, preflight

@@ -33,6 +33,20 @@ from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from infra.site import bundle_site
 from local import events, world
 from local.events import EVENTS, examples
+from local.testbed.backstage import READER, SHARES, FakeQueue
+from local.testbed.delivering import DELIVERY_SHARES
+from local.testbed.harness import (
+    JOBS_PER_DAY,
+    MASTER,
+    MEDIA_BUCKET,
+    NOW,
+    SOURCES_BUCKET,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+)
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
@@ -73,20 +87,6 @@ from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
-from tests.backstage import READER, SHARES, FakeQueue
-from tests.delivering import DELIVERY_SHARES
-from tests.harness import (
-    JOBS_PER_DAY,
-    MASTER,
-    MEDIA_BUCKET,
-    NOW,
-    SOURCES_BUCKET,
-    Clock,
-    Context,
-    create_audit_table,
-    create_table,
-    make_api,
-)
 
 ARCHIVE_BUCKET = "archive"
 CONFIG = {

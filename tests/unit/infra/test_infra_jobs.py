@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import pytest
 
-from bench import trail
 from shared import schema
 from shared.films.messages import aggregates_message
 from shared.films.uploads import UPLOAD_DAYS
@@ -392,11 +391,6 @@ class TestStreamReaders:
             "MaximumRecordAgeInSeconds": -1,
             "MetricsConfig": {"Metrics": ["EventCount"]},
         }
-
-    def test_bench_of_the_trail_reads_as_the_deployed_function_does(self, aws: Templates) -> None:
-        mapping = _mapping(aws, "audit")
-        assert mapping["BatchSize"] == trail.BATCH
-        assert aws.function("audit")[1]["MemorySize"] == trail.MEMORY_MB
 
     def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
         mappings = aws.all("AWS::Lambda::EventSourceMapping").values()

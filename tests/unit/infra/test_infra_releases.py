@@ -8,12 +8,12 @@ import pytest
 from infra.api_stack import MOST_ASKED
 from infra.function import LOG_LEVELS, MEMORY_MB
 from infra.settings import LogLevel
+from local.testbed.harness import make_api
+from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
-from tests.harness import make_api
 from tests.logs import is_kept_by_lambda, log_lines
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list
-from tests.wire import come_between
 
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ANSWERING = sorted({route.function for route in ROUTES})

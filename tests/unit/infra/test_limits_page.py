@@ -4,8 +4,8 @@ import json
 import re
 
 from infra.gateway import TESTS_RATE
+from local.testbed.limits import WRITES
 from shared.schema import LANES, MOST_VIEW_SHARDS
-from tests.limits import WRITES
 from tests.unit.infra.templates import ROOT, Templates
 
 PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")

@@ -32,6 +32,23 @@ from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
+from local.testbed.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
+from local.testbed.calls import CALLS
+from local.testbed.delivering import DELIVERY_SHARES
+from local.testbed.films import Spoken, film, spoken
+from local.testbed.harness import (
+    MASTER,
+    MEDIA_BUCKET,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+)
+from local.testbed.viewed import Viewed
+from local.testbed.wire import come_between, throttled_once
 from shared import schema
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
@@ -66,28 +83,11 @@ from shared.webhooks.places import PlaceStore
 from shared.webhooks.quotas import QUICK
 from shared.webhooks.sending import Answer
 from shared.webhooks.store import WebhookStore
-from tests.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
-from tests.delivering import DELIVERY_SHARES
-from tests.films import Spoken, film, spoken
-from tests.harness import (
-    MASTER,
-    MEDIA_BUCKET,
-    SOURCES_BUCKET,
-    Api,
-    Clock,
-    Context,
-    create_audit_table,
-    create_table,
-    make_api,
-)
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
 from tests.undoing import Undoing
 from tests.unit.infra.templates import ROOT, Templates, as_list, plain
 from tests.unit.infra.test_infra_functions import FUNCTIONS
-from tests.unit.test_access_patterns import CALLS
 from tests.unit.test_declared_statuses import BODIES, PLACES
-from tests.viewed import Viewed
-from tests.wire import come_between, throttled_once
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 

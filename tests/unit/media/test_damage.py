@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed import films
+from local.testbed.backstage import READER
 from shared.media import errors, film
 from shared.media.errors import UnreadableFilm
 from shared.media.film import MOST_DECODED, MOST_TRACKS, opened
@@ -16,8 +18,6 @@ from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, Source
 from shared.media.storyboard import storyboard
-from tests import films
-from tests.backstage import READER
 from tests.unit.media.sources import Failing, Throttled, picture
 
 REASONS = [value for name, value in vars(errors).items() if name.isupper()]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import pytest
 from PIL import Image
 
+from local.testbed import films
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.results import Poster
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
-from tests import films
 from tests.unit.media.sources import Counted, as_large, colour, near, picture
 
 PLACES = {

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import pytest
 
+from local.testbed import films
 from shared.core.attributes import decode_item, encode_item
 from shared.media.probe import probe
 from shared.media.results import Facts
 from shared.media.source import BytesSource, FileSource
-from tests import films
 from tests.unit.media.sources import Counted
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from local.testbed import films
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
 from shared.media.source import BLOCK, BytesSource
-from tests import films
 from tests.unit.media.sources import Failing, Throttled, Together, as_large
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")

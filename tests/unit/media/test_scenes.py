@@ -12,12 +12,12 @@ import pytest
 from av.video.frame import VideoFrame
 from PIL import Image
 
+from local.testbed.films import RATE, TINY, Paint, clip, film
 from shared.media.probe import probe
 from shared.media.results import Chapter
 from shared.media.scenes import LEAST_MS, LONGEST_TITLE, MOST, MOST_OWN, Scenes
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
-from tests.films import RATE, TINY, Paint, clip, film
 from tests.unit.media.sources import as_large
 
 COLOURS = ("red", "blue", "white", "black")

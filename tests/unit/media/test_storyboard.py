@@ -9,12 +9,12 @@ from unittest.mock import Mock
 import pytest
 from PIL import Image
 
+from local.testbed import films
 from shared.media.film import Film, opened
 from shared.media.probe import probe
 from shared.media.results import Facts, Storyboard
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
-from tests import films
 from tests.unit.media.sources import Counted, Together, as_large, colour, near
 
 CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")

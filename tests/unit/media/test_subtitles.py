@@ -2,12 +2,12 @@
 
 import pytest
 
+from local.testbed.films import Spoken, film, noise, spoken
 from shared.media import errors, subtitles
 from shared.media.errors import UnreadableFilm
 from shared.media.probe import probe
 from shared.media.results import SubtitleTrack
 from shared.media.source import BytesSource
-from tests.films import Spoken, film, noise, spoken
 from tests.unit.media.sources import Counted
 
 TEXTS = ((500, 1500, "The tide is out."), (2000, 3000, "It comes back."))

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from local.testbed import films
 from shared.media.errors import UnreadableFilm
 from shared.media.ladder import most_bits
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, FileSource
 from shared.media.transcode import transcode
-from tests import films
 from tests.unit.media.sources import Failing, Throttled, colour, near, picture
 
 

@@ -1,7 +1,7 @@
 """Watches a DynamoDB client and adds up what its requests would take on AWS.
 
 moto's own figures of capacity are not DynamoDB's. So the items are read beside each request, before and after it, and
-the rules of bench/cost/units.py are applied to them.
+the rules of local/testbed/units.py are applied to them.
 """
 
 import re
@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.cost.units import Units, index_entry, read, size, write, written
+from local.testbed.units import Units, index_entry, read, size, write, written
+from local.testbed.wire import come_between
 from shared.core.attributes import AttributeMap
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
-from tests.wire import come_between
 
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 

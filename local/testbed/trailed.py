@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from local.testbed.backstage import Backstage
+from local.testbed.harness import JOBS_PER_DAY, Api, Reply
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -12,8 +14,6 @@ from shared.history.reverts import VideoReverts
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from shared.videos.catalogue import VideoStore
-from tests.backstage import Backstage
-from tests.harness import JOBS_PER_DAY, Api, Reply
 
 DAYS = 400
 

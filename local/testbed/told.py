@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Collection
 from typing import Any
 
+from local.testbed.harness import NOW
 from shared.feed.change import Change
 from shared.feed.log import Feed
-from tests.harness import NOW
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 

@@ -12,6 +12,8 @@ from functions.aggregates import handler as aggregates
 from functions.router import handler as router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
+from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
+from local.testbed.lean_moto import stream_records
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -30,8 +32,6 @@ from shared.upkeep.dispatch import Router
 from shared.upkeep.tallies import Tallies
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
-from tests.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
-from tests.unit.lean_moto import stream_records
 
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}

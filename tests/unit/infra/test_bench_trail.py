@@ -7,6 +7,7 @@ import pytest
 
 from bench import trail
 from bench.trail import BATCH, DEPLOYED, SEQUENTIAL, SHARDS, Shards
+from tests.unit.infra.templates import Templates
 
 RATE = 450
 """Changes a second that a shard takes at least, from the first batch on; docs/limits.md says how many after some batches."""
@@ -38,3 +39,13 @@ def test_one_request_after_another_would_be_several_times_as_slow(monkeypatch: p
     shards = Shards(SEQUENTIAL, owners=50)
     assert 5 * shards.read() < RATE
     assert shards.told() == SHARDS * SEQUENTIAL.batch
+
+
+def test_bench_reads_the_stream_as_the_deployed_function_does(aws: Templates) -> None:
+    (mapping,) = (
+        made["Properties"]
+        for name, made in aws.all("AWS::Lambda::EventSourceMapping").items()
+        if name.startswith("Audit")
+    )
+    assert mapping["BatchSize"] == BATCH
+    assert aws.function("audit")[1]["MemorySize"] == trail.MEMORY_MB

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from local.testbed.harness import NOW
 from shared.core.attributes import Item, encode_item
-from tests.harness import NOW
 
 if TYPE_CHECKING:
     pass

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functions.deliveries import handler as deliveries
+from local.testbed.harness import MASTER, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -21,7 +22,6 @@ from shared.webhooks.delivering import INDEX_SECONDS
 from shared.webhooks.places import PlaceStore
 from shared.webhooks.sending import Answer
 from shared.webhooks.store import WebhookStore
-from tests.harness import MASTER, Clock, Context
 
 ALICE = Caller("alice", frozenset({READ, WRITE}))
 ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))

@@ -26,7 +26,6 @@ from bench.cost.bill import (
     sign_in,
     units_cost,
 )
-from bench.cost.meter import Meter
 from bench.cost.naive import LISTS
 from bench.cost.page import PAGE, updated
 from bench.cost.report import Report, total
@@ -52,10 +51,14 @@ from bench.cost.run import (
     measure_lifelike,
     measure_small,
 )
-from bench.cost.units import Stored, Units, index_entry, read, size, write, written
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
+from local.testbed.backstage import FakeQueue
+from local.testbed.calls import CALLS
+from local.testbed.harness import MEDIA_BUCKET, Api, Context
+from local.testbed.meter import Meter
+from local.testbed.units import Stored, Units, index_entry, read, size, write, written
 from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
@@ -72,9 +75,6 @@ from shared.search.building import Builder
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations
 from shared.views.rankings import Rankings
-from tests.backstage import FakeQueue
-from tests.harness import MEDIA_BUCKET, Api, Context
-from tests.unit.test_access_patterns import CALLS
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates

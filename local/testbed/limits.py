@@ -28,14 +28,14 @@ from heapq import heappop, heappush
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
 
-from bench.cost.units import READ_BYTES, WRITE_BYTES, size
+from local.testbed.harness import NOW
+from local.testbed.units import READ_BYTES, WRITE_BYTES, size
 from shared.aws import client
 from shared.aws.client import Refused
 from shared.aws.dynamodb import OPERATIONS, Table
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item
 from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, TABLE_NAME, Attribute, Index
-from tests.harness import NOW
 
 WRITES, READS = 1_000, 3_000
 """Units a second of one partition, and so of one item, which lies in one."""

@@ -36,6 +36,7 @@ from functions.uploads import handler as uploads
 from functions.videos import handler as videos
 from functions.views import handler as views
 from functions.webhooks import handler as webhooks
+from local.testbed.wire import listening
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -67,7 +68,6 @@ from shared.web.cursors import Cursors
 from shared.web.requests import JSON
 from shared.webhooks import sending
 from shared.webhooks.store import WebhookStore
-from tests.wire import listening
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Unpack
 
 from functions.audit import handler as audit
+from local.testbed.backstage import Backstage, FakeQueue, NoFeed
+from local.testbed.harness import Context
+from local.testbed.streams import Raw, event
 from shared.aws.dynamodb import Asked, QueryPage, Table, Write
 from shared.aws.failures import ConditionFailed
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.history.trail import Archive, AuditStore
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY
-from tests.backstage import Backstage, FakeQueue, NoFeed
-from tests.harness import Context
-from tests.streams import Raw, event
 
 DAYS = 400
 

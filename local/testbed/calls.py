@@ -1,0 +1,629 @@
+"""The requests of the access patterns, each carried out on the service of the testbed."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+from functions.arrivals import handler as arrivals
+from functions.audit import handler as audit
+from functions.rankings import handler as rankings
+from functions.reverts import handler as reverts
+from functions.sweeper import handler as sweeper
+from local.testbed import streams
+from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue
+from local.testbed.delivering import Delivering
+from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply
+from local.testbed.told import change, tell
+from local.testbed.trail import DAYS, NoArchive
+from local.testbed.trailed import Trailed
+from local.testbed.viewed import Viewed
+from shared import schema
+from shared.aws.dynamodb import Table
+from shared.aws.listing import Lists
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.caller import Caller, request_of
+from shared.feed.log import Feed
+from shared.films.arrivals import Arrivals
+from shared.films.jobs import JobStore
+from shared.films.messages import TallyMessage, parse, revert_message, tally_message
+from shared.films.quota import QuotaStore
+from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
+from shared.films.wants import input_hash
+from shared.history.trail import AuditStore
+from shared.history.undoing import ChangeSetReverts
+from shared.relations.mover import EntryMover
+from shared.search.building import At, Builder, some_videos
+from shared.search.films import Films
+from shared.search.generations import Copy, Generations
+from shared.upkeep.aggregates import Aggregates
+from shared.upkeep.ledger import mark_of
+from shared.upkeep.tallies import Tallies
+from shared.videos.catalogue import VideoStore
+from shared.videos.counters import ViewCounters
+from shared.views.rankings import Rankings
+
+KEY = {"Idempotency-Key": "k1"}
+RANGE = "from=0&to=2000000000"
+CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}
+RELEASE = {"titles": [{"title": "t"}]}
+WEBHOOK = {"url": "https://hooks.acme.com/"}
+
+
+def _deleted(api: Api) -> str:
+    video_id = str(api.create()["videoId"])
+    api.delete(f"/v1/videos/{video_id}")
+    return video_id
+
+
+def _published(api: Api) -> str:
+    return str(api.publish(category="c")["videoId"])
+
+
+def _viewed(api: Api) -> str:
+    """A video that was viewed in this hour."""
+    video_id = _published(api)
+    viewed = Viewed(api.table)
+    viewed.count(video_id, int(api.clock()))
+    viewed.store()
+    return video_id
+
+
+def _listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
+    return lambda api, _: api.get("/v1/videos", query=query, user=user)
+
+
+def _with_film(api: Api) -> str:
+    return Backstage(api.table, api.clock).uploaded_film(api)
+
+
+def _with_failed_poster(api: Api) -> str:
+    backstage = Backstage(api.table, api.clock)
+    video_id = backstage.uploaded_film(api)
+    ticket = backstage.message("thumbnails", "poster").ticket
+    assert backstage.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    return video_id
+
+
+def _report(**fields: Any) -> Callable[[Api, str], Reply]:
+    film = {"etag": "e1", "fileSize": 1000}
+    rendition = {"name": "360p", **RENDITIONS["360p"]}
+
+    def call(api: Api, video_id: str) -> Reply:
+        job_input = film | {"source": f"s3://sources/{video_id}/0001", "rendition": rendition}
+        digest = input_hash(job_input)
+        output = {"uri": f"s3://{MEDIA_BUCKET}/renditions/{video_id}/{digest}/360p.mp4"}
+        body = {"inputHash": digest, "attempt": 1, **fields, **(output if fields["state"] == "done" else {})}
+        path = f"/v1/videos/{video_id}/renditions/360p"
+        return api.request("PUT", path, json_body=body, user="transcoder", scopes="videos/transcode")
+
+    return call
+
+
+def _sweep(api: Api, _: str) -> Reply:
+    return Reply(
+        200,
+        {},
+        repr(
+            sweeper.make(JobStore(api.table), Lists(api.table), FakeQueue(), FakeQueue(), api.clock)({}, Context())
+        ).encode(),
+    )
+
+
+def _ranked(api: Api) -> str:
+    video_id = _viewed(api)
+    _rank(api, video_id)
+    return video_id
+
+
+def _rank(api: Api, _: str) -> Reply:
+    return Reply(200, {}, repr(rankings.make(Rankings(api.table), api.clock)({}, Context())).encode())
+
+
+def _index(api: Api, _: str) -> Reply:
+    objects = Objects(make_s3_client())
+    generations = Generations(api.table, objects, MEDIA_BUCKET, api.clock)
+    feed = Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
+    films = Films(api.table, objects, MEDIA_BUCKET)
+    with TemporaryDirectory() as folder:
+        run = Builder(
+            generations, Copy(Path(folder)), api.table, feed, films, clock=api.clock, heartbeat=nullcontext
+        ).run()
+    return Reply(200, {}, run.outcome.encode())
+
+
+def _indexed(api: Api) -> str:
+    video_id = _published_with_buckets(api)
+    assert _index(api, video_id).body == b"published"
+    return video_id
+
+
+def _two_indexed(api: Api) -> str:
+    _published(api)
+    video_id = _published_with_buckets(api)
+    _index(api, video_id)
+    return video_id
+
+
+def _searched(api: Api) -> str:
+    video_id = _two_indexed(api)
+    assert api.get("/v1/search").status == 200
+    api.clock.advance(1)
+    return video_id
+
+
+def _with_cursor_of_changes(api: Api) -> str:
+    _searched(api)
+    return str(api.get("/v1/changes", query="userId=alice&after=now").json["nextCursor"])
+
+
+def _read_film(api: Api, video_id: str) -> Reply:
+    ((found, film),) = Films(api.table, Objects(make_s3_client()), MEDIA_BUCKET).read([video_id])
+    return Reply(200 if film else 404, {}, found.encode())
+
+
+def _some_videos(api: Api) -> Reply:
+    ids, _ = some_videos(api.table, At())
+    return Reply(200, {}, repr(ids).encode())
+
+
+def _rated(api: Api) -> str:
+    video_id = _published(api)
+    assert api.put(f"/v1/videos/{video_id}/rating", {"value": 8}).status == 200
+    return video_id
+
+
+def _settle(api: Api, video_id: str) -> Reply:
+    return Reply(200, {}, repr(Aggregates(api.table).settle([video_id], int(api.clock()))).encode())
+
+
+def _with_counted_tags(api: Api) -> str:
+    video_id = str(api.publish(tags=["t"])["videoId"])
+    _settle(api, video_id)
+    return video_id
+
+
+def _hidden_by_a_job(api: Api) -> str:
+    """A film with entries, which its new source took out of the lists; jobs cannot write entries."""
+    video_id = _with_relations(api)
+    VideoStore(api.table, moves_entries=False).change(
+        video_id, Caller.job("arrivals"), int(api.clock()), lambda item: item | {"status": "processing"}
+    )
+    return video_id
+
+
+def _move_entries(api: Api, video_id: str) -> Reply:
+    return Reply(200, {}, repr(EntryMover(api.table).move_entries(video_id, int(api.clock()))).encode())
+
+
+def _with_a_view(api: Api) -> str:
+    video_id = _published(api)
+    ViewCounters(api.table).add(video_id, {"views": 1}, int(api.clock()))
+    return video_id
+
+
+def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
+    def call(api: Api, video_id: str) -> Reply:
+        message = parse(TallyMessage, tally_message(video_id, counted))
+        Tallies(api.table).apply([message], int(api.clock()))
+        return Reply(200, {}, b"")
+
+    return call
+
+
+PART = b"x" * 5 * MIB
+"""As little as S3 takes for a part that is not the last one."""
+
+
+def _uploading(size: int) -> Callable[[Api], str]:
+    """Begin an upload and send its film; it is identified by the path of the upload below /v1/videos."""
+
+    def arrange(api: Api) -> str:
+        client = make_s3_client()
+        client.create_bucket(Bucket=SOURCES_BUCKET)
+        video_id = api.create()["videoId"]
+        begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": size}).json
+        key = f"{video_id}/{begun['uploadId']}"
+        if "parts" in begun:
+            (started,) = client.list_multipart_uploads(Bucket=SOURCES_BUCKET, Prefix=key)["Uploads"]
+            for part in begun["parts"]:
+                client.upload_part(
+                    Bucket=SOURCES_BUCKET,
+                    Key=key,
+                    UploadId=started["UploadId"],
+                    PartNumber=part["partNumber"],
+                    Body=PART,
+                )
+        else:
+            client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=b"x" * size, ContentType="video/mp4")
+        return f"{video_id}/upload/{begun['uploadId']}"
+
+    return arrange
+
+
+def _complete(api: Api, upload: str) -> Reply:
+    etag = hashlib.md5(PART, usedforsecurity=False).hexdigest()
+    parts = [{"partNumber": number, "etag": etag} for number in (1, 2, 3)]
+    return api.post(f"/v1/videos/{upload}/complete", {"parts": parts})
+
+
+def _arrive(api: Api, upload: str) -> Reply:
+    record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": upload.replace("/upload/", "/")}}
+    body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
+    taker = Arrivals(UploadStore(api.table), Objects(make_s3_client()), VideoStore(api.table, moves_entries=False))
+    answer = arrivals.make(taker, api.clock)({"Records": [{"messageId": "m", "body": body}]}, Context())
+    assert answer == {"batchItemFailures": []}
+    return Reply(200, {}, b"")
+
+
+FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(4)]
+
+
+def _with_playlist(api: Api) -> str:
+    """A playlist that holds all of the films but the last one; its path."""
+    playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
+    for video_id in FILMS:
+        if api.get(f"/v1/videos/{video_id}").status == 404:
+            api.publish(videoId=video_id)
+    for video_id in FILMS[:-1]:
+        assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
+    return f"/v1/playlists/{playlist_id}"
+
+
+def _with_relations(api: Api) -> str:
+    """A published film of 1993 with a credit and two releases."""
+    video_id = str(api.publish(releaseYear=1993, tags=["t"])["videoId"])
+    api.put(f"/v1/videos/{video_id}/credits/p", CREDIT)
+    for place in ("NZ", "NZ/mi"):
+        api.put(f"/v1/videos/{video_id}/releases/{place}", RELEASE)
+    return video_id
+
+
+def _published_with_buckets(api: Api) -> str:
+    make_s3_client().create_bucket(Bucket=MEDIA_BUCKET)
+    return _published(api)
+
+
+def _caption(api: Api, video_id: str) -> Reply:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n"
+    path = f"/v1/videos/{video_id}/captions/en"
+    return api.request("PUT", path, body=text, headers={"Content-Type": "text/vtt"})
+
+
+def _with_captions(api: Api) -> str:
+    video_id = _published_with_buckets(api)
+    _caption(api, video_id)
+    return video_id
+
+
+def _divide(api: Api, video_id: str) -> Reply:
+    return api.put(f"/v1/videos/{video_id}/chapters", {"chapters": [{"start": 0, "title": "t"}]})
+
+
+def _with_chapters(api: Api) -> str:
+    video_id = _published(api)
+    _divide(api, video_id)
+    return video_id
+
+
+def _with_episode(api: Api) -> str:
+    """A series with one episode."""
+    video_id = _published(api)
+    api.publish(seriesId=video_id, season=1, episode=1)
+    return video_id
+
+
+def _trailed(api: Api) -> Trailed:
+    """The trail of all that has happened; nothing else follows."""
+    trailed: Trailed = vars(api).setdefault("trailed", Trailed(api))  # which knows what it has
+    while records := trailed.records():
+        trailed.keep(records)
+    return trailed
+
+
+def _changed(api: Api) -> str:
+    """A video whose change is in the trail."""
+    video_id = _published(api)
+    api.patch(f"/v1/videos/{video_id}", {"title": "new"})
+    _trailed(api)
+    return video_id
+
+
+def _change_set(api: Api) -> str:
+    """What one request wrote; its path."""
+    return f"/v1/changesets/{request_of(_trailed(api).item(_changed(api)))}"
+
+
+def _revert_as_large(api: Api, path: str) -> Reply:
+    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+        return api.post(f"{path}/revert")
+
+
+def _run(api: Api) -> str:
+    """A run that takes a change set back; its path."""
+    path = _change_set(api)
+    return f"{path}/reverts/{_revert_as_large(api, path).json['revertId']}"
+
+
+def _work_on_run(api: Api, path: str) -> Reply:
+    trail = AuditStore(Table(schema.AUDIT_TABLE_NAME, api.table.client))
+    sets = ChangeSetReverts(api.table, trail, QuotaStore(api.table, JOBS_PER_DAY))
+    message = {"messageId": "m", "body": json.dumps(revert_message(path.rpartition("/")[2]))}
+    answer = reverts.make(sets, FakeQueue(), api.clock)({"Records": [message]}, Context())
+    assert answer == {"batchItemFailures": []}
+    return Reply(200, {}, b"")
+
+
+def _told(api: Api) -> str:
+    """A change that is in the feed, and its record, which the audit function has not seen."""
+    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
+    return FILMS[0]
+
+
+def _audit(api: Api, video_id: str) -> Reply:
+    table = Table(schema.AUDIT_TABLE_NAME, api.table.client)
+    item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
+    record = streams.change(None, item)
+    audited = audit.make(AuditStore(table), NoArchive(), DAYS, Feed(table, api.clock), FakeQueue())
+    assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
+    return Reply(200, {}, b"")
+
+
+def _with_webhook(api: Api) -> str:
+    """A webhook that follows a log with one change; its path."""
+    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
+    return f"/v1/{api.post('/v1/webhooks', WEBHOOK).headers['location']}"
+
+
+def _with_deliveries(api: Api) -> str:
+    path = _with_webhook(api)
+    key = schema.WEBHOOK_ATTEMPTS.key(webhookId=path.rpartition("/")[2], at=f"{NOW * 1000:013}", turn=1)
+    attempts = zlib.compress(json.dumps([{"changeId": "c"}]).encode())
+    api.table.write(api.table.put(key | {"attempts": attempts, schema.TTL_ATTRIBUTE: NOW + 1}))
+    return path
+
+
+def _with_changes(api: Api) -> str:
+    """The id of a webhook that has been told of all but one change."""
+    service = Delivering(api.table, api.clock)
+    if service.hooks.read("hook") is None:
+        service.create()
+    service.change("c")
+    return "hook"
+
+
+def _tell_followers(api: Api, _: str) -> Reply:
+    assert "hook" in Delivering(api.table, api.clock).tell("alice")
+    return Reply(200, {}, b"")
+
+
+def _serve(api: Api, webhook_id: str) -> Reply:
+    service = Delivering(api.table, api.clock)
+    assert service.deliver(webhook_id)
+    return Reply(200, {}, repr(service.receiver.ids).encode())
+
+
+CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
+    "POST /v1/videos": (lambda _: "", lambda api, _: api.post("/v1/videos", {"title": "t"})),
+    "POST /v1/videos (Idempotency-Key)": (
+        lambda _: "",
+        lambda api, _: api.post("/v1/videos", {"title": "t"}, headers=KEY),
+    ),
+    "GET /v1/videos/{videoId}": (_published, lambda api, v: api.get(f"/v1/videos/{v}")),
+    "GET /v1/videos/{videoId}?fields=title": (
+        _published,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="fields=title"),
+    ),
+    "PATCH /v1/videos/{videoId}": (_published, lambda api, v: api.patch(f"/v1/videos/{v}", {"title": "new"})),
+    "DELETE /v1/videos/{videoId}": (_published, lambda api, v: api.delete(f"/v1/videos/{v}")),
+    "POST /v1/videos/{videoId}/restore": (_deleted, lambda api, v: api.post(f"/v1/videos/{v}/restore")),
+    "POST /v1/videos/{videoId}/restore (Idempotency-Key)": (
+        _deleted,
+        lambda api, v: api.post(f"/v1/videos/{v}/restore", headers=KEY),
+    ),
+    "GET /v1/videos?userId=u&from=t&to=t": (_published, _listing(f"userId=alice&{RANGE}")),
+    "GET /v1/videos?userId=u&tag=t": (_with_relations, _listing("userId=alice&tag=t")),
+    "GET /v1/videos?category=c&from=t&to=t": (_published, _listing(f"category=c&{RANGE}")),
+    "GET /v1/videos?from=t&to=t": (_published, _listing(RANGE)),
+    "GET /v1/videos?userId=u&include=stats": (_published, _listing("userId=alice&include=stats")),
+    "GET /v1/videos?status=failed": (_published, _listing("status=failed", user="admin")),
+    "GET /v1/videos?status=ready": (_published, _listing("status=ready", user="admin")),
+    "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _listing(f"tag=t&{RANGE}")),
+    "GET /v1/videos?region=NZ&from=t&to=t": (_with_relations, _listing(f"region=NZ&{RANGE}")),
+    "GET /v1/videos/{videoId}/episodes": (_with_episode, lambda api, v: api.get(f"/v1/videos/{v}/episodes")),
+    "PATCH /v1/videos/{videoId} (tags)": (
+        _with_relations,
+        lambda api, v: api.patch(f"/v1/videos/{v}", {"tags": ["t", "u"]}),
+    ),
+    "POST /v1/videos/batch-get": (
+        _published,
+        lambda api, v: api.post("/v1/videos/batch-get", {"videoIds": [v]}),
+    ),
+    "POST /v1/videos/{videoId}/views": (_published, lambda api, v: api.post(f"/v1/videos/{v}/views", user="bob")),
+    "POST /v1/videos/{videoId}/views (Idempotency-Key)": (
+        _published,
+        lambda api, v: api.post(f"/v1/videos/{v}/views", headers=KEY, user="bob"),
+    ),
+    "POST /v1/views": (
+        _published,
+        lambda api, v: api.post("/v1/views", {"views": [{"id": "v", "videoId": v, "at": NOW}]}, user="bob"),
+    ),
+    "GET /v1/videos/{videoId}/views?granularity=hour": (
+        _viewed,
+        lambda api, v: api.get(f"/v1/videos/{v}/views", query="granularity=hour"),
+    ),
+    "GET /v1/videos/{videoId}/views/explain": (_viewed, lambda api, v: api.get(f"/v1/videos/{v}/views/explain")),
+    "POST /v1/videos/{videoId}/upload": (
+        _published,
+        lambda api, v: api.post(f"/v1/videos/{v}/upload", {"contentType": "video/mp4", "fileSize": 1}),
+    ),
+    "GET /v1/videos/{videoId}/upload/{uploadId}": (
+        _uploading(LARGEST_PUT + 1),
+        lambda api, upload: api.get(f"/v1/videos/{upload}"),
+    ),
+    "POST /v1/videos/{videoId}/upload/{uploadId}/complete": (_uploading(LARGEST_PUT + 1), _complete),
+    "DELETE /v1/videos/{videoId}/upload/{uploadId}": (
+        _uploading(LARGEST_PUT + 1),
+        lambda api, upload: api.delete(f"/v1/videos/{upload}"),
+    ),
+    "S3 notifies: arrivals": (_uploading(1), _arrive),
+    "GET /v1/videos/{videoId}/jobs": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/jobs")),
+    "GET /v1/videos/{videoId}/why-not-ready": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/why-not-ready")),
+    "GET /v1/videos/{videoId}/playback": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/playback")),
+    "POST /v1/videos/{videoId}/jobs/{kind}/retry": (
+        _with_failed_poster,
+        lambda api, v: api.post(f"/v1/videos/{v}/jobs/poster/retry"),
+    ),
+    "POST /v1/videos/{videoId}/thumbnail": (
+        _with_film,
+        lambda api, v: api.post(f"/v1/videos/{v}/thumbnail", {"time": 1}),
+    ),
+    "PUT /v1/videos/{videoId}/renditions/{name} (running)": (_with_film, _report(state="running")),
+    "PUT /v1/videos/{videoId}/renditions/{name} (done)": (
+        _with_film,
+        _report(state="done"),
+    ),
+    "every minute: the sweeper": (_with_film, _sweep),
+    "every five minutes: the rankings": (_ranked, _rank),
+    "every minute: the search index": (_indexed, _index),
+    "every minute: the search index (a video)": (_published_with_buckets, _read_film),
+    "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
+    "GET /v1/search": (_searched, lambda api, _: api.get("/v1/search", query="limit=10")),
+    "GET /v1/search (a new instance)": (_two_indexed, lambda api, _: api.get("/v1/search", query="limit=10")),
+    "GET /v1/search?consistentWith=c": (
+        _with_cursor_of_changes,
+        lambda api, cursor: api.get("/v1/search", query=f"consistentWith={cursor}"),
+    ),
+    "GET /v1/videos/{videoId}/similar": (_searched, lambda api, v: api.get(f"/v1/videos/{v}/similar")),
+    "GET /v1/top?window=day": (_ranked, lambda api, _: api.get("/v1/top", query="window=day")),
+    "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
+    "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),
+    "GET /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.get(path)),
+    "PATCH /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.patch(path, {"title": "u"})),
+    "DELETE /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.delete(path)),
+    "GET /v1/playlists/{playlistId}/entries": (_with_playlist, lambda api, path: api.get(f"{path}/entries")),
+    "POST /v1/playlists/{playlistId}/entries": (
+        _with_playlist,
+        lambda api, path: api.post(f"{path}/entries", {"videoId": FILMS[3]}),
+    ),
+    "PATCH /v1/playlists/{playlistId}/entries/{videoId}": (
+        _with_playlist,
+        lambda api, path: api.patch(f"{path}/entries/{FILMS[2]}", {"after": FILMS[0]}),
+    ),
+    "DELETE /v1/playlists/{playlistId}/entries/{videoId}": (
+        _with_playlist,
+        lambda api, path: api.delete(f"{path}/entries/{FILMS[1]}"),
+    ),
+    "GET /v1/videos/{videoId}/playlists": (_with_playlist, lambda api, _: api.get(f"/v1/videos/{FILMS[0]}/playlists")),
+    "GET /v1/videos/{videoId}?region=NZ": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="region=NZ"),
+    ),
+    "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="include=credits,releases,ratings,tags,jobs"),
+    ),
+    "PUT /v1/videos/{videoId}/credits/{personId}": (
+        _published,
+        lambda api, v: api.put(f"/v1/videos/{v}/credits/p", CREDIT),
+    ),
+    "DELETE /v1/videos/{videoId}/credits/{personId}": (
+        _with_relations,
+        lambda api, v: api.delete(f"/v1/videos/{v}/credits/p"),
+    ),
+    "GET /v1/videos/{videoId}/credits": (_with_relations, lambda api, v: api.get(f"/v1/videos/{v}/credits")),
+    "GET /v1/videos/{videoId}/credits/{personId}": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}/credits/p"),
+    ),
+    "PUT /v1/videos/{videoId}/captions/{language}": (_published_with_buckets, _caption),
+    "DELETE /v1/videos/{videoId}/captions/{language}": (
+        _with_captions,
+        lambda api, v: api.delete(f"/v1/videos/{v}/captions/en"),
+    ),
+    "GET /v1/videos/{videoId}/captions": (_with_captions, lambda api, v: api.get(f"/v1/videos/{v}/captions")),
+    "GET /v1/videos/{videoId}/captions/{language}": (
+        _with_captions,
+        lambda api, v: api.get(f"/v1/videos/{v}/captions/en"),
+    ),
+    "PUT /v1/videos/{videoId}/chapters": (_published, _divide),
+    "DELETE /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.delete(f"/v1/videos/{v}/chapters")),
+    "GET /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.get(f"/v1/videos/{v}/chapters")),
+    "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999": (
+        _with_relations,
+        lambda api, _: api.get("/v1/people/p/videos", query="fromYear=1990&toYear=1999"),
+    ),
+    "PUT /v1/videos/{videoId}/releases/{region}/{language}": (
+        _published,
+        lambda api, v: api.put(f"/v1/videos/{v}/releases/NZ/mi", RELEASE),
+    ),
+    "DELETE /v1/videos/{videoId}/releases/{region}/{language}": (
+        _with_relations,
+        lambda api, v: api.delete(f"/v1/videos/{v}/releases/NZ/mi"),
+    ),
+    "GET /v1/videos/{videoId}/releases/{region}": (
+        _with_relations,
+        lambda api, v: api.get(f"/v1/videos/{v}/releases/NZ"),
+    ),
+    "PUT /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.put(f"/v1/videos/{v}/rating", {"value": 7})),
+    "DELETE /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.delete(f"/v1/videos/{v}/rating")),
+    "GET /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.get(f"/v1/videos/{v}/rating")),
+    "GET /v1/tags": (_with_counted_tags, lambda api, _: api.get("/v1/tags")),
+    "GET /v1/users/{userId}": (_with_counted_tags, lambda api, _: api.get("/v1/users/alice")),
+    "the stream: aggregates": (_published, _settle),
+    "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
+    "the stream: tallies": (_with_a_view, _tally(views=[[mark_of("a view", 1), 1000]])),
+    "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
+    "GET /v1/videos/{videoId}/audit": (_changed, lambda api, v: api.get(f"/v1/videos/{v}/audit")),
+    "GET /v1/playlists/{playlistId}/audit": (_with_playlist, lambda api, path: api.get(f"{path}/audit")),
+    "GET /v1/videos/{videoId}?version=1": (
+        _changed,
+        lambda api, v: api.get(f"/v1/videos/{v}", query="version=1"),
+    ),
+    "GET /v1/videos/{videoId}/diff?from=1": (
+        _changed,
+        lambda api, v: api.get(f"/v1/videos/{v}/diff", query="from=1"),
+    ),
+    "GET /v1/changesets/{changesetId}": (_change_set, lambda api, path: api.get(path)),
+    "POST /v1/videos/{videoId}/revert": (
+        _changed,
+        lambda api, v: api.post(f"/v1/videos/{v}/revert", {"toVersion": 1}),
+    ),
+    "POST /v1/changesets/{changesetId}/revert": (_change_set, lambda api, path: api.post(f"{path}/revert")),
+    "POST /v1/changesets/{changesetId}/revert (large)": (_change_set, _revert_as_large),
+    "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, lambda api, path: api.get(path)),
+    "the queue: reverts": (_run, _work_on_run),
+    "GET /v1/changes": (_told, lambda api, _: api.get("/v1/changes", user="admin")),
+    "GET /v1/changes?userId=u": (_told, lambda api, _: api.get("/v1/changes", query="userId=alice")),
+    "GET /v1/changes?after=now": (_told, lambda api, _: api.get("/v1/changes", query="after=now", user="admin")),
+    "the stream: the audit trail": (_told, _audit),
+    "POST /v1/webhooks": (lambda _: "", lambda api, _: api.post("/v1/webhooks", WEBHOOK)),
+    "GET /v1/webhooks": (_with_webhook, lambda api, _: api.get("/v1/webhooks")),
+    "GET /v1/webhooks?follows=*": (
+        lambda api: str(api.post("/v1/webhooks", WEBHOOK | {"userId": "*"}, user="admin").status),
+        lambda api, _: api.get("/v1/webhooks", query="follows=*", user="admin"),
+    ),
+    "GET /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.get(path)),
+    "PATCH /v1/webhooks/{webhookId} (description)": (
+        _with_webhook,
+        lambda api, path: api.patch(path, {"description": "d"}),
+    ),
+    "PATCH /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.patch(path, {"paused": True})),
+    "DELETE /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.delete(path)),
+    "POST /v1/webhooks/{webhookId}/rotate": (_with_webhook, lambda api, path: api.post(f"{path}/rotate")),
+    "POST /v1/webhooks/{webhookId}/replay": (
+        _with_webhook,
+        lambda api, path: api.post(f"{path}/replay", {"from": NOW - 60}),
+    ),
+    "POST /v1/webhooks/{webhookId}/test": (_with_webhook, lambda api, path: api.post(f"{path}/test")),
+    "GET /v1/webhooks/{webhookId}/deliveries": (_with_deliveries, lambda api, path: api.get(f"{path}/deliveries")),
+    "the queue: deliveries (changes)": (_with_changes, _tell_followers),
+    "the queue: deliveries": (_with_changes, _serve),
+    "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
+}
