@@ -1,7 +1,7 @@
 """DynamoDB clients against each other, over a loopback socket: `python -m bench.client`.
 
 What is compared is the client's processor time: signing, sending, waiting and parsing. boto3 as it comes, boto3 as
-shared/aws/boto3_client.py tunes it, and shared/aws/client.py.
+shared/aws/boto3_client.py tunes it, and shared/aws/lean/client.py.
 """
 
 import os
@@ -14,7 +14,8 @@ import boto3
 
 from bench.measure import compare
 from bench.stub import OWNER, stored, stub
-from shared.aws import boto3_client, client
+from shared.aws import boto3_client
+from shared.aws.lean import client
 from shared.core.attributes import encode_item
 from shared.schema import USER_INDEX, VIDEO
 
@@ -43,7 +44,7 @@ def main() -> None:
         clients = {
             "boto3.client": boto3.client("dynamodb"),
             "shared.aws.boto3_client": boto3_client.make_client(),
-            "shared.aws.client": client.make_client(),
+            "shared.aws.lean.client": client.make_client(),
         }
         for title, (calls, request) in requests.items():
             variants = {name: partial(request, made) for name, made in clients.items()}

@@ -17,8 +17,7 @@ from functions.audit import handler as audit
 from local.testbed.harness import NOW, Context
 from local.testbed.limits import Simulation
 from local.testbed.streams import Raw, change, event
-from shared.aws.client import make_client
-from shared.aws.dynamodb import Table
+from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler

@@ -4,9 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.client import EVENTBRIDGE
-from shared.aws.client import make_client as make_aws_client
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.dynamodb import Table, make_client, make_lean_client
+from shared.aws.lean.client import EVENTBRIDGE
 from shared.aws.sqs import Message, Queue, process
 from shared.aws.sqs import make_client as make_sqs_client
 from shared.core.settings import (
@@ -90,7 +89,7 @@ def _deployed() -> LambdaHandler:
     if name := event_bus():
         from shared.webhooks.bus import EventBus  # few have one
 
-        bus = EventBus(name, make_aws_client(EVENTBRIDGE))
+        bus = EventBus(name, make_lean_client(EVENTBRIDGE))
     return make(
         PlaceStore(Table(table_name(), client)),
         Feed(Table(audit_table_name(), client)),

@@ -33,8 +33,8 @@ from werkzeug.exceptions import HTTPException
 from local.testbed.lean_expressions import parse_conditions_once, read_items_once
 from local.testbed.moto_buckets import refuse_unknown_uploads
 from local.testbed.wire import WholeClient, raised
-from shared.aws.client import Refused
 from shared.aws.dynamodb import OPERATIONS
+from shared.aws.lean.client import Refused
 
 SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "secretsmanager", "sqs", "ssm", "sts"})
 """All that the tests talk to. moto knows some 190, and tries the patterns of all of them for each request."""

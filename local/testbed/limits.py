@@ -30,9 +30,9 @@ from typing import Any, Generic, TypeVar
 
 from local.testbed.harness import NOW
 from local.testbed.units import READ_BYTES, WRITE_BYTES, size
-from shared.aws import client
-from shared.aws.client import Refused
 from shared.aws.dynamodb import OPERATIONS, Table
+from shared.aws.lean import client
+from shared.aws.lean.client import Refused
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item
 from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, TABLE_NAME, Attribute, Index

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from local.aws import ACCOUNT, REGION
-from shared.aws.client import Client, Credentials, Refused
+from shared.aws.lean.client import Client, Refused
+from shared.aws.lean.signing import Credentials
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
 """Given an operation, its parameters and what carries it out (with other parameters, if some are given), returns the answer,

@@ -1,4 +1,4 @@
-"""boto3's clients, made by botocore as boto3 makes them: those of S3 and SQS, and the references for shared/aws/client.py.
+"""boto3's clients, made by botocore as boto3 makes them: those of S3 and SQS, and the references for shared/aws/lean/client.py.
 
 boto3 itself adds resources and transfers of files, which no function uses: it is neither packaged nor loaded. The tools use the
 client of DynamoDB too, as they need more operations. It is tuned where bench/client.py shows that it pays.

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
-from shared.aws import client, receipt
-from shared.aws.client import AnswerLost, NotSent
+from shared.aws import receipt
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict, translating
+from shared.aws.lean import client
+from shared.aws.lean.client import AnswerLost, NotSent
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
-from shared.core.deadline import has_time, within
+from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
@@ -60,7 +61,14 @@ def make_client() -> Any:
         from shared.aws.boto3_client import make_client as make_boto3_client
 
         return make_boto3_client()
-    return client.make_client()
+    return make_lean_client()
+
+
+def make_lean_client(service: client.Service = client.DYNAMODB) -> client.Client:
+    """A lean client of a service, with the time-outs of shared/core/deadline.py."""
+    return client.make_client(
+        service, connect_seconds=CONNECT_SECONDS, read_seconds=READ_SECONDS, user_agent="video-metadata"
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shared.aws.client import AnswerLost, NotSent, Refused
+from shared.aws.lean.client import AnswerLost, NotSent, Refused
 from shared.core.attributes import Item, decode_item
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Throttled, Unavailable, WriteContention
 

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused, make_client
-from shared.aws.dynamodb import uses_boto3
+from shared.aws.dynamodb import make_lean_client, uses_boto3
 from shared.aws.failures import of_botocore
+from shared.aws.lean.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused
 from shared.core.deadline import has_time
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
@@ -63,7 +63,7 @@ def _secrets_client() -> Any:
         from shared.aws.boto3_client import make_secrets_client
 
         return make_secrets_client()
-    return make_client(SECRETS_MANAGER)
+    return make_lean_client(SECRETS_MANAGER)
 
 
 class Cursors:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from shared.aws.client import AnswerLost, Client, NotSent, Refused
+from shared.aws.lean.client import AnswerLost, Client, NotSent, Refused
 from shared.core.attributes import Item
 from shared.feed.change import Change
 from shared.webhooks.carriers import Try

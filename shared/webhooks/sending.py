@@ -14,7 +14,7 @@ from http.client import HTTPException, IncompleteRead
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
-from shared.aws.connections import Response, posted
+from shared.aws.lean.connections import Response, posted
 from shared.webhooks.address import Forbidden, Receiver, forbidden, receiver_of
 
 MOST_BYTES = 65_536

@@ -58,7 +58,7 @@ def _forget_sessions() -> None:
 def patience() -> Iterator[pytest.MonkeyPatch]:
     """Let clients wait for LIMIT inside the block, because a busy machine may exceed the service's time-outs for AWS.
 
-    A client of boto3 keeps the time-outs of its creation. Ours reads them at each request.
+    A client keeps the time-outs of its creation.
     """
     create = Session.create_client
 
@@ -68,8 +68,8 @@ def patience() -> Iterator[pytest.MonkeyPatch]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Session, "create_client", create_client)
-        patch.setattr("shared.aws.connections.CONNECT_SECONDS", LIMIT)
-        patch.setattr("shared.aws.client.READ_SECONDS", LIMIT)
+        patch.setattr("shared.aws.dynamodb.CONNECT_SECONDS", LIMIT)
+        patch.setattr("shared.aws.dynamodb.READ_SECONDS", LIMIT)
         yield patch
 
 

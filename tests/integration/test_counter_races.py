@@ -8,8 +8,8 @@ import pytest
 
 from local.testbed.harness import NOW
 from local.testbed.wire import come_between
-from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
+from shared.aws.lean.client import Refused
 from shared.core.attributes import Item
 from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER

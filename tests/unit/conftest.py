@@ -21,6 +21,8 @@ from local.testbed.lean_moto import MotoClient, install, put_back, stored_tables
 from local.testbed.moto_buckets import create_buckets
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
+from shared.aws.lean import client as lean
+from shared.aws.lean.client import DYNAMODB, Client, Service
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
@@ -80,10 +82,14 @@ def empty_tables(lean_moto: pytest.MonkeyPatch, moto_answers: None) -> bytes:
 @pytest.fixture(scope="session", autouse=True)
 def moto_answers(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
     """Let our own client be answered by moto, as boto3's is. DYNAMODB_CLIENT=boto3 runs all tests with that one."""
+    make = lean.make_client
+
+    def answered(service: Service = DYNAMODB, **options: Any) -> Client:
+        is_moto = service is DYNAMODB
+        return MotoClient("http://moto.invalid", boto3_client.make_client()) if is_moto else make(service, **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "shared.aws.client.make_client", lambda: MotoClient("http://moto.invalid", boto3_client.make_client())
-        )
+        patch.setattr(lean, "make_client", answered)
         yield
 
 

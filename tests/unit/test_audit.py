@@ -18,8 +18,8 @@ from local.testbed.backstage import FakeQueue
 from local.testbed.harness import NOW, Context, create_audit_table
 from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 from local.testbed.wire import raised
-from shared.aws.client import Client
 from shared.aws.dynamodb import LARGEST_BURST, OPERATIONS, Table, make_client
+from shared.aws.lean.client import Client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.stream import Record

@@ -21,22 +21,24 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from local.ports import free_port
 from local.testbed.harness import Clock
-from shared.aws import boto3_client, connections
-from shared.aws.client import (
+from shared.aws import boto3_client
+from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.lean import connections
+from shared.aws.lean.client import (
     DYNAMODB,
     EVENTBRIDGE,
     SECRETS_MANAGER,
     SHORTEST_WAIT,
     AnswerLost,
     Client,
-    Credentials,
     NotSent,
     Refused,
     Service,
     make_client,
 )
-from shared.aws.dynamodb import ATTEMPTS, Table
-from shared.core.errors import InternalError, ServiceError, Unavailable
+from shared.aws.lean.connections import Unsupported
+from shared.aws.lean.signing import Credentials
+from shared.core.errors import ServiceError, Unavailable
 from shared.feed.change import Change
 from shared.web import cursors
 from shared.web.cursors import secret_reader
@@ -116,13 +118,6 @@ def answer(content: Any, status: int = 200, **headers: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let our client wait for a server that a busy machine keeps from answering."""
-    monkeypatch.setattr("shared.aws.connections.CONNECT_SECONDS", LIMIT)
-    monkeypatch.setattr("shared.aws.client.READ_SECONDS", LIMIT)
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
     yield from _served(None)
@@ -147,7 +142,8 @@ _CLIENTS: list[Any] = []
 
 
 def ours(server: Server) -> Client:
-    return _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("test", "test", None)))
+    credentials = Credentials("test", "test", None)
+    return _kept(Client(server.endpoint, "us-east-1", lambda: credentials, connect_seconds=LIMIT, read_seconds=LIMIT))
 
 
 def _kept(client: Client) -> Client:
@@ -322,7 +318,7 @@ class TestConnections:
     @pytest.mark.parametrize("token", ["x\r\nx-amz-target: other", "x\ry", "x\ny"])
     def test_a_header_of_two_lines_is_not_sent(self, server: Server, token: str) -> None:
         client = _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("a", "b", token)))
-        with pytest.raises(InternalError):
+        with pytest.raises(ValueError, match="line break"):
             client.get_item(TableName="T", Key=KEY)
         assert server.requests == []
 
@@ -383,19 +379,18 @@ class TestConnections:
 
     def test_answers_that_do_not_come_are_waited_for_side_by_side(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The time of each counts from its request, not from when the one before has been given up."""
-        monkeypatch.setattr("shared.aws.client.READ_SECONDS", 0.05)
         waits: list[float] = []
 
         def late(connected: socket.socket, **_: str) -> Any:
             waits.append(connected.gettimeout() or 0)
             raise TimeoutError
 
-        monkeypatch.setattr("shared.aws.client.Response", late)
+        monkeypatch.setattr("shared.aws.lean.client.Response", late)
         clock = Clock()
-        monkeypatch.setattr("shared.aws.client.time.monotonic", clock)
+        monkeypatch.setattr("shared.aws.lean.client.time.monotonic", clock)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-            client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None))
+            client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.05)
             waiting = [client.begin("Query", TableName="T") for _ in range(3)]
             for wait in waiting:
                 with pytest.raises(AnswerLost):
@@ -403,11 +398,10 @@ class TestConnections:
                 clock.advance(0.05)
         assert waits == pytest.approx([0.05, SHORTEST_WAIT, SHORTEST_WAIT])
 
-    def test_an_answer_is_not_waited_for_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.aws.client.READ_SECONDS", 0.01)
+    def test_an_answer_is_not_waited_for_without_end(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
-            client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None))
+            client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.01)
             with pytest.raises(AnswerLost):
                 client.get_item(TableName="T", Key=KEY)
 
@@ -620,7 +614,7 @@ class TestTheEnvironment:
         for name in ("AWS_REGION", *endpoints, "http_proxy", "https_proxy"):
             monkeypatch.delenv(name, raising=False)
             monkeypatch.delenv(name.upper(), raising=False)
-        monkeypatch.setattr("shared.aws.client.make_client", make_client)
+        monkeypatch.setattr("shared.aws.lean.client.make_client", make_client)
 
     @pytest.mark.parametrize(
         ("settings", "host"),
@@ -666,7 +660,7 @@ class TestTheEnvironment:
     def test_what_only_boto3_does_is_refused(self, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(InternalError):
+        with pytest.raises(Unsupported):
             make_client()
 
     def test_a_snapshots_credentials_are_renewed(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ SIGNING = ("uploads", "playback", "captions", "search")
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.client aws.connections aws.dynamodb aws.expressions aws.failures aws.receipt aws.records aws.connections core.attributes core.caller core.deadline core.errors core.limits
+aws.dynamodb aws.expressions aws.failures aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.receipt aws.records core.attributes core.caller core.deadline core.errors core.limits
 core.periods core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
 web.answers web.etags web.http web.idempotency web.parameters web.requests web.server_timing
 """
@@ -76,7 +76,7 @@ def test_a_first_answer_loads_just_this(first: First) -> None:
     script = f"""
 import json, sys
 from functions.{route.function}.handler import lambda_handler
-import shared.aws.client
+import shared.aws.lean.client
 
 video = {{
     "videoId": {{"S": "{VIDEO_ID}"}}, "userId": {{"S": "alice"}}, "title": {{"S": "A film"}}, "status": {{"S": "ready"}},
@@ -91,7 +91,7 @@ def begin(client, operation, **parameters):
     client._signed(operation, json.dumps(parameters).encode())
     return lambda: answer
 
-shared.aws.client.Client.begin = begin
+shared.aws.lean.client.Client.begin = begin
 
 class Context:
     function_name = memory_limit_in_mb = invoked_function_arn = aws_request_id = "test"
@@ -150,10 +150,10 @@ seen = []
 draw = os.urandom
 os.urandom = lambda size: (seen.append("os.urandom"), draw(size))[1]
 sys.addaudithook(lambda event, _: seen.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
-import botocore.session, pydantic, shared.aws.client
+import botocore.session, pydantic, shared.aws.lean.client
 made = []
-make = shared.aws.client.make_client
-shared.aws.client.make_client = lambda: made.append(make()) or made[-1]
+make = shared.aws.lean.client.make_client
+shared.aws.lean.client.make_client = lambda *service, **options: made.append(make(*service, **options)) or made[-1]
 for function in {FUNCTIONS!r}:
     child = os.fork()
     if child == 0:

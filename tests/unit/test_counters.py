@@ -10,8 +10,8 @@ from local.testbed.harness import NOW, Api, recorded
 from local.testbed.limits import Run, Simulation
 from local.testbed.units import WRITE_BYTES, size
 from local.testbed.wire import come_between
-from shared.aws.client import AnswerLost, Refused
 from shared.aws.dynamodb import Table
+from shared.aws.lean.client import AnswerLost, Refused
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from local.testbed.harness import NOW, Clock
-from shared.aws.client import AnswerLost, Client, Refused
+from shared.aws.lean.client import AnswerLost, Client, Refused
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position

@@ -11,9 +11,9 @@ import pytest
 
 from local.testbed.harness import Api, Clock, Reply, make_api
 from local.testbed.wire import listening, raised
-from shared.aws import client
-from shared.aws.client import AnswerLost
 from shared.aws.dynamodb import Table
+from shared.aws.lean import client
+from shared.aws.lean.client import AnswerLost
 from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
 from shared.core.settings import answer_seconds
 

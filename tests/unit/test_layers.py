@@ -99,6 +99,11 @@ def test_a_package_of_shared_imports_only_what_is_below_it(package: str) -> None
     assert upwards == []
 
 
+def test_lean_client_imports_nothing_of_this_service() -> None:
+    imports = {name for file, name in _imports("shared") if file.startswith("shared/aws/lean/")}
+    assert {name for name in imports if not name.startswith("shared.aws.lean")} == set()
+
+
 def test_infra_reads_only_the_tables_of_shared() -> None:
     read = {".".join(name.split(".")[:2]) for _, name in _imports("infra") if name.startswith("shared.")}
     assert read <= {"shared.schema", "shared.routes", "shared.kinds"}
@@ -113,4 +118,4 @@ def test_no_function_imports_another() -> None:
 @pytest.mark.parametrize("folder", ["shared", "functions"])
 def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
     importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
-    assert importers <= {f"shared/{store}.py" for store in ("aws/boto3_client", "aws/client", "aws/s3", "aws/sqs")}
+    assert importers <= {f"shared/{store}.py" for store in ("aws/boto3_client", "aws/lean/client", "aws/s3", "aws/sqs")}

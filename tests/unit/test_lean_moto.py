@@ -10,8 +10,9 @@ from moto import mock_aws
 
 from local.testbed.harness import create_audit_table, create_table
 from local.testbed.lean_moto import LARGEST_ITEM, install, put_back, stream_records
-from shared.aws import boto3_client, client
-from shared.aws.client import Refused
+from shared.aws import boto3_client
+from shared.aws.lean import client
+from shared.aws.lean.client import Refused
 
 TABLE = "videos"
 KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}

@@ -9,8 +9,8 @@ import pytest
 from local.testbed.backstage import Backstage
 from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.wire import come_between
-from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
+from shared.aws.lean.client import Refused
 from shared.aws.receipt import Line
 from shared.web import server_timing
 

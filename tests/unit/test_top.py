@@ -15,8 +15,8 @@ from local.testbed.backstage import Backstage
 from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
 from local.testbed.viewed import Viewed
 from local.testbed.wire import come_between
-from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
+from shared.aws.lean.client import Refused
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
 from shared.schema import TOP, VIEW_COUNTER
 from shared.views import rankings

@@ -9,8 +9,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from functions.views import handler as views
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
 from local.testbed.wire import come_between
-from shared.aws.client import Refused
 from shared.aws.dynamodb import Table
+from shared.aws.lean.client import Refused
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER

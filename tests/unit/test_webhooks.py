@@ -13,9 +13,9 @@ from functions.webhooks import handler as webhooks
 from local.testbed.backstage import Backstage
 from local.testbed.harness import MASTER, NOW, Api, Clock, Reply, recorded
 from local.testbed.wire import come_between
-from shared.aws.client import AnswerLost
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
+from shared.aws.lean.client import AnswerLost
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.change_types import GROUPS, TYPES

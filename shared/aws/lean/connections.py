@@ -1,4 +1,4 @@
-"""Connections to AWS, and whom they trust."""
+"""HTTP connections and their trusted certificates."""
 
 import os
 import ssl
@@ -8,23 +8,24 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from importlib.util import find_spec
 from urllib.parse import SplitResult
 
-from shared.core.deadline import CONNECT_SECONDS
-from shared.core.errors import InternalError
-
 LONGEST_LINE, MOST_HEADERS = 65_536, 100
-"""Bytes of a header, and how many: those of http.client."""
+"""Bytes of a header, and headers of a response: the limits of http.client."""
 _ONCE = ("connection", "content-length", "transfer-encoding")
-"""Headers that decide where an answer ends."""
+"""Headers that decide where a response ends."""
 AMAZON_ROOTS = ("Amazon Root CA", "Starfield Services Root Certificate Authority")
-"""Whom AWS's certificates lead to: to parse all that browsers trust takes 18 ms of each cold start.
+"""Root certificates of AWS endpoints. Loading all that browsers trust would take 18 ms of each cold start.
 https://www.amazontrust.com/repository/"""
 
 
+class Unsupported(Exception):
+    """A setting of the environment that is invalid, or that needs boto3."""
+
+
 def posted(headers: Mapping[str, str], body: bytes, target: str = "/") -> bytes:
-    """A POST as it is sent, in one piece: one packet, one TLS record; raises InternalError for a header of two lines."""
+    """Return the bytes of a POST, in one piece: one packet, one TLS record. Raises ValueError for a line break in a header."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if any("\r" in line or "\n" in line for line in lines):
-        raise InternalError("A credential or an endpoint has a line break.")
+        raise ValueError("A credential or an endpoint has a line break.")
     lines += ["accept-encoding: identity", f"content-length: {len(body)}", "", ""]
     return "\r\n".join([f"POST {target} HTTP/1.1", *lines]).encode("latin-1") + body
 
@@ -67,16 +68,16 @@ class Response(HTTPResponse):
         return line.decode("latin-1").rstrip("\r\n")
 
 
-def connector(url: SplitResult) -> Callable[[], HTTPConnection]:
-    """Makes connections to where a URL points, which open themselves within CONNECT_SECONDS; raises InternalError."""
+def connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnection]:
+    """Return a factory of connections to a URL, each of which opens within `seconds`; raises Unsupported for other URLs."""
     if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
-        raise InternalError(f"{url.geturl()} is not the URL of an endpoint.")
+        raise Unsupported(f"{url.geturl()} is not the URL of an endpoint.")
     kind = partial(HTTPSConnection, context=context(url.hostname)) if url.scheme == "https" else HTTPConnection
-    return partial(kind, url.hostname, url.port, timeout=CONNECT_SECONDS)
+    return partial(kind, url.hostname, url.port, timeout=seconds)
 
 
 def context(host: str) -> ssl.SSLContext:
-    """Verifies the server by AWS_CA_BUNDLE; else by Amazon's own roots, where AWS answers, or by the system's."""
+    """Return the context that verifies a host: by AWS_CA_BUNDLE, by Amazon's roots for AWS's hosts, or by the system's."""
     bundle = os.environ.get("AWS_CA_BUNDLE")
     if bundle or not host.endswith(".amazonaws.com"):
         return ssl.create_default_context(cafile=bundle)
@@ -87,10 +88,10 @@ def context(host: str) -> ssl.SSLContext:
 
 @cache
 def _amazon_roots() -> str:
-    """Those of the certificates that botocore brings."""
+    """Amazon's certificates among those that botocore contains."""
     package = find_spec("botocore")  # found, but not loaded
     if package is None or package.origin is None:
-        raise InternalError("The package has no botocore, whose certificates are needed.")
+        raise Unsupported("The package has no botocore, whose certificates are needed.")
     with open(f"{os.path.dirname(package.origin)}/cacert.pem", encoding="ascii") as bundle:
         certificates = bundle.read().split("# Issuer: ")
     ours = [one for one in certificates if any(f'# Label: "{root}' in one for root in AMAZON_ROOTS)]
