@@ -187,19 +187,20 @@ class JobsStack(cdk.Stack):
 
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
-    def _function(self, id_: str, *, to: str = "", **kwargs: Any) -> ServiceFunction:
-        """The function of the folder of the same name; `to`: it has what it takes to read "films", or to "search" them."""
+    def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
+        """The function of a folder, by default that of the same name; `to`: it has what it takes to read "films", or to "search" them."""
+        folder = folder or id_.lower()
         made = ServiceFunction(
             self,
             id_,
-            folder=id_.lower(),
+            folder=folder,
             settings=self._settings,
             code=self._codes[to],
             table=self._data.table,
             encryption=self._data.encryption,
             **kwargs,
         )
-        self.functions[id_.lower()] = made
+        self.functions[folder] = made
         return made
 
     def _queue(self, id_: str, **kwargs: Any) -> WorkQueue:
@@ -208,7 +209,8 @@ class JobsStack(cdk.Stack):
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
         """Makes jobs of videos and messages of jobs; nobody else sends any."""
         router = self._function(
-            "Router",
+            "Router",  # not named like its folder: another id would give it another log group, and a third reader of the stream for a while
+            folder="stream_router",
             timeout=STREAM_TIMEOUT,
             environment={
                 "MEDIA_BUCKET": self._media.media.bucket_name,

@@ -100,7 +100,7 @@ class OperationsStack(cdk.Stack):
             alarms.watch_functions(name, behind, "Work behind the API is late, because no function is free")
         alarms.watch_tables()
         alarms.watch_stream_reader(
-            jobs.functions["router"],
+            jobs.functions["stream_router"],
             late="Uploaded films stay in processing, because no jobs are made for them",
             lost="A change was never acted on: a video may lack jobs, or leave something behind that was to be removed",
         )

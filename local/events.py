@@ -459,7 +459,7 @@ def _stream() -> Iterator[Example]:
         "playlist-removed": [playlist_record],
         "several": [created_record, edited_record, queued_record, done_record, expired_record],
     }
-    for function, batches in {"router": to_router, "audit": to_audit}.items():
+    for function, batches in {"stream_router": to_router, "audit": to_audit}.items():
         for name, records in batches.items():
             yield Example(function, name, {"Records": records}, NONE_FAILED)
 

@@ -13,7 +13,7 @@ from shared.core.telemetry import correlated, logged, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates, Unsettled
-from shared.upkeep.dispatch import Sender
+from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

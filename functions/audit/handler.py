@@ -30,7 +30,7 @@ from shared.kinds import base_of
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from shared.upkeep.dispatch import Sender
+    from shared.upkeep.stream_router import Sender
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line says of an entry, by its names there: not who, nor from what to what."""

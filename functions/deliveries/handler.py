@@ -31,7 +31,7 @@ from shared.webhooks.quotas import DeliveryQuotas
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from shared.upkeep.dispatch import Sender
+    from shared.upkeep.stream_router import Sender
 
 METRICS = {
     "DeliveriesDone": "done",

@@ -12,8 +12,8 @@ from shared.aws.sqs import make_client as make_sqs_client
 from shared.core.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
 from shared.core.telemetry import logged, service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
-from shared.upkeep.dispatch import Sender
 from shared.upkeep.purging import InTime, Purge
+from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -20,7 +20,7 @@ from shared.films.messages import RevertMessage, parse
 from shared.films.quota import QuotaStore
 from shared.history.trail import AuditStore
 from shared.history.undoing import ChangeSetReverts
-from shared.upkeep.dispatch import Sender
+from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

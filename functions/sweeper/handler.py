@@ -12,7 +12,7 @@ from shared.aws.sqs import make_client as make_sqs_client
 from shared.core.settings import LambdaHandler, aggregates_queue_url, deliveries_queue_url, entry_point, table_name
 from shared.core.telemetry import emit, logged
 from shared.films.jobs import JobStore
-from shared.upkeep.dispatch import Sender
+from shared.upkeep.stream_router import Sender
 from shared.upkeep.sweeping import Sweep, send_for_due, send_for_scheduled, sweep
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functions.aggregates import handler as aggregates
-from functions.router import handler as router
+from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
 from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
@@ -28,7 +28,7 @@ from shared.films.shares import ShareStore
 from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.dispatch import Router
+from shared.upkeep.stream_router import StreamRouter
 from shared.upkeep.tallies import Tallies
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
@@ -98,7 +98,9 @@ class Backstage:
         self.jobs = JobStore(table)
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        self.router = router.make(Router(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock)
+        self.router = stream_router.make(
+            StreamRouter(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock
+        )
         self.sweeper = sweeper.make(
             self.jobs, Lists(table), self.queues["aggregates"], self.queues["deliveries"], clock
         )

@@ -15,7 +15,7 @@ from shared.films.jobs import JobStore
 from shared.films.messages import aggregates_message, deliver_message
 from shared.kinds import KINDS, base_of
 from shared.schema import DUE, SCHEDULED
-from shared.upkeep.dispatch import Sender
+from shared.upkeep.stream_router import Sender
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60

@@ -132,7 +132,7 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
     invoke("arrivals", "film-uploaded")
     becomes(VIDEO.key(videoId=world.AWAITED), lambda video: video["status"] == "processing")
     # What the router sends, the deployed purge takes.
-    invoke("router", "video-removed")
+    invoke("stream_router", "video-removed")
     becomes(CREDIT.key(videoId=world.GONE, personId=world.PERSON), lambda left: not left)
 
 

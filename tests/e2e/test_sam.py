@@ -81,7 +81,7 @@ def test_sam_validates_and_lints_the_template(checkout: Checkout) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["videos/get-video", "router/several", "sweeper/every-minute"])
+@pytest.mark.parametrize("name", ["videos/get-video", "stream_router/several", "sweeper/every-minute"])
 def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, checkout: Checkout, name: str) -> None:
     example = EXAMPLES[name]
     (function,) = (function for function in checkout.functions if function.folder == example.function)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.aggregates import handler
-from functions.router import handler as router
+from functions.stream_router import handler as stream_router
 from local.testbed import streams
 from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
@@ -26,7 +26,7 @@ from shared.relations.credits import credit_item
 from shared.relations.models import CreditContent
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import ROUNDS, Aggregates, contribution, counts_otherwise
-from shared.upkeep.dispatch import Router
+from shared.upkeep.stream_router import StreamRouter
 from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
 from shared.videos.models import NewVideo
 from shared.videos.video import STATUSES
@@ -134,7 +134,7 @@ class TestContribution:
 class TestRouter:
     def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
         queues = {name: FakeQueue() for name in ("aggregates", "purge", "tallies")}
-        routing = Router(None, None, queues, "media")  # type: ignore[arg-type]
+        routing = StreamRouter(None, None, queues, "media")  # type: ignore[arg-type]
         routing.route(Record(raw), NOW)
         routing.flush()
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
@@ -200,7 +200,7 @@ class TestRouter:
 
     def test_what_stands_before_a_record_that_fails_is_counted(self) -> None:
         queues = {name: FakeQueue() for name in ("aggregates", "purge", "tallies")}
-        handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
+        handle = stream_router.make(StreamRouter(None, None, queues, "media"))  # type: ignore[arg-type]
         unreadable = streams.change(None, VIDEO, sequence=2)
         del unreadable["dynamodb"]["NewImage"]
         report = handle(streams.event(streams.change(None, VIDEO), unreadable), Context())
@@ -210,7 +210,7 @@ class TestRouter:
     def test_while_their_queue_is_busy_the_records_come_again(self) -> None:
         queue = _BusyAtFirst()
         queues = {"aggregates": queue, "tallies": FakeQueue()}
-        handle = router.make(Router(None, None, queues, "media"))  # type: ignore[arg-type]
+        handle = stream_router.make(StreamRouter(None, None, queues, "media"))  # type: ignore[arg-type]
         change = streams.change(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
         assert handle(streams.event(change), Context()) == report

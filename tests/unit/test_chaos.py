@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from functions.aggregates import handler as aggregates
-from functions.router import handler as router
+from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
 from local.testbed.backstage import SHARES, Backstage, FakeQueue
@@ -26,8 +26,8 @@ from shared.relations.mover import EntryMover
 from shared.relations.ratings import Choice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
 from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.dispatch import Router
 from shared.upkeep.reconcile import Finding, Reconcile
+from shared.upkeep.stream_router import StreamRouter
 from shared.upkeep.tallies import Tallies
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
@@ -211,8 +211,8 @@ class Chaos:
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
         """Route records, by an instance of its own: what was killed remembers nothing."""
-        routing = Router(JobStore(self.table), ShareStore(self.table, SHARES), self.queues, MEDIA_BUCKET)
-        report: dict[str, Any] = router.make(routing, self.clock)(event, Context())
+        routing = StreamRouter(JobStore(self.table), ShareStore(self.table, SHARES), self.queues, MEDIA_BUCKET)
+        report: dict[str, Any] = stream_router.make(routing, self.clock)(event, Context())
         return report
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:

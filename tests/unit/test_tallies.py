@@ -24,8 +24,8 @@ from shared.films.jobs import JobStore
 from shared.films.messages import TallyMessage, parse, tally_message
 from shared.films.shares import ShareStore
 from shared.upkeep import ledger
-from shared.upkeep.dispatch import Router
 from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
+from shared.upkeep.stream_router import StreamRouter
 from shared.upkeep.tallies import Tallies, least
 from shared.videos.counters import SUMS, ViewCounters
 from tests.integration.contents import items_of
@@ -102,7 +102,7 @@ class Stream:
 
     def __init__(self, table: Table) -> None:
         self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
-        self.router = Router(JobStore(table), ShareStore(table, SHARES), self.queues, MEDIA_BUCKET)
+        self.router = StreamRouter(JobStore(table), ShareStore(table, SHARES), self.queues, MEDIA_BUCKET)
         self._numbers = itertools.count(1)
 
     def changed(self, old: Item | None, new: Item | None) -> streams.Raw:

@@ -468,7 +468,7 @@ class TestRestoredTable:
         mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
         assert [stream["EventSourceArn"] for stream in streams] == [GIVEN_STREAM] * 2
-        for folder in ("router", "audit"):
+        for folder in ("stream_router", "audit"):
             assert f"dynamodb:GetRecords {GIVEN_STREAM}" in chosen.allowed(folder)
         assert chosen.data == aws.data
         assert [name for name in chosen.data["Outputs"] if "StreamArn" in name]

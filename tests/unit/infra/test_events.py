@@ -24,7 +24,7 @@ from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
-from functions.router import handler as router
+from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
 from functions.thumbnails import handler as thumbnails
@@ -80,8 +80,8 @@ from shared.search.building import Builder
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations
 from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.dispatch import Router
 from shared.upkeep.purging import Purge
+from shared.upkeep.stream_router import StreamRouter
 from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
@@ -177,7 +177,9 @@ def _seeded() -> Iterator[Service]:
         jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
-            "router": router.make(Router(jobs, ShareStore(jobs.table, SHARES), queues, MEDIA_BUCKET), clock),
+            "stream_router": stream_router.make(
+                StreamRouter(jobs, ShareStore(jobs.table, SHARES), queues, MEDIA_BUCKET), clock
+            ),
             "audit": audit.make(
                 entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
             ),
@@ -293,7 +295,7 @@ def test_events_name_nobody_and_no_account() -> None:
     assert not re.search(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b|[\w.]+@[\w.]+", everything)
 
 
-@pytest.mark.parametrize(("function", "filters"), [("router", ROUTER_FILTERS), ("audit", AUDIT_FILTERS)])
+@pytest.mark.parametrize(("function", "filters"), [("stream_router", ROUTER_FILTERS), ("audit", AUDIT_FILTERS)])
 def test_stream_records_are_such_as_their_function_asks_for(
     function: str, filters: tuple[Mapping[str, Any], ...]
 ) -> None:
@@ -497,9 +499,9 @@ SENT = {
 }
 
 
-@pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "router"])
+@pytest.mark.parametrize("name", [example.name for example in EXAMPLES.values() if example.function == "stream_router"])
 def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> None:
-    sent = played.sent[f"router/{name}"]
+    sent = played.sent[f"stream_router/{name}"]
     names = ("videoId", "playlistId", "revertId")
     about = {queue: [body[name] for body in bodies for name in names if name in body] for queue, bodies in sent.items()}
     assert about == SENT[name]
@@ -596,4 +598,4 @@ def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:
 
 def test_no_expectation_is_left_of_an_event_that_is_gone() -> None:
     assert PART_OF_ANSWER.keys() | TEXTS.keys() <= set(REQUESTS)
-    assert {f"router/{name}" for name in SENT} <= EXAMPLES.keys()
+    assert {f"stream_router/{name}" for name in SENT} <= EXAMPLES.keys()

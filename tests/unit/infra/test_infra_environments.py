@@ -50,7 +50,7 @@ KEY_USES = {
     "rankings": {f"Decrypt {DYNAMODB}"},
     "indexer": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
     "uploads": {f"Decrypt {DYNAMODB}", f"Decrypt {S3}", f"GenerateDataKey {S3}"},
-    "router": READS_STREAM | SENDS,
+    "stream_router": READS_STREAM | SENDS,
     "audit": READS_STREAM | SENDS,
     "arrivals": CONSUMES | {f"Decrypt {S3}"},
     "probe": CONSUMES | {f"Decrypt {S3}"},

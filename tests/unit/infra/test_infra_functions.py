@@ -207,7 +207,7 @@ ALLOWED = {
     },
     "public": {"dynamodb:GetItem Table HEALTH"},
     "console": set(),
-    "router": READS_THE_STREAM
+    "stream_router": READS_THE_STREAM
     | {
         "dynamodb:GetItem Table VIDEO#*",
         "dynamodb:PutItem Table VIDEO#*",
@@ -400,7 +400,7 @@ ENVIRONMENT = {
         "CONNECT_ORIGINS": "https://cognito-idp.AWS::Region.AWS::URLSuffix "
         "https://PoolDomain.auth.AWS::Region.amazoncognito.com",
     },
-    "router": {
+    "stream_router": {
         "MEDIA_BUCKET": "Media",
         "SHARES": "probe=4,thumbnails=4,transcode=10",
         "PROBE_QUEUE_URL": "ProbeQueue",
@@ -457,7 +457,7 @@ VARIABLES = {
 
 SIZES = {
     "console": (256, 28),
-    "router": (512, 60),
+    "stream_router": (512, 60),
     "audit": (512, 60),
     "arrivals": (512, 30),
     "probe": (1024, 120),
@@ -500,7 +500,7 @@ class TestEveryFunction:
         for folder in FUNCTIONS:
             group = plain(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
             written[folder] = (group, {line for line in aws.allowed(folder) if line.startswith("logs:")})
-        groups = {folder: f"{folder.capitalize()}Logs" for folder in FUNCTIONS}
+        groups = {folder: f"{folder.capitalize()}Logs" for folder in FUNCTIONS} | {"stream_router": "RouterLogs"}
         assert written == {
             folder: (group, {f"logs:CreateLogStream {group}", f"logs:PutLogEvents {group}"})
             for folder, group in groups.items()
@@ -660,7 +660,7 @@ def test_others_than_the_router_send_messages_to_their_queues_only(aws: Template
     }
     assert [folder for folder, lines in sent.items() if lines] == [
         "webhooks",
-        "router",
+        "stream_router",
         "audit",
         "purge",
         "aggregates",

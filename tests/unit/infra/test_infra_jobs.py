@@ -371,7 +371,9 @@ class TestWorkers:
 
 class TestStreamReaders:
     @pytest.mark.parametrize(
-        ("folder", "batch", "window", "lanes"), [("router", 50, 0, 10), ("audit", 400, 1, 1)], ids=["router", "audit"]
+        ("folder", "batch", "window", "lanes"),
+        [("stream_router", 50, 0, 10), ("audit", 400, 1, 1)],
+        ids=["stream_router", "audit"],
     )
     def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
         mapping = _mapping(aws, folder)
@@ -405,18 +407,24 @@ class TestStreamReaders:
     @pytest.mark.parametrize(
         ("record", "readers"),
         [
-            pytest.param(("INSERT", "#META", {}), {"router", "audit"}, id="a new video"),
-            pytest.param(("MODIFY", "#META", {}), {"router", "audit"}, id="a video changed"),
-            pytest.param(("REMOVE", "#META", None), {"router", "audit"}, id="a video removed"),
-            pytest.param(("INSERT", "JOB#probe", {"state": {"S": "queued"}}), {"router", "audit"}, id="job queued"),
-            pytest.param(("MODIFY", "JOB#transcode.240p", {"state": {"S": "running"}}), set(), id="heartbeat"),
-            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "done"}}), {"router", "audit"}, id="job done"),
-            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "failed"}}), {"router", "audit"}, id="job failed"),
+            pytest.param(("INSERT", "#META", {}), {"stream_router", "audit"}, id="a new video"),
+            pytest.param(("MODIFY", "#META", {}), {"stream_router", "audit"}, id="a video changed"),
+            pytest.param(("REMOVE", "#META", None), {"stream_router", "audit"}, id="a video removed"),
             pytest.param(
-                ("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"router", "audit"}, id="job withdrawn"
+                ("INSERT", "JOB#probe", {"state": {"S": "queued"}}), {"stream_router", "audit"}, id="job queued"
+            ),
+            pytest.param(("MODIFY", "JOB#transcode.240p", {"state": {"S": "running"}}), set(), id="heartbeat"),
+            pytest.param(("MODIFY", "JOB#poster", {"state": {"S": "done"}}), {"stream_router", "audit"}, id="job done"),
+            pytest.param(
+                ("MODIFY", "JOB#poster", {"state": {"S": "failed"}}), {"stream_router", "audit"}, id="job failed"
+            ),
+            pytest.param(
+                ("MODIFY", "JOB#poster", {"state": {"S": "withdrawn"}}), {"stream_router", "audit"}, id="job withdrawn"
             ),
             pytest.param(("REMOVE", "JOB#poster", {"state": {"S": "done"}}), set(), id="job removed with its video"),
-            pytest.param(("REMOVE", "JOB#poster", {"state": {"S": "running"}}), {"router"}, id="open job removed"),
+            pytest.param(
+                ("REMOVE", "JOB#poster", {"state": {"S": "running"}}), {"stream_router"}, id="open job removed"
+            ),
             pytest.param(("MODIFY", "JOBS", {"state": {"S": "queued"}}), set(), id="another key"),
         ],
     )
@@ -429,7 +437,7 @@ class TestStreamReaders:
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
     def test_a_playlist_wakes_the_trail_and_the_router(self, aws: Templates, name: str) -> None:
         image: Json | None = None if name == "REMOVE" else {}
-        assert _woken(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"router", "audit"}
+        assert _woken(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"stream_router", "audit"}
 
     @pytest.mark.parametrize("entity", BESIDE, ids=lambda entity: entity.name)
     def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
@@ -450,7 +458,7 @@ class TestStreamReaders:
             assert not _woken(aws, name, totals.pk, totals.sk, {"updatedBy": {"S": TALLIES.subject}})
         assert not _woken(aws, "REMOVE", totals.pk, totals.sk, imported)
 
-    @pytest.mark.parametrize("folder", ["router", "audit"])
+    @pytest.mark.parametrize("folder", ["stream_router", "audit"])
     def test_have_no_more_filters_than_aws_takes(self, aws: Templates, folder: str) -> None:
         """Five; MiniStack takes more."""
         assert len(_mapping(aws, folder)["FilterCriteria"]["Filters"]) <= 5
@@ -459,12 +467,12 @@ class TestStreamReaders:
     def test_what_is_counted_wakes_the_router_while_it_is_there(self, aws: Templates, entity: schema.Entity) -> None:
         """What is removed, by its time or by the purge, has been counted."""
         for name in ("INSERT", "MODIFY"):
-            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"router"}
+            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
         assert not _woken(aws, "REMOVE", entity.pk, entity.sk, None)
 
     def test_a_run_wakes_the_router_and_its_parts_do_not(self, aws: Templates) -> None:
         run = schema.REVERT
-        assert _woken(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"router"}
+        assert _woken(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"stream_router"}
         assert not _woken(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
@@ -483,7 +491,7 @@ def _woken(templates: Templates, name: str, partition_key: str, sort_key: str, i
         record["dynamodb"]["OldImage" if name == "REMOVE" else "NewImage"] = image
     return {
         folder
-        for folder in ("router", "audit")
+        for folder in ("stream_router", "audit")
         for rule in _mapping(templates, folder)["FilterCriteria"]["Filters"]
         if _matches(json.loads(rule["Pattern"]), record)
     }

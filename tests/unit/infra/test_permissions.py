@@ -155,7 +155,7 @@ class Service:
         handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
         self.api = Api(self.table, handlers, clock)
         self.backstage = Backstage(self.table, clock)
-        self.backstage.router = watch.over("router", self.backstage.router)
+        self.backstage.router = watch.over("stream_router", self.backstage.router)
         queues = {
             name: WatchedQueue(watch, name)
             for name in (
@@ -1022,7 +1022,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("take a message of the transcoders", set(), [Access("sqs:ReceiveMessage", "TranscodeQueue")]),
     (
         "let a job be worked on",
-        {"router"},
+        {"stream_router"},
         [Access("sqs:SendMessage", f"{queue}Queue") for queue in ("Probe", "Thumbnails", "Transcode")],
     ),
     (
@@ -1032,7 +1032,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ),
     (
         "learn of a video more than who may see it",
-        {"aggregates", "arrivals", "captions", "jobs", "probe", "purge", "relations", "router", "sweeper"}
+        {"aggregates", "arrivals", "captions", "jobs", "probe", "purge", "relations", "stream_router", "sweeper"}
         | {"thumbnails", "uploads", "videos", "playback", "history"}
         | UNDO,
         [

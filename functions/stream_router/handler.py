@@ -12,13 +12,13 @@ from shared.core.settings import LambdaHandler, entry_point, media_bucket, queue
 from shared.core.telemetry import logged
 from shared.films.jobs import JobStore
 from shared.films.shares import ShareStore
-from shared.upkeep.dispatch import QUEUES, Router
+from shared.upkeep.stream_router import QUEUES, StreamRouter
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-def make(router: Router, clock: Callable[[], float] = time.time) -> LambdaHandler:
+def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a router; `clock` gives epoch seconds."""
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
@@ -31,7 +31,7 @@ def _deployed() -> LambdaHandler:
     client = make_queue_client()
     queues = {name: Queue(queue_url(name), client) for name in QUEUES}
     table = Table(table_name(), make_client())
-    return make(Router(JobStore(table), ShareStore(table, shares()), queues, media_bucket()))
+    return make(StreamRouter(JobStore(table), ShareStore(table, shares()), queues, media_bucket()))
 
 
 lambda_handler = entry_point(_deployed)

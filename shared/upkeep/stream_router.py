@@ -44,7 +44,7 @@ class Sender(Protocol):
         """Send several messages; raises Unavailable, after which some may have been sent."""
 
 
-class Router:
+class StreamRouter:
     """Carries out what one stream record asks for. Doing it again, or in another order, ends in the same state."""
 
     def __init__(self, jobs: JobStore, shares: ShareStore, queues: Mapping[str, Sender], media_bucket: str) -> None:

@@ -1,0 +1,71 @@
+"""Reactions of jobs to changes in the table: a video's jobs are wanted or withdrawn, and queued jobs are sent to the workers."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from shared.aws.dynamodb import Table
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.telemetry import service_logger
+from shared.films.job import PENDING, delay_before, tries
+from shared.films.jobs import JobStore
+from shared.films.messages import Outgoing, job_message
+from shared.films.shares import ShareStore
+from shared.films.wants import input_hash, wanted
+from shared.kinds import kind_of
+
+
+class JobEvents:
+    """Handlers of the stream's records of videos and jobs.
+
+    `shares` are the concurrency quotas of each owner, by queue.
+    """
+
+    def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
+        self._jobs = JobStore(table)
+        self._shares = ShareStore(table, shares)
+        self._media_bucket = media_bucket
+        self._logger = service_logger()
+
+    def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
+        """Want the jobs that the video's new state asks for, and withdraw those that only its earlier state asked for."""
+        new = record.new
+        if "source" not in new:
+            return ()
+        before, after = wanted(record.before), wanted(new)
+        for kind, job_input in after.items():
+            if kind not in before or input_hash(before[kind]) != input_hash(job_input):
+                self._jobs.want(new, kind, job_input, now)
+                self._logger.info("job wanted", extra={"video_id": new["videoId"], "kind": kind})
+        replaced = new["status"] != "deleted"
+        for kind in before.keys() - after.keys():
+            self._jobs.withdraw(new, kind, now, even_done=replaced)
+            self._logger.info("job no longer wanted", extra={"video_id": new["videoId"], "kind": kind})
+        return ()
+
+    def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
+        """Send a job that was queued, if its owner's quota allows it. Of a job that has ended, send the jobs that waited for it."""
+        old, new = record.before, record.new
+        if new["state"] not in PENDING:
+            yield from self._ended(old, new, now)
+        elif new["state"] == "queued" and (old is None or _attempt(old) != _attempt(new)):
+            if self._shares.claim(new, now):
+                yield self._message(new)
+            else:
+                log = {"video_id": new["videoId"], "kind": new["kind"], "attempt": int(new["attempt"])}
+                self._logger.info("job waits for its owner's share", extra=log)
+
+    def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
+        """Send the jobs that waited for one that is deleted."""
+        yield from self._ended(record.old, record.old, now)
+
+    def _ended(self, old: Item | None, job: Item, now: int) -> Iterator[Outgoing]:
+        return map(self._message, self._shares.free(old, job, now))
+
+    def _message(self, job: Item) -> Outgoing:
+        delay = delay_before(tries(job)) if job["sentAt"] == job["queuedAt"] else 0
+        return Outgoing(kind_of(job["kind"]).queue, job_message(job, self._media_bucket), delay)
+
+
+def _attempt(job: Item) -> tuple[object, ...]:
+    """What a new message depends on: the attempt, and `sentAt`, which moves when the message must be sent once more."""
+    return job["state"], job["inputHash"], job["attempt"], job["sentAt"]
