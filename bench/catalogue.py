@@ -72,8 +72,8 @@ def _imported(titles: int) -> dict[str, float]:
         generate(folder, titles, people=titles // 2, seed=1, progress=lambda _: None)
         selection = Selection("imdb", frozenset(), None, None, frozenset({"credits", "releases", "ratings"}))
         started = time.perf_counter()
-        with Pool() as pool, work_file(folder / "state", {}) as work:
-            ImdbImport(folder, Table("T", client), work, selection, rate=Rate(None), pool=pool, bars=Bars()).run()
+        with work_file(folder / "state", {}) as work:
+            ImdbImport(folder, Table("T", client), work, selection, rate=Rate(None), pool=Pool(), bars=Bars()).run()
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"seconds": seconds, "peak": peak, "items": counts["items"]}

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +26,7 @@ from local.demo import Client, reason
 from local.mint import mint
 from shared.search.engine import DEEPEST, FACETS, MOST_VALUES
 from shared.search.words import words
+from shared.threads import map_threads
 from shared.videos.tags import folded
 
 ASKS = 1_000
@@ -413,8 +413,7 @@ def shown(callers: Callers, asks: Sequence[Ask]) -> Row:
                 wrong.append(f"{ask} found {video_id}, of which GET says {status}")
         return len(ids), wrong
 
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        looks = [looked for looked in pool.map(look, asks) if looked is not None]
+    looks = [looked for looked in map_threads(look, asks, SIDE_BY_SIDE) if looked is not None]
     wrong = [fault for _, faults in looks for fault in faults]
     for fault in wrong:
         print(f"not to be shown: {fault}")

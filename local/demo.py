@@ -15,10 +15,10 @@ import unicodedata
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TypeGuard
 
 import httpx
@@ -28,6 +28,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from local import ROOT, LocalError, exit_status, running_service, scenes
+from shared.threads import map_threads
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 SIDE_BY_SIDE = 8
@@ -236,26 +237,20 @@ def load(client: Client, films: Sequence[Document], advance: Callable[[], object
     """Create every film that is not there yet, a few at a time; calls `advance` after each."""
     started = int(time.time())
     loaded = Loaded()
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        waiting = [pool.submit(_create, client, position, film) for position, film in enumerate(films)]
-        try:
-            for done in as_completed(waiting):
-                answer = done.result()
-                # A repeated request gets the first answer again, with the time of the first.
-                if answer.status_code == 201 and answer.json()["updatedAt"] >= started:
-                    loaded.created += 1
-                elif answer.status_code == 201 or is_there_already(answer):
-                    loaded.present += 1
-                else:
-                    loaded.refused[reason(answer)] += 1
-                advance()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    create = partial(_create, client)
+    for answer in map_threads(create, enumerate(films), SIDE_BY_SIDE, lambda _: advance()):
+        # A repeated request gets the first answer again, with the time of the first.
+        if answer.status_code == 201 and answer.json()["updatedAt"] >= started:
+            loaded.created += 1
+        elif answer.status_code == 201 or is_there_already(answer):
+            loaded.present += 1
+        else:
+            loaded.refused[reason(answer)] += 1
     return loaded
 
 
-def _create(client: Client, position: int, film: Document) -> httpx.Response:
+def _create(client: Client, placed: tuple[int, Document]) -> httpx.Response:
+    position, film = placed
     return client.send("POST", "/v1/videos", json=film, headers={"Idempotency-Key": idempotency_key(position, film)})
 
 

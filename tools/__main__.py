@@ -459,8 +459,7 @@ def _import(
 def _paced_pool(table: Table, changeset_id: str) -> Iterator[tuple[Pool, Table]]:
     """Threads that begin no batch while the audit trail is behind, and the table that they have to write to."""
     paced_table, pace = paced(table, changeset_id)
-    with Pool(before=pace.wait) if pace else Pool() as pool:
-        yield pool, paced_table
+    yield Pool(before=pace.wait) if pace else Pool(), paced_table
 
 
 def _has_written(work: WorkFile) -> bool:
@@ -547,12 +546,14 @@ def _restore(options: argparse.Namespace) -> int:
     plan = Plan(options.since, options.until, options.force, options.videos)
     shown = Rehearsal(table) if options.dry_run else table
     settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
-    with TemporaryDirectory() as passing, Pool() as pool:
+    with TemporaryDirectory() as passing:
         # A rehearsal always starts over, as it has done nothing.
         state = Path(passing) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
-            LineRestore(file, shown, work, plan=plan, tell=print, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+            LineRestore(
+                file, shown, work, plan=plan, tell=print, rate=Rate(options.rate), pool=Pool(), bars=Bars()
+            ).run()
             counts = Counter[str]()
             for outcomes in work.outcomes().values():
                 counts.update(outcomes)

@@ -46,13 +46,14 @@ from shared.schema import (
     playlists_relation,
     status_relation,
 )
+from shared.threads import map_threads
 from shared.upkeep.comparison import Comparison
 from shared.videos.access import is_purged
 from shared.videos.counters import Counted, ViewCounters, sums_of
 from shared.videos.video import STATUSES
 from tools import ToolError
 from tools.form import line_of
-from tools.pace import Pool
+from tools.pace import THREADS
 from tools.progress import Bars
 
 PAGE = 50
@@ -103,14 +104,14 @@ class Export:
         # Counting them costs as much as finding them, so it is done only for a terminal.
         total = self._count_entries() if self._bars.is_shown else None
         title = "Videos, users and tags" if self._raw else "Videos and users"
-        with self._unfinished.open("ab") as out, Pool() as pool, self._bars.bar(title, total, counted=True) as advance:
+        with self._unfinished.open("ab") as out, self._bars.bar(title, total, counted=True) as advance:
             out.truncate(state["bytes"])
             out.seek(0, os.SEEK_END)
             for source, (relation, shard) in enumerate(self._sources):
                 if source < state["source"]:
                     continue
                 start = state["after"] if source == state["source"] else None
-                for entries, items, after in self._pages(relation, shard, start, pool):
+                for entries, items, after in self._pages(relation, shard, start):
                     counts += self._written(out, items)
                     done += entries
                     advance(done)
@@ -168,7 +169,7 @@ class Export:
         return counts
 
     def _pages(
-        self, relation: str, shard: int, after: Item | None, pool: Pool
+        self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
         """Yield for each page of an index partition: the number of its entries, their items, and where the next page begins."""
         while True:
@@ -185,11 +186,11 @@ class Export:
             )
             after = decode_item(page.last_key) if page.last_key else None
             ids = [entry["relId"] for entry in page.items]
-            yield len(ids), self._behind(relation, ids, pool), after
+            yield len(ids), self._behind(relation, ids), after
             if after is None:
                 return
 
-    def _behind(self, relation: str, ids: Sequence[str], pool: Pool) -> Iterator[tuple[str, Item]]:
+    def _behind(self, relation: str, ids: Sequence[str]) -> Iterator[tuple[str, Item]]:
         if relation == USERS:
             for user in ids:
                 yield from self._user(user)
@@ -202,7 +203,7 @@ class Export:
                 items = self._video(video_id)
                 return list(islice(items, CHILDREN)), items
 
-            for first, rest in pool.map(begun, ids):
+            for first, rest in map_threads(begun, ids, THREADS):
                 yield from first
                 yield from rest
 

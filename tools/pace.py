@@ -5,9 +5,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from shared.aws.dynamodb import Table, Write
 from shared.core.attributes import Item, decode
@@ -26,6 +25,7 @@ from shared.schema import (
     VIDEO,
     Entity,
 )
+from shared.threads import map_threads
 from tools import ToolError
 
 THREADS = 16
@@ -219,7 +219,7 @@ class Pool:
 
     def __init__(self, threads: int = THREADS, before: Callable[[], object] = lambda: None) -> None:
         """`before` is called in the caller's thread before each batch."""
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="write")
+        self._threads = threads
         self._before = before
 
     def map(
@@ -228,29 +228,9 @@ class Pool:
         tasks: Iterable[_Task],
         advance: Callable[[float], object] = lambda share: None,
     ) -> list[_Result]:
-        """The results in order, once all are done; raises the first error after the others have ended.
-
-        `advance` is called as each task ends, in the thread of the caller, with the share that is done: up to 1.0.
-        """
+        """Return what `map_threads` does."""
         self._before()
-        futures = [self._executor.submit(action, task) for task in tasks]
-        try:
-            for done, ended in enumerate(as_completed(futures), 1):
-                ended.result()
-                advance(done / len(futures))
-            return [future.result() for future in futures]
-        finally:
-            for future in futures:
-                future.cancel()
-            for future in futures:
-                if not future.cancelled():
-                    future.exception()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._executor.shutdown()
+        return map_threads(action, tasks, self._threads, advance)
 
 
 def with_patience(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +16,7 @@ from bench.performance.lab import (
 )
 from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Operation, differences
 from bench.stub import stub
+from shared.threads import map_threads
 
 APPS = (OURS, *PEERS)
 
@@ -83,9 +83,9 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
                     measured.of("warm", app, operation.name).instructions = counted
 
         # Side by side, because instructions do not depend on what else the machine does.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            list(pool.map(count_calls, [(app, has_tls) for app in APPS for has_tls in endpoints]))
-            list(pool.map(count_start, cases))
+        threads = os.cpu_count() or 1
+        map_threads(count_calls, [(app, has_tls) for app in APPS for has_tls in endpoints], threads)
+        map_threads(count_start, cases, threads)
     return measured
 
 

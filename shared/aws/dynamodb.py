@@ -167,7 +167,7 @@ class Table:
             batch = different[start : start + LARGEST_BATCH_GET]
             wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
             finishes.append(partial(self._batch_got, self._begin("BatchGetItem", RequestItems=wanted)))
-        return lambda: [item for items in together(finishes) for item in items]
+        return lambda: [item for items in require_all(gather(map(_begun, finishes))) for item in items]
 
     def get_all(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
@@ -379,20 +379,6 @@ class Table:
             self._sleep(seconds)
 
 
-def together(answers: Sequence[Callable[[], _Answer]]) -> list[_Answer]:
-    """All answers; raises the first error when nothing is under way any more, so that no connection is left half read."""
-    done: list[_Answer] = []
-    failure: Exception | None = None
-    for answer in answers:
-        try:
-            done.append(answer())
-        except Exception as error:  # whatever it is, the other answers have to be read first
-            failure = failure or error
-    if failure:
-        raise failure
-    return done
-
-
 def gather(
     begins: Iterable[Callable[[], Callable[[], _Answer]]],
     *,
@@ -443,6 +429,11 @@ def require_all(results: Iterable[_Answer | Exception]) -> list[_Answer]:
             raise result
         answers.append(result)
     return answers
+
+
+def _begun(finish: Callable[[], _Answer]) -> Callable[[], Callable[[], _Answer]]:
+    """Return a request that was begun already as one for `gather` to begin."""
+    return lambda: finish
 
 
 def _raise(error: Exception) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from shared.aws.dynamodb import QueryPage, Table, together
+from shared.aws.dynamodb import QueryPage, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.pages import EXAMINED_BUDGET, Fetch, merge
 from shared.core.attributes import Item, Value, decode_item
@@ -141,13 +141,17 @@ def walk_all(
     table: Table, index: str, partitions: Sequence[Mapping[str, Value]], *, attributes: Iterable[str], limit: int
 ) -> Iterator[Item]:
     """All items of these partitions, one after the other; but the first page of each is read side by side."""
-    begun = [
-        table.begin_query(
-            index=index, condition=Expression.of(_equal(partition), **partition), attributes=attributes, limit=limit
+    begins = [
+        partial(
+            table.begin_query,
+            index=index,
+            condition=Expression.of(_equal(partition), **partition),
+            attributes=attributes,
+            limit=limit,
         )
         for partition in partitions
     ]
-    for partition, page in zip(partitions, together(begun), strict=True):
+    for partition, page in zip(partitions, require_all(gather(begins)), strict=True):
         yield from page.items
         if page.last_key is not None:
             start = decode_item(page.last_key)

@@ -10,8 +10,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from shared.aws.dynamodb import QueryPage, together
+from shared.aws.dynamodb import QueryPage, gather, require_all
 from shared.core.attributes import Item
 from shared.core.deadline import has_time
 from shared.core.position import Page, Position
@@ -78,7 +79,7 @@ def merge(
             if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
-            pages = together([partition.ask(share) for partition in starved])
+            pages = require_all(gather(partial(partition.ask, share) for partition in starved))
             examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
         elif heads:
             _take_over(heads, items, ascending=ascending, limit=limit)

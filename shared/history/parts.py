@@ -1,8 +1,8 @@
 """The parts of a change set, each a video, something beside it, or a playlist, and taking them back side by side."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +19,7 @@ from shared.history.reverts import VideoReverts
 from shared.history.runs import Wish
 from shared.history.trail import AuditStore
 from shared.schema import PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO
+from shared.threads import map_threads
 from shared.videos.access import is_purged
 from shared.videos.catalogue import VideoStore
 
@@ -103,20 +104,13 @@ class PartReverts:
 
     def take_back(self, parts: Sequence[Part], wish: Wish, now: int, in_time: InTime) -> list[Became]:
         """Take parts back, those of one video in their order, others side by side; returns what became of each."""
-        from concurrent.futures import ThreadPoolExecutor  # which takes as long to load as a small answer
-
         groups: dict[str, dict[int, Part]] = {}
         for place, part in enumerate(parts):
             groups.setdefault(part.partition, {})[place] = part
         became: dict[int, Became] = {}
-        with ThreadPoolExecutor(max_workers=self._threads or SIDE_BY_SIDE, thread_name_prefix="revert") as executor:
-            # A copy of the context for each, so that log lines of threads name the request.
-            groups_done = [
-                executor.submit(copy_context().run, self._in_order, group, wish, now, in_time)
-                for group in groups.values()
-            ]
-            for group_done in groups_done:
-                became |= group_done.result()
+        in_order = partial(self._in_order, wish=wish, now=now, in_time=in_time)
+        for done in map_threads(in_order, groups.values(), self._threads or SIDE_BY_SIDE):
+            became |= done
         return [became[place] for place in range(len(parts))]
 
     def _in_order(self, parts: Mapping[int, Part], wish: Wish, now: int, in_time: InTime) -> dict[int, Became]:

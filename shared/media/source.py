@@ -2,9 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from shared.threads import map_threads
 
 Range = tuple[int, int]
 """Where bytes begin, and how many there are."""
@@ -46,8 +47,7 @@ def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
         return source.read_all(ranges)
     if len(ranges) == 1:
         return [source.read(*ranges[0])]
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
-        return list(threads.map(lambda wanted: source.read(*wanted), ranges))
+    return map_threads(lambda wanted: source.read(*wanted), ranges, SIDE_BY_SIDE)
 
 
 class BytesSource:

@@ -1,9 +1,9 @@
 """Films as the index has them, read from the table and, for what is said in them, from the captions' objects."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from shared.aws.dynamodb import QueryPage, Table, together
+from shared.aws.dynamodb import QueryPage, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.s3 import ObjectGone, Objects
 from shared.captions import webvtt
@@ -14,6 +14,7 @@ from shared.core.telemetry import service_logger
 from shared.relations.children import prefix_of
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
 from shared.search.document import Film, film_of, searched
+from shared.threads import map_threads
 
 SIDE_BY_SIDE = 16
 """Videos, or texts of captions, that are read at a time."""
@@ -34,7 +35,7 @@ class Films:
         """Each video as the index has it; None: it is not to be found. Raises Unavailable."""
         for start in range(0, len(video_ids), SIDE_BY_SIDE):
             batch = video_ids[start : start + SIDE_BY_SIDE]
-            firsts = together([self._begin(video_id) for video_id in batch])
+            firsts = require_all(gather(partial(self._begin, video_id) for video_id in batch))
             for video_id, first in zip(batch, firsts, strict=True):
                 yield video_id, self._film(video_id, first)
 
@@ -69,8 +70,7 @@ class Films:
         """What is said, by language."""
         if not captions:
             return {}
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            texts = list(pool.map(self._text, captions))
+        texts = map_threads(self._text, captions, SIDE_BY_SIDE)
         read = {
             item["language"]: _read(item, text) for item, text in zip(captions, texts, strict=True) if text is not None
         }

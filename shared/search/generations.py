@@ -17,12 +17,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -33,6 +32,7 @@ from shared.core.errors import WriteContention
 from shared.feed.log import Place
 from shared.schema import INDEX
 from shared.search.document import FORM
+from shared.threads import map_threads
 
 if TYPE_CHECKING:
     from shared.search.engine import File, Mark
@@ -347,7 +347,7 @@ class Generations:
             if not _is(there, file):
                 raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
 
-        _side_by_side(bring, copy.keep(self._manifest(generation)))
+        map_threads(bring, copy.keep(self._manifest(generation)), SIDE_BY_SIDE)
         copy.is_of(generation)
 
     def tidy(self, held: Pointer) -> tuple[Pointer, int]:
@@ -394,7 +394,7 @@ class Generations:
             self._objects.put_file(self._bucket, key, path, "application/octet-stream")
             return kept
 
-        kept = _side_by_side(put, files)
+        kept = map_threads(put, files, SIDE_BY_SIDE)
         manifest = {"generation": generation, "files": [file._asdict() for file in kept]}
         self._objects.put(self._bucket, _manifest_key(generation), json.dumps(manifest).encode(), "application/json")
         return generation, kept
@@ -440,9 +440,3 @@ def _is(path: Path, file: Kept) -> bool:
 def _sha256(file: Path) -> str:
     with file.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
-
-
-def _side_by_side(work: Callable[[Any], Any], parts: Iterable[Any]) -> list[Any]:
-    """What is made of each part, in their order; raises the first failure when nothing is under way any more."""
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return list(pool.map(work, parts))

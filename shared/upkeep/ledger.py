@@ -9,10 +9,11 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 
-from shared.aws.dynamodb import Asked, Key, Table, together
+from shared.aws.dynamodb import Asked, Key, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, contended
@@ -43,9 +44,6 @@ SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
 """Seconds that a page may cover: the fewest that hold its marks. So those of one second are found by four queries."""
 PAGES = 100
 """Pages that one query reads."""
-SIDE_BY_SIDE = 32
-"""Queries that are sent at a time."""
-
 ROUNDS = 8
 """How often an addition is tried when others add to the same total."""
 
@@ -141,16 +139,14 @@ class Ledger:
         """All marks in the pages that cover these times."""
         prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
         marks: set[bytes] = set()
-        for start in range(0, len(prefixes), SIDE_BY_SIDE):
-            some = prefixes[start : start + SIDE_BY_SIDE]
-            asked = [self.table.begin_query(**_pages_from(prefix, None)) for prefix in some]
-            for page, prefix in zip(together(asked), some, strict=True):
-                while True:
-                    for item in page.items:
-                        marks |= _State.of(item).marks
-                    if page.last_key is None:
-                        break
-                    page = self.table.query(**_pages_from(prefix, decode_item(page.last_key)))
+        firsts = gather(partial(self.table.begin_query, **_pages_from(prefix, None)) for prefix in prefixes)
+        for page, prefix in zip(require_all(firsts), prefixes, strict=True):
+            while True:
+                for item in page.items:
+                    marks |= _State.of(item).marks
+                if page.last_key is None:
+                    break
+                page = self.table.query(**_pages_from(prefix, decode_item(page.last_key)))
         return marks
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:

@@ -13,10 +13,10 @@ too late or too early: a second run finds out.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import Any, Literal, TypeVar
 
@@ -38,6 +38,7 @@ from shared.schema import (
     USERS,
     Entity,
 )
+from shared.threads import map_threads
 from shared.upkeep.aggregates import (
     Aggregates,
     tag_addition,
@@ -149,17 +150,19 @@ class Reconcile:
         """
         self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
         owners: set[str] = set()
-        with ThreadPoolExecutor(THREADS, thread_name_prefix="reconcile") as pool:
-            for batch in grouped(self.comparison.videos(), VIDEOS_AHEAD):
-                owners.update(entry["userId"] for entry in batch if "userId" in entry)
-                late: list[_Late] = []
-                for behind in pool.map(partial(self._tried, "video", self._compare_video), _ids(batch)):
-                    late += behind or []
-                    with self._lock:
-                        self._summary.videos += 1
-                        progress(self._summary)
-                self._await_stream(late, pool.map)
-                list(pool.map(partial(self._tried, "views", self._compare_views), self.views.viewed(_ids(batch))))
+
+        def compare(video_id: str) -> list[_Late]:
+            late = self._tried("video", self._compare_video, video_id)
+            with self._lock:
+                self._summary.videos += 1
+                progress(self._summary)
+            return late or []
+
+        for batch in grouped(self.comparison.videos(), VIDEOS_AHEAD):
+            owners.update(entry["userId"] for entry in batch if "userId" in entry)
+            self._await_stream(list(chain.from_iterable(map_threads(compare, _ids(batch), THREADS))))
+            viewed = self.views.viewed(_ids(batch))
+            map_threads(partial(self._tried, "views", self._compare_views), viewed, THREADS)
 
         counts: Counter[str] = Counter()
         owners.update(entry["relId"] for entry in self.comparison.listed(unsharded(USERS)))
@@ -259,7 +262,7 @@ class Reconcile:
         if self.comparison.entries(family):
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
-    def _await_stream(self, late: Sequence[_Late], apply: Callable[..., Iterable[_Late | None]] = map) -> None:
+    def _await_stream(self, late: Sequence[_Late]) -> None:
         """Look again after a while, until nothing differs any more, or the same did twice in a row."""
         for _ in range(1, LOOKS):
             if not late:
@@ -267,7 +270,7 @@ class Reconcile:
             if self._waits < MOST_WAITS or self._repairs:
                 self._waits += 1
                 self._sleep(SECONDS_FOR_STREAM)
-            late = [moved for moved in apply(self._look_again_at, late) if moved]
+            late = [moved for moved in map_threads(self._look_again_at, late, THREADS) if moved]
         for moving in late:
             self._record(moving.kind, moving.id, moving.difference or Difference({}, {}), "busy")
 

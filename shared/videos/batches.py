@@ -1,8 +1,6 @@
 """Many videos in one request: read together, or created, changed and deleted each with a result of its own."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +9,7 @@ from shared.aws.records import new_write_id
 from shared.core.attributes import Item
 from shared.core.changes import fitting
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, pointer
+from shared.threads import map_threads
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
@@ -91,11 +90,8 @@ class Batches:
                 for operation in group
             }
 
-        with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="batch") as executor:
-            # A copy of the context for each, so that log lines of threads name the request.
-            groups = [executor.submit(copy_context().run, in_order, group) for group in by_video.values()]
-            for group in groups:
-                results |= group.result()
+        for done in map_threads(in_order, by_video.values(), WORKERS):
+            results |= done
         return [results[position] for position in sorted(results)]
 
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:

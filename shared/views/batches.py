@@ -1,14 +1,13 @@
 """The views that a player kept while it was offline: counted together, each with a result of its own."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Sequence
 from typing import Any
 
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import pointer
+from shared.threads import map_threads
 from shared.videos.access import seen_by
 from shared.videos.counters import UNCOUNTED
 from shared.views.models import QueuedView
@@ -47,26 +46,20 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
                 # One that fails, even by a bug, must not hide what became of the others.
                 failures[place] = error
 
-    def add(video_id: str, places: Sequence[int]) -> None:
+    def add(uncounted: tuple[str, Sequence[int]]) -> None:
+        video_id, places = uncounted
         sums = Counter(str(verdicts[place].reason) for place in places)
         try:
             store.counters.add(video_id, sums, now)
         except Exception as error:
             failures.update(dict.fromkeys(places, error))
 
-    with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="views") as executor:
-
-        def side_by_side(work: Callable[..., None], *calls: tuple[Any, ...]) -> None:
-            # A copy of the context for each, so that log lines of threads name the request.
-            for done in [executor.submit(copy_context().run, work, *call) for call in calls]:
-                done.result()
-
-        side_by_side(judge, *((places,) for places in _by_viewer(views)))
-        uncounted = defaultdict(list)
-        for place, verdict in verdicts.items():
-            if verdict.reason in UNCOUNTED:
-                uncounted[views[place].video_id].append(place)
-        side_by_side(add, *uncounted.items())
+    map_threads(judge, _by_viewer(views), WORKERS)
+    uncounted = defaultdict(list)
+    for place, verdict in verdicts.items():
+        if verdict.reason in UNCOUNTED:
+            uncounted[views[place].video_id].append(place)
+    map_threads(add, uncounted.items(), WORKERS)
 
     # What was counted is not in the counters yet: the stream adds it.
     counted = Counter(views[place].video_id for place, verdict in verdicts.items() if verdict.reason is None)

@@ -9,8 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
-from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, together
+from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.listing import sharded
 from shared.core.attributes import Item, decode_item
@@ -134,9 +135,10 @@ class Rankings:
         """All entries of an hour or day: a page of each shard at a time, side by side."""
         starts: list[tuple[Item, Item | None]] = [(partition, None) for partition in sharded(viewed_relation(period))]
         while starts:
-            pages = together(
-                [
-                    self.table.begin_query(
+            pages = require_all(
+                gather(
+                    partial(
+                        self.table.begin_query,
                         index=RELATION_INDEX.name,
                         condition=Expression.of(
                             "#rel = :rel AND #relShard = :relShard AND #relSort >= :least", **partition, least=0
@@ -146,7 +148,7 @@ class Rankings:
                         start=start,
                     )
                     for partition, start in starts
-                ]
+                )
             )
             yield [item for page in pages for item in page.items]
             starts = [

@@ -3,12 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple, Protocol
 
 from shared.core.attributes import Item
 from shared.feed.change import Change
+from shared.threads import map_threads
 from shared.webhooks import sending
 from shared.webhooks.attempt import is_taken
 from shared.webhooks.event import body_of, headers_of
@@ -75,7 +75,5 @@ class Receivers:
                 if not tried.is_taken:
                     is_over.set()
 
-        with ThreadPoolExecutor(min(AT_A_TIME, len(groups))) as threads:
-            for brought in [threads.submit(bring, group) for group in groups]:
-                brought.result()
+        map_threads(bring, groups, AT_A_TIME)
         return tries

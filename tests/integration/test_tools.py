@@ -26,9 +26,9 @@ class Crash(Exception):
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
     """What `python -m tools import-imdb` does; the outcomes by file."""
-    with Pool() as pool, work_file(folder / "state", {}, table) as work:
+    with work_file(folder / "state", {}, table) as work:
         selection = Selection(parts=frozenset(PARTS))
-        ImdbImport(folder, table, work, selection, rate=Rate(None), pool=pool, bars=Bars()).run()
+        ImdbImport(folder, table, work, selection, rate=Rate(None), pool=Pool(), bars=Bars()).run()
         outcomes = work.outcomes()
         assert list(work.refused()) == []
         work.remove()
@@ -48,8 +48,8 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
     assert {what for counts in again.values() for what in counts} == {"unchanged", "read"}
     Export(table, tmp_path / "one.jsonl.gz", bars=Bars()).run()
     other = new_table()
-    with Pool() as pool, work_file(tmp_path / "lines", {}, other) as work:
-        LineImport(tmp_path / "one.jsonl.gz", other, work, rate=Rate(None), pool=pool, bars=Bars()).run()
+    with work_file(tmp_path / "lines", {}, other) as work:
+        LineImport(tmp_path / "one.jsonl.gz", other, work, rate=Rate(None), pool=Pool(), bars=Bars()).run()
         assert list(work.refused()) == []
     counts = Export(other, tmp_path / "two.jsonl.gz", bars=Bars()).run()
     assert counts["Video"] == TITLES

@@ -119,3 +119,14 @@ def test_no_function_imports_another() -> None:
 def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
     importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
     assert importers <= {f"shared/{store}.py" for store in ("aws/boto3_client", "aws/lean/client", "aws/s3", "aws/sqs")}
+
+
+def test_only_the_pool_of_threads_makes_threads_for_concurrent_calls() -> None:
+    importers = {
+        file
+        for folder in ("shared", "functions", "tools", "local", "bench")
+        for file, name in _all_imports(folder)
+        if name == "concurrent.futures.ThreadPoolExecutor"
+    }
+    # A run of mutants ends their programs before it waits for its threads, and stores each outcome as it comes.
+    assert importers == {"shared/threads.py", "local/mutants.py"}

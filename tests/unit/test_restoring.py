@@ -87,8 +87,8 @@ class Kept:
     def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
         """The outcomes, and the lines that were printed."""
         told: list[str] = []
-        with Pool(1) as pool, work_file(self.folder / "state", {}, table or self.table) as work:
-            self._restored(table or self.table, plan, told, pool, work)
+        with work_file(self.folder / "state", {}, table or self.table) as work:
+            self._restored(table or self.table, plan, told, Pool(1), work)
             outcomes = work.outcomes().get(self.file.name, {})
             work.remove()
         return outcomes, told

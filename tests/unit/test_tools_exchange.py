@@ -138,14 +138,13 @@ class Run:
 
 def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
     """What `python -m tools import` does."""
-    with Pool(1) as pool:
-        work = WorkFile(file.with_suffix(".state"), {}, table)
-        try:
-            LineImport(file, table, work, rate=Rate(None), pool=pool, bars=Bars(), clock=lambda: now).run()
-            run = Run(work.outcomes().get(file.name, {}), [(line, reason) for _, line, reason, _ in work.refused()])
-            work.remove()
-        finally:
-            work.close()
+    work = WorkFile(file.with_suffix(".state"), {}, table)
+    try:
+        LineImport(file, table, work, rate=Rate(None), pool=Pool(1), bars=Bars(), clock=lambda: now).run()
+        run = Run(work.outcomes().get(file.name, {}), [(line, reason) for _, line, reason, _ in work.refused()])
+        work.remove()
+    finally:
+        work.close()
     return run
 
 

@@ -88,24 +88,23 @@ class Importer:
     def run(self, selection: Selection = EVERYTHING) -> dict[str, dict[str, int]]:
         """The outcomes by file; what was refused is in `rejects` afterwards."""
         # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
-        with Pool(1) as pool:
-            work = WorkFile(self.state, {"types": sorted(selection.types)}, self.table)
-            try:
-                ImdbImport(
-                    self.folder,
-                    self.table,
-                    work,
-                    selection,
-                    rate=Rate(None),
-                    pool=pool,
-                    bars=self.bars,
-                    clock=lambda: NOW,
-                ).run()
-                outcomes = work.outcomes()
-                write_report(work, self.rejects)
-                work.remove()
-            finally:
-                work.close()
+        work = WorkFile(self.state, {"types": sorted(selection.types)}, self.table)
+        try:
+            ImdbImport(
+                self.folder,
+                self.table,
+                work,
+                selection,
+                rate=Rate(None),
+                pool=Pool(1),
+                bars=self.bars,
+                clock=lambda: NOW,
+            ).run()
+            outcomes = work.outcomes()
+            write_report(work, self.rejects)
+            work.remove()
+        finally:
+            work.close()
         return outcomes
 
     @property

@@ -87,9 +87,9 @@ class TestWaiting:
 
     def test_a_pool_begins_no_batch_before_the_trail_allows_it(self) -> None:
         order: list[str] = []
-        with Pool(1, before=lambda: order.append("waited")) as pool:
-            for name in ("a", "b"):
-                pool.map(order.append, [name])
+        pool = Pool(1, before=lambda: order.append("waited"))
+        for name in ("a", "b"):
+            pool.map(order.append, [name])
         assert order == ["waited", "a", "waited", "b"]
 
 

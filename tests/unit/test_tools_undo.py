@@ -306,7 +306,7 @@ class TestLarge:
         one_at_a_time = threading.RLock()  # moto's tables are for one thread
 
         def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-            is_revert = operation in WRITES and threading.current_thread().name.startswith("revert")
+            is_revert = operation in WRITES and threading.current_thread() is not threading.main_thread()
             if is_revert and next(left, None) is not None:
                 in_flight.wait(LIMIT)
             with one_at_a_time:
