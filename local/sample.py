@@ -1,9 +1,7 @@
 """What the rehearsal of an upgrade puts in, and everything by which it must be found afterwards.
 
-Four owners have videos of all kinds. Those of two are then given the form of schema version 1, which knew no tag
-entries, no totals, and no relations; those of another one that of version 2, which had the entries of hidden videos in
-the index. The entries of the former in the audit trail are given
-the form of a release that knew no change sets.
+Four owners have videos of all kinds. Those of two are then given the form of the schema version before the present one,
+which knew several spellings of one tag.
 """
 
 import time
@@ -15,31 +13,26 @@ import httpx
 
 from local import LocalError
 from local.demo import Client, reason
-from shared.core.attributes import decode_item, encode_item
-from shared.history.entries import STAMPS
+from shared.core.attributes import encode_item
 from shared.schema import (
     CHANGESET,
     CHANGESET_INDEX,
-    FEED,
     INDEX,
     MARKER,
     PARTITION_KEY,
-    PROFILE,
+    SCHEMA_VERSION,
     SORT_KEY,
-    TAG,
-    TAG_COUNT,
     VIDEO,
 )
-from shared.videos.entries import placed, tag_entries
 
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")
-OF_VERSION_1 = ("cleo", "dan")
-OF_VERSION_2 = ("ben",)
+OF_OLDER = ("cleo", "dan")
+"""The owners whose videos get the form of the schema version before."""
 READER = "eve"
 """A user without videos, who sees what everybody sees."""
 CATEGORIES = ("rehearsal keynotes", "rehearsal films")
-TAGS = ("Rehearsal One", "rehearsal two", "rehearsal three")
+TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
@@ -49,7 +42,7 @@ MOST = "100"
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
-"""Attributes that change when a video is brought from an earlier version to the present form."""
+"""Attributes that change when a video is upgraded."""
 
 Key = tuple[str, str]
 Json = dict[str, Any]
@@ -81,18 +74,16 @@ class Sample:
             for _ in range(1 + video["createdAt"] % 2):
                 self._send(READER, "POST", f"{_path(video)}/views")
                 self._views[video["videoId"]] += 1
-        # What follows came with version 2, so nothing of it is about the videos of version 1.
-        present = [video for video in listed if video["userId"] not in OF_VERSION_1]
         role = {"roles": [{"category": "actor", "characters": ["Herself"]}], "ordering": 1}
-        for video in [*present, *self.hidden_of_version_2]:
+        for video in self.videos:
             self._send(ADMIN, "PUT", f"{_path(video)}/credits/{PERSON}", json=role)
             self._send(ADMIN, "PUT", f"{_path(video)}/releases/{REGION}", json={"titles": [{"title": "Elsewhere"}]})
-        for video in present:
+        for video in listed:
             for rater, value in (("ann", 8), ("ben", 6)):
                 self._send(rater, "PUT", f"{_path(video)}/rating", json={"value": value})
         for owner in ("ann", "ben"):
             made = self._send(owner, "POST", "/v1/playlists", json={"title": "Evening", "visibility": "public"})
-            held = [video["videoId"] for video in present][:5]
+            held = [video["videoId"] for video in listed][:5]
             for video_id in held:
                 self._send(owner, "POST", f"/v1/playlists/{made['playlistId']}/entries", json={"videoId": video_id})
             self._playlists[owner] = made["playlistId"], held
@@ -114,16 +105,11 @@ class Sample:
 
     @property
     def older(self) -> list[str]:
-        """The ids of the videos that get the form of version 1."""
-        return [video["videoId"] for video in self.videos if video["userId"] in OF_VERSION_1]
-
-    @property
-    def hidden_of_version_2(self) -> list[Json]:
-        """The hidden ones of the videos that get the form of version 2."""
-        return [video for video in self.videos if video["userId"] in OF_VERSION_2 and not _is_listed(video)]
+        """The ids of the videos that get the form of the schema version before."""
+        return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise Lost unless each owner's videos are listed, by the one index that version 1's table began with."""
+        """Raise Lost unless each owner's videos are listed, by the one index that the table begins with."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
@@ -144,10 +130,9 @@ class Sample:
         self._require("the ready videos", every, self._listed(ADMIN, status="ready", **times))
         hidden = _ids(video for video in self.videos if not _is_listed(video))
         self._require("the uploaded videos", hidden, self._listed(ADMIN, status="uploaded", **times))
-        present = _ids(video for video in listed if video["userId"] not in OF_VERSION_1)
-        self._require("the region", present, self._listed(READER, region=REGION))
+        self._require("the region", every, self._listed(READER, region=REGION))
         credited = self._get(READER, f"/v1/people/{PERSON}/videos", limit=MOST)["items"]
-        self._require("the person", present, {credit["video"]["videoId"] for credit in credited})
+        self._require("the person", every, {credit["video"]["videoId"] for credit in credited})
         self._require_playlists()
         for video in self.videos:
             self._require_video(video)
@@ -163,7 +148,7 @@ class Sample:
             _require(f"{name} of {video['title']}", video[name], read.get(name))
         _require(f"the tags of {video['title']}", sorted(video["tags"]), sorted(read["tags"]))
         _require(f"the views of {video['title']}", self._views[video["videoId"]], read["viewCount"])
-        if _is_listed(video) and video["userId"] not in OF_VERSION_1:
+        if _is_listed(video):
             rating = self._get(READER, f"{_path(video)}/rating")
             _require(f"the rating of {video['title']}", (2, 7), (rating["votes"], rating["average"]))
 
@@ -250,63 +235,28 @@ class Items:
         raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
     def make_older(self, sample: Sample) -> None:
-        """Give the older videos the form of version 1, and remove what it did not know; and some that of version 2."""
-        older = set(sample.older)
-        tag_counts = TAG_COUNT.partition_prefix
-        profiles = {_key(PROFILE.key(userId=owner)) for owner in OWNERS}
-        for key, item in self.snapshot().items():
-            video_id = item.get("videoId", {}).get("S")
-            of_older = video_id in older and (_is_tag(key) or key[1] == MARKER.sk)
-            # The totals are of all owners' videos, and are made again from what was counted of them.
-            if of_older or key in profiles or key[0].startswith(tag_counts):
-                self._dynamodb.delete_item(
-                    TableName=self._table, Key={name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
-                )
-        versions = {"1": OF_VERSION_1, "2": OF_VERSION_2}
-        for version, owners in versions.items():
-            for video in sample.videos:
-                if video["userId"] in owners:
-                    self._set_version(video["videoId"], version)
-        for video in sample.hidden_of_version_2:
-            self._put_into_the_index(video["videoId"])
-
-    def _set_version(self, video_id: str, version: str) -> None:
-        key = {name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()}
-        self._dynamodb.update_item(
-            TableName=self._table,
-            Key=key,
-            UpdateExpression="SET schemaVersion = :version",
-            ExpressionAttributeValues={":version": {"N": version}},
-        )
-
-    def _put_into_the_index(self, video_id: str) -> None:
-        """Let what belongs to a video stand where it would if it were listed."""
-        partition = VIDEO.key(videoId=video_id)[PARTITION_KEY]
-        beside = {key[1]: decode_item(item) for key, item in self.snapshot().items() if key[0] == partition}
-        video = beside[VIDEO.sk] | {"rel": FEED}
-        edges = [placed(item, video) for item in beside.values() if "personId" in item or "region" in item]
-        for entry in [*edges, *tag_entries(video)]:
-            self._dynamodb.put_item(TableName=self._table, Item=encode_item(entry))
+        """Give the older videos the form of the schema version before: their tags in two spellings each."""
+        tags = {video["videoId"]: [*video["tags"], *map(str.lower, video["tags"])] for video in sample.videos}
+        for video_id in sample.older:
+            self._dynamodb.update_item(
+                TableName=self._table,
+                Key=encode_item(VIDEO.key(videoId=video_id)),
+                UpdateExpression="SET schemaVersion = :version, tags = :tags",
+                ExpressionAttributeValues=encode_item({":version": SCHEMA_VERSION - 1, ":tags": {*tags[video_id]}}),
+            )
 
 
 class Trail(Items):
     """The deployed table of the audit trail."""
 
-    def make_older_entries(self, sample: Sample) -> None:
-        """Give the entries of the older videos the form that they had before there were change sets."""
-        older = set(sample.older)
-        for item in self.snapshot().values():
-            if item.get("videoId", {}).get("S") in older:
-                entry = {name: value for name, value in item.items() if name not in (CHANGESET, STAMPS)}
-                self._dynamodb.put_item(TableName=self._table, Item=entry)
-
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise Lost unless the index finds the entries of each change set, and there are some with and some without one."""
+        """Raise Lost unless the index finds the entries of each change set, and there are some."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
-            sets.setdefault(item.get(CHANGESET, {}).get("S", ""), set()).add(key)
-        if not sets.pop("", None) or not sets:
-            raise Lost("There should be entries of change sets, and older ones of none.")
+            if CHANGESET in item:
+                sets.setdefault(item[CHANGESET]["S"], set()).add(key)
+        if not sets:
+            raise Lost("There should be entries of change sets.")
         for changeset, wanted in sets.items():
             _require(f"the entries of the change set {changeset}", wanted, self._of(changeset))
 
@@ -325,10 +275,6 @@ def _key(key: Mapping[str, str]) -> Key:
     return key[PARTITION_KEY], key[SORT_KEY]
 
 
-def _is_tag(key: Key) -> bool:
-    return key[1].startswith(TAG.sk.partition("{")[0])
-
-
 def require_unchanged(before: Snapshot, after: Snapshot) -> None:
     """Raise Lost unless every item is there as before, and no other."""
     _require_kept(before, after)
@@ -340,32 +286,18 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
-    """Raise Lost unless every item is there as before, but for what the repair brings to the present form."""
-    hidden = {VIDEO.key(videoId=video["videoId"])[PARTITION_KEY] for video in sample.hidden_of_version_2}
-    _require_kept({key: item for key, item in before.items() if key[0] not in hidden or not _is_tag(key)}, after)
-    older = {
-        _key(VIDEO.key(videoId=video["videoId"]))
-        for video in sample.videos
-        if video["userId"] in (*OF_VERSION_1, *OF_VERSION_2)
-    }
-    totals = (PROFILE.sk, MARKER.sk, TAG_COUNT.sk)
+    """Raise Lost unless every item is there as before, and no other, but for the upgrade of the older videos."""
+    _require_kept(before, after)
+    older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():
         if key not in before:
-            if not (_is_tag(key) or key[1] in totals):
-                raise Lost(f"The item {key} should not be there.")
-            continue
-        is_edge = key[0] in hidden and key[1].startswith(("CREDIT#", "RELEASE#", "TAG#"))
-        if is_edge and "rel" in item:
-            raise Lost(f"The item {key} of a hidden video is still in the index.")
-        changed = {
-            name
-            for name in {*item, *before[key]} - ({"rel"} if is_edge else set())
-            if item.get(name) != before[key].get(name)
-        }
-        # Totals are written anew, also one that the stream counted again after it was removed for an earlier version.
-        allowed = REWRITTEN if key in older else {*item, *before[key]} if key[1] in totals else set()
-        if changed - allowed:
-            raise Lost(f"The item {key} has changed in {', '.join(sorted(changed - allowed))}.")
+            raise Lost(f"The item {key} should not be there.")
+        changed = {name for name in {*item, *before[key]} if item.get(name) != before[key].get(name)}
+        if key in older:
+            _require(f"the schema version of {key}", {"N": str(SCHEMA_VERSION)}, item["schemaVersion"])
+            changed -= REWRITTEN
+        if changed:
+            raise Lost(f"The item {key} has changed in {', '.join(sorted(changed))}.")
 
 
 def _require_kept(before: Snapshot, after: Snapshot) -> None:

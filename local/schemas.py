@@ -1,4 +1,4 @@
-"""The tables as each version of the schema has them, recorded: `python -m local.schemas` writes the present ones.
+"""The tables as each deployed version of the schema has them, recorded: `python -m local.schemas` writes the present ones.
 
 `schemas/<version>.json` has keys, indexes, projections, expiry and stream; `schemas/audit/` has those of the audit trail's
 table. What is recorded never changes, because a deployed index cannot: another index or projection is another version.

@@ -15,11 +15,10 @@ from zlib import crc32
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
 """A table of its own: append-only, with its own retention, and out of reach of those who write videos."""
-AUDIT_SCHEMA_VERSION = 2
-"""Of that table, not of the entries: version 1 had no index."""
+AUDIT_SCHEMA_VERSION = 1
+"""Of that table, not of its entries."""
 SCHEMA_VERSION = 3
-"""Of the items. Version 1 had no tag entries. In version 2 the entries of hidden videos stood in the index as well, and
-`FEED` held videos before their publishAt and after their expiresAt."""
+"""Of the items. `UPGRADES` in shared/videos/video.py has the step to it."""
 
 PARTITION_KEY = "pk"
 SORT_KEY = "sk"

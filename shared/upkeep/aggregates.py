@@ -33,7 +33,7 @@ from shared.schema import (
     counted_relation,
     shard_of,
 )
-from shared.videos.video import STATUSES, folded_tags, is_listed, upgraded
+from shared.videos.video import STATUSES, folded_tags, is_listed
 
 ROUNDS = 10
 """How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""
@@ -87,8 +87,7 @@ def contribution(video: Item | None) -> Contribution | None:
     alive = video["status"] != "deleted"
     film = video.get("source", video)
     sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
-    # Upgraded, because older items had tags that are too long for the key of a count.
-    tags = frozenset(folded_tags(upgraded(video))) if is_listed(video) else frozenset()
+    tags = frozenset(folded_tags(video)) if is_listed(video) else frozenset()
     return Contribution(video["userId"], video["status"], sizes, tags)
 
 

@@ -42,6 +42,8 @@ from shared.videos.video import STATUSES
 PAGE = 1000
 """Entries of an index that are read at a time."""
 
+VERSION = "schemaVersion"
+
 BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
@@ -99,13 +101,14 @@ class Comparison:
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Whether the video and its entries stand where they should. Those of an earlier schema may not."""
+        """Whether the video and its entries stand where they should, and the video has the form of the present schema."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
         children = [item for item in family.beside if "personId" in item or "region" in item]
-        expected = _places(settled(video, children, now).values())
-        present = _places([video, *family.beside])
+        present_form = settled(video, children, now)
+        expected = _places(present_form.values()) | {VERSION: present_form[VIDEO.sk][VERSION]}
+        present = _places([video, *family.beside]) | {VERSION: video.get(VERSION)}
         wrong = sorted(sk for sk in expected.keys() | present.keys() if expected.get(sk) != present.get(sk))
         if not wrong:
             return None
@@ -222,7 +225,7 @@ def _is_compared(sort_key: str) -> bool:
     return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
 
 
-def _places(items: Iterable[Item]) -> dict[str, list[Any]]:
+def _places(items: Iterable[Item]) -> dict[str, Any]:
     """By sort key, where items stand: their relation, None outside of the index, and what they are sorted by."""
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 

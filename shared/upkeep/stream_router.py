@@ -22,7 +22,7 @@ from shared.films.messages import (
 from shared.films.shares import ShareStore
 from shared.films.wants import input_hash, wanted
 from shared.kinds import JOB_QUEUES, kind_of
-from shared.schema import JOB, PLAYLIST, REVERT, SCHEMA_VERSION, VIDEO
+from shared.schema import JOB, PLAYLIST, REVERT, VIDEO
 from shared.upkeep.aggregates import counts_otherwise
 from shared.upkeep.tallies import Collector, is_tallied
 from shared.videos.access import is_published
@@ -156,8 +156,7 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
         return bool({"publishAt", "expiresAt"} & new.keys())
     # A change that began before the video's time came may have been written after the move that it brought.
     is_late = is_listed(new) != is_published(new, now)
-    is_older = any(item.get("schemaVersion", 1) < SCHEMA_VERSION for item in (old, new))
-    return is_late or is_older or place_of(old) != place_of(new)
+    return is_late or place_of(old) != place_of(new)
 
 
 def _attempt(job: Item) -> tuple[object, ...]:

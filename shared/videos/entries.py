@@ -28,15 +28,10 @@ from shared.schema import (
     shard_of,
     tag_relation,
 )
-from shared.videos.video import fits_a_key, folded_tags, is_listed, listing, upgraded
+from shared.videos.video import folded_tags, is_listed, listing, upgraded
 
 NO_LANGUAGE = "-"
 """Stands in the key of a release for no language."""
-
-TAGS_INDEXED_SINCE = 2
-"""The schema version from which on a video's tags have entries of their own."""
-HIDDEN_APART_SINCE = 3
-"""The schema version from which on only listed videos have entries in the index."""
 
 
 class Place(NamedTuple):
@@ -130,13 +125,11 @@ def own_entries(video: Item) -> list[Item]:
 
 def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
     """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
-    version = old.get("schemaVersion", 1)
-    had_entries = is_listed(old) if version >= HIDDEN_APART_SINCE else version >= TAGS_INDEXED_SINCE
-    before = folded_tags(old) if had_entries else set()
+    before = folded_tags(old) if is_listed(old) else set()
     entries = tag_entries(new)
     gone = before - {entry["tag"] for entry in entries}
     come = [entry for entry in entries if entry["tag"] not in before]
-    go = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone) if fits_a_key(tag)]
+    go = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone)]
     stood, stands = episode_entry(old), episode_entry(new)
     if stands and not (stood and stand_alike(stood, stands)):
         come.append(stands)

@@ -5,14 +5,14 @@ Pure functions over plain items; the stores write what these return.
 
 import re
 import uuid
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Literal
 
 from shared.aws.records import stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, InvalidContent
-from shared.core.limits import LAST_SECOND, LONGEST_FOLDED_TAG
+from shared.core.limits import LAST_SECOND
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
@@ -99,26 +99,27 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
     return result
 
 
-def upgraded(item: Item) -> Item:
-    """An item as today's schema version has it; its entries must move with it (shared/videos/entries.py).
-
-    Tags that once were different may be the same now: one spelling of each stays.
-    """
-    if item.get("schemaVersion", 1) >= SCHEMA_VERSION:
-        return item
+def _one_spelling_of_each_tag(item: Item) -> Item:
     spellings = {folded(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
-    kept = [tag for fold, tag in spellings.items() if fits_a_key(fold)]
-    return _normalised(item | {"tags": kept, "schemaVersion": SCHEMA_VERSION})
+    return _normalised(item | {"tags": [*spellings.values()]})
+
+
+UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
+"""By schema version, the step that gives a video of the version before this form."""
+
+
+def upgraded(item: Item) -> Item:
+    """A video in the form of the present schema version: the item itself if it has it already."""
+    stored = item.get("schemaVersion", 1)
+    for version, upgrade in UPGRADES.items():
+        if stored < version:
+            item = upgrade(item) | {"schemaVersion": version}
+    return item
 
 
 def folded_tags(item: Item) -> set[str]:
     """The tags by which the video is found."""
     return {folded(tag) for tag in item.get("tags", ())}
-
-
-def fits_a_key(tag: str) -> bool:
-    """Whether a folded tag is one that can be kept; the first schema version knew longer ones."""
-    return len(tag.encode()) <= LONGEST_FOLDED_TAG
 
 
 def is_listed(item: Mapping[str, Any]) -> bool:
@@ -208,7 +209,7 @@ def _require_moment(item: Item, state: Item) -> None:
 def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
     """Raise InvalidContent for each changed field of an item that excludes another one of its fields.
 
-    Fields that stay are not checked: an earlier release, or an import, may have written them. Without `now`, `expiresAt` may have
+    Fields that stay are not checked: an import may have written them. Without `now`, `expiresAt` may have
     passed. `at` is the JSON Pointer of the item's content in the body.
     """
     changed = {name for name in _EXCLUDING if new.get(name) != old.get(name)} & new.keys()

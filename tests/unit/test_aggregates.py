@@ -123,13 +123,6 @@ class TestContribution:
     def test_one_that_is_gone_counts_nothing(self) -> None:
         assert contribution(None) is None
 
-    def test_tags_of_old_items_that_fit_no_key_do_not_count(self) -> None:
-        part = contribution(
-            VIDEO | {"schemaVersion": 1, "tags": {"\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 64}}
-        )
-        assert part
-        assert not part.tags
-
 
 class TestRouter:
     def _sent(self, raw: Any) -> dict[str, list[dict[str, Any]]]:
@@ -160,11 +153,10 @@ class TestRouter:
             (VIDEO | DELETED, VIDEO),
             (VIDEO, VIDEO | {"expiresAt": NOW + 1}),
             (None, VIDEO | {"expiresAt": NOW + 1}),
-            (VIDEO | {"schemaVersion": 2}, VIDEO),
             # Written after its time came, by what had begun before it.
             (VIDEO | DELETED, VIDEO | {"rel": schema.status_relation("ready")}),
         ],
-        ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "upgraded", "late"],
+        ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
     )
     def test_a_change_that_moves_entries_sends_for_these_too(self, old: Item | None, new: Item) -> None:
         assert self._sent(streams.change(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}

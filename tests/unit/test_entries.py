@@ -9,7 +9,6 @@ from local.testbed.backstage import Backstage
 from local.testbed.harness import NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import Table
-from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -363,78 +362,3 @@ class TestTime:
         after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         changed = {name for name in {*before, *after} if after.get(name) != before.get(name)}
         assert changed == {"rel", "categoryShard"}
-
-
-def _as_version_2(table: Table, video_id: str) -> None:
-    """Give a video the form of version 2: whatever is hidden, its entries stand in the index."""
-
-    def put_in(key: Any, **attributes: Any) -> None:
-        change = Expression(
-            "SET " + ", ".join(f"#{name} = :{name}" for name in attributes),
-            {f"#{name}": name for name in attributes},
-            {f":{name}": value for name, value in attributes.items()},
-        )
-        table.write(table.update(key, change))
-
-    video = table.get(schema.VIDEO.key(videoId=video_id)) or {}
-    place = {"relShard": schema.shard_of(video_id), "relSort": video["createdAt"], "relId": video_id}
-    is_open = video["status"] == "ready" and video["visibility"] == "public"
-    rel = schema.FEED if is_open else schema.status_relation(video["status"])
-    put_in(schema.VIDEO.key(videoId=video_id), schemaVersion=2, rel=rel)
-    for tag in video["tags"]:
-        put_in(schema.TAG.key(videoId=video_id, tag=tag), tag=tag, rel=schema.tag_relation(tag), **place)
-    put_in(schema.CREDIT.key(videoId=video_id, personId="sam"), rel=schema.person_relation("sam"))
-    put_in(schema.RELEASE.key(videoId=video_id, region="NZ", language="mi"), rel=schema.region_relation("NZ"))
-
-
-class TestVideosOfVersion2:
-    @pytest.mark.parametrize("state", HIDING)
-    def test_show_nothing_and_are_moved_out_by_the_first_look(self, api: Api, table: Table, state: str) -> None:
-        video_id = film(api, **HIDING[state])
-        _as_version_2(table, video_id)
-        assert entries_of(table)["tag"] == 1
-        assert where_shown(api) == set()
-        EntryMover(table).move_entries(video_id, NOW)
-        assert set(entries_of(table).values()) == {0}
-        assert api.get(f"/v1/videos/{video_id}").json["schemaVersion"] == schema.SCHEMA_VERSION
-
-    @pytest.mark.parametrize(
-        "patch",
-        [{"visibility": "public"}, {"tags": ["boats", "x"]}, {"title": "new"}],
-        ids=lambda patch: next(iter(patch)),
-    )
-    def test_a_change_by_a_person_moves_the_tags_as_they_were_then(
-        self, api: Api, table: Table, backstage: Backstage, patch: Item
-    ) -> None:
-        video_id = film(api, visibility="private")
-        _as_version_2(table, video_id)
-        assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
-        listed = "visibility" in patch
-        assert entries_of(table)["tag"] == listed
-        backstage.settle_totals()
-        EntryMover(table).move_entries(video_id, NOW)
-        assert set(entries_of(table).values()) == {int(listed)}
-
-    def test_a_scheduled_one_that_is_published_before_the_repair_enters_the_lists_in_time(
-        self, api: Api, table: Table, clock: Clock, backstage: Backstage
-    ) -> None:
-        video_id = film(api, visibility="private", publishAt=NOW + 3600)
-        _as_version_2(table, video_id)
-        backstage.settle_totals()
-        table.delete(schema.SCHEDULE.key(videoId=video_id))
-        spoiled = Expression("SET schemaVersion = :two", {}, {":two": 2})
-        table.write(table.update(schema.VIDEO.key(videoId=video_id), spoiled))
-        backstage.records()
-        assert api.patch(f"/v1/videos/{video_id}", {"visibility": "public"}).status == 200
-        backstage.settle_totals()
-        clock.advance(3600)
-        backstage.sweep()
-        backstage.settle_totals()
-        assert where_shown(api) == set(LISTS)
-
-    def test_listed_ones_stay_where_they_are(self, api: Api, table: Table) -> None:
-        video_id = film(api)
-        _as_version_2(table, video_id)
-        EntryMover(table).move_entries(video_id, NOW)
-        assert set(entries_of(table).values()) == {1}
-        assert where_shown(api) == set(LISTS)

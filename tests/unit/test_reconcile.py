@@ -201,22 +201,22 @@ class TestFinding:
         assert run(repair=True) == [("entries", video_id, "repaired")]
         assert comparable(table) == before
 
-    def test_videos_older_than_entries_of_tags_get_them(self, table: Table, api: Api, run: Runs) -> None:
-        video_id = api.publish(tags=["a", "A b"])["videoId"]
+    def test_videos_of_the_schema_version_before_are_upgraded(self, table: Table, api: Api, run: Runs) -> None:
+        video_id = api.publish(tags=["a"])["videoId"]
         Aggregates(table).settle([video_id], NOW)
-        for tag in ("a", "a b"):
-            table.delete(schema.TAG.key(videoId=video_id, tag=tag))
-        spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=1)
+        spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=2, tags={"a", "A"})
+        assert run() == [("entries", video_id, "found")]
+        assert (run.findings[0].expected, run.findings[0].found) == ({"schemaVersion": 3}, {"schemaVersion": 2})
         assert run(repair=True) == [("entries", video_id, "repaired")]
         assert run() == []
-        listed = api.get("/v1/videos", query="tag=A%20B").json["items"]
-        assert [item["videoId"] for item in listed] == [video_id]
+        shown = api.get(f"/v1/videos/{video_id}").json
+        assert (shown["schemaVersion"], shown["tags"], shown["version"]) == (3, ["A"], 2)
 
-    def test_videos_that_were_listed_while_they_were_hidden_leave_the_lists(
+    def test_videos_that_are_listed_while_they_are_hidden_leave_the_lists(
         self, table: Table, api: Api, run: Runs
     ) -> None:
         video_id = api.publish(tags=["a"], publishAt=NOW + 3600)["videoId"]
-        spoil(table, schema.VIDEO.key(videoId=video_id), schemaVersion=2, rel=schema.FEED)
+        spoil(table, schema.VIDEO.key(videoId=video_id), rel=schema.FEED)
         assert ("entries", video_id, "repaired") in run(repair=True)
         assert (run(), api.get("/v1/tags").json["items"]) == ([], [])
         assert table.get(schema.SCHEDULE.key(videoId=video_id))

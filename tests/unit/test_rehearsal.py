@@ -1,12 +1,10 @@
 """The rehearsal notices what it is there to notice, and leaves nothing behind but the logs of a failure."""
 
 import fcntl
-import json
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,13 @@ from local import LocalError, rehearsal
 from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
 from local.sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
-from local.schemas import AUDIT, VIDEOS, Json, Table, present
+from local.schemas import AUDIT, VIDEOS, Json, present
+from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
-from shared.schema import AUDIT_TABLE_NAME, CREDIT, MARKER, PLAYLIST_AUDIT, PROFILE, TAG, TAG_COUNT, VIDEO
+from shared.schema import AUDIT_TABLE_NAME, PLAYLIST_AUDIT, SCHEMA_VERSION, TAG, VIDEO
+from shared.videos.video import upgraded
 from tests.waiting import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
@@ -31,25 +31,25 @@ def _snapshot(*items: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, A
     return {(item["pk"], item["sk"]): {name: {"S": value} for name, value in item.items()} for item in items}
 
 
+def _item(item: Item) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(item["pk"], item["sk"]): encode_item(item)}
+
+
 PRESENT = VIDEO.key(videoId="new") | {"videoId": "new", "title": "New", "version": "1"}
-OLDER = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "version": "1"}
+OLDER: Item = VIDEO.key(videoId="old") | {"videoId": "old", "title": "Old", "schemaVersion": SCHEMA_VERSION - 1}
 RATED = {"userId": "ann", "videoId": "new", "value": "8"}
-BEFORE = _snapshot(PRESENT, OLDER, rating_key("new", "ann") | RATED)
-
-
-HIDDEN = VIDEO.key(videoId="hidden") | {"videoId": "hidden", "title": "Hidden", "version": "1"}
-STRAY = CREDIT.key(videoId="hidden", personId="p") | {"personId": "p", "rel": "PERSON#p"}
+BEFORE = _snapshot(PRESENT, rating_key("new", "ann") | RATED) | _item(OLDER)
+UPGRADED = _item(OLDER | {"schemaVersion": SCHEMA_VERSION, "version": 2, "tags": {"Sea"}})
 
 
 class _Sample(Sample):
-    """One that has put in an older video and a present one, and a hidden one of version 2."""
+    """One that has put in an older video and a present one."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.videos = [
-            {"videoId": "old", "userId": "cleo", "status": "ready"},
-            {"videoId": "new", "userId": "ann", "status": "ready"},
-            {"videoId": "hidden", "userId": "ben", "status": "uploaded"},
+            {"videoId": "old", "userId": "cleo", "status": "ready", "tags": ["Sea", "Boats"]},
+            {"videoId": "new", "userId": "ann", "status": "ready", "tags": ["Sea"]},
         ]
 
 
@@ -60,7 +60,7 @@ class TestWhatMayBecomeOfItems:
     @pytest.mark.parametrize(
         ("after", "told"),
         [
-            (_snapshot(PRESENT, OLDER), "1 items are lost"),
+            (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
             (BEFORE | _snapshot(TAG.key(videoId="old", tag="a")), "should not be there"),
             (BEFORE | _snapshot(PRESENT | {"title": "Other"}), "has changed"),
         ],
@@ -69,34 +69,18 @@ class TestWhatMayBecomeOfItems:
         with pytest.raises(Lost, match=told):
             require_unchanged(BEFORE, after)
 
-    def test_the_repair_brings_older_videos_to_the_present_form(self) -> None:
-        made = _snapshot(
-            OLDER | {"version": "2", "schemaVersion": "2"},
-            TAG.key(videoId="old", tag="a"),
-            MARKER.key(videoId="old"),
-            PROFILE.key(userId="cleo"),
-        )
-        require_upgraded(BEFORE, BEFORE | made, _Sample())
-
-    def test_the_repair_writes_every_attribute_of_totals_that_were_counted_late(self) -> None:
-        counted = TAG_COUNT.key(tag="a") | {"count": "1", "updatedFor": "a request"}
-        repaired = TAG_COUNT.key(tag="a") | {"count": "2", "updatedBy": "reconcile"}
-        require_upgraded(BEFORE | _snapshot(counted), BEFORE | _snapshot(repaired), _Sample())
-
-    def test_the_repair_takes_what_belongs_to_hidden_videos_out_of_the_index(self) -> None:
-        before = BEFORE | _snapshot(HIDDEN, STRAY, TAG.key(videoId="hidden", tag="a") | {"rel": "TAG#a"})
-        moved = BEFORE | _snapshot(HIDDEN | {"schemaVersion": "3"}, {k: v for k, v in STRAY.items() if k != "rel"})
-        require_upgraded(before, moved, _Sample())
-        with pytest.raises(Lost, match="still in the index"):
-            require_upgraded(before, before, _Sample())
+    def test_the_repair_upgrades_older_videos(self) -> None:
+        require_upgraded(BEFORE, BEFORE | UPGRADED, _Sample())
+        with pytest.raises(Lost, match="the schema version of"):
+            require_upgraded(BEFORE, BEFORE, _Sample())
 
     @pytest.mark.parametrize(
         ("after", "told"),
         [
-            (_snapshot(PRESENT, OLDER), "1 items are lost"),
-            (BEFORE | _snapshot(rating_key("new", "ben")), "should not be there"),
-            (BEFORE | _snapshot(OLDER | {"title": "Other"}), "has changed in title"),
-            (BEFORE | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
+            (_snapshot(PRESENT) | _item(OLDER), "1 items are lost"),
+            (BEFORE | UPGRADED | _snapshot(rating_key("new", "ben")), "should not be there"),
+            (BEFORE | _item(OLDER | {"title": "Other", "schemaVersion": SCHEMA_VERSION}), "has changed in title"),
+            (BEFORE | UPGRADED | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],
     )
     def test_it_changes_nothing_else(self, after: Snapshot, told: str) -> None:
@@ -158,22 +142,9 @@ class TestAnUpgrade:
         watch.require_one_by_one([], NAMES[:1])
         assert "  no index: nothing was lost" in capsys.readouterr().out
 
-    def test_begins_with_the_indexes_of_the_previous_version(self, tmp_path: Path) -> None:
-        now = present()
-        fewer = now | {"indexes": now["indexes"][:2]}
-        assert first_indexes(_recorded(tmp_path, fewer, now)) == NAMES[:2]
+    def test_begins_with_one_index_at_most_and_lacks_one(self) -> None:
+        assert first_indexes(VIDEOS) == NAMES[:1]
         assert first_indexes(AUDIT) == []
-
-    def test_begins_with_the_first_when_the_previous_version_had_all(self, tmp_path: Path) -> None:
-        assert first_indexes(_recorded(tmp_path, present(), present())) == NAMES[:1]
-        assert len(first_indexes(VIDEOS)) < len(NAMES)
-
-
-def _recorded(folder: Path, *versions: Json) -> Table:
-    """The table with these recorded versions."""
-    for number, version in enumerate(versions, 1):
-        (folder / f"{number}.json").write_text(json.dumps(version))
-    return replace(VIDEOS, folder=folder)
 
 
 class _Described(Items):
@@ -224,7 +195,7 @@ class TestTheDeployedTable:
 
 
 class TestTheTrail:
-    """After an upgrade, the new index finds what has a change set, and nothing of older releases."""
+    """After an upgrade, the new index finds the entries of each change set."""
 
     @pytest.fixture
     def trail(self, table: object) -> Trail:
@@ -238,13 +209,7 @@ class TestTheTrail:
         of_playlist: Item = PLAYLIST_AUDIT.key(playlistId="evening", at="0000000000001", sequence="4")
         of_playlist |= {"playlistId": "evening", "changeset": "two"}
         client.put_item(TableName=AUDIT_TABLE_NAME, Item=encode_item(of_playlist))
-        trail.make_older_entries(_Sample())
         return trail
-
-    def test_older_entries_lack_what_they_did_not_have(self, trail: Trail) -> None:
-        by_video = {item["videoId"]["S"]: item for item in trail.snapshot().values() if "videoId" in item}
-        assert not {"changeset", "stamps"} & by_video["old"].keys()
-        assert {"changeset", "stamps"} < by_video["new"].keys()
 
     def test_is_whole(self, trail: Trail) -> None:
         trail.require_change_sets(trail.snapshot())
@@ -254,10 +219,21 @@ class TestTheTrail:
         with pytest.raises(Lost, match="the entries of the change set two"):
             trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})
 
-    def test_a_sample_without_older_entries_proves_nothing(self, trail: Trail) -> None:
-        present_ones = {key: item for key, item in trail.snapshot().items() if "changeset" in item}
+    def test_a_sample_without_change_sets_proves_nothing(self, trail: Trail) -> None:
         with pytest.raises(Lost, match="There should be"):
-            trail.require_change_sets(present_ones)
+            trail.require_change_sets(_snapshot(AUDIT_ENTRY.key(videoId="v", at="0000000000001", sequence="9")))
+
+
+def test_an_older_video_of_the_sample_is_upgraded_as_its_owner_wrote_it(table: Table) -> None:
+    sample = _Sample()
+    for video in sample.videos:
+        item = VIDEO.key(videoId=video["videoId"]) | {"tags": {*video["tags"]}, "schemaVersion": SCHEMA_VERSION}
+        table.write(table.put(item))
+    Items(boto3.client("dynamodb"), table.name).make_older(sample)
+    older, present_one = (table.get(VIDEO.key(videoId=video_id)) or {} for video_id in ("old", "new"))
+    assert older["tags"] == {"Sea", "sea", "Boats", "boats"}
+    assert upgraded(older) == older | {"tags": {"Sea", "Boats"}, "schemaVersion": SCHEMA_VERSION}
+    assert upgraded(present_one) is present_one
 
 
 class TestTheCommand:

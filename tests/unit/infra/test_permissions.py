@@ -246,8 +246,8 @@ class Service:
             self.deliver(worker)
 
     def make_older(self, video_id: str, *tags: str) -> None:
-        """Make a video what it was in the first schema version."""
-        change = Expression("SET schemaVersion = :one, tags = :tags", {}, {":one": 1, ":tags": set(tags)})
+        """Give a video the form of the schema version before."""
+        change = Expression("SET schemaVersion = :two, tags = :tags", {}, {":two": 2, ":tags": set(tags)})
         self.table.write(self.table.update(schema.VIDEO.key(videoId=video_id), change))
 
 
