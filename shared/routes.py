@@ -145,8 +145,3 @@ ROUTES = (
 """Every route that is not `$default`. The `$default` route goes to the function `public`, without authorizer."""
 
 DEFAULT_FUNCTION = "public"
-
-
-def routes_of(function: str) -> tuple[Route, ...]:
-    """The routes that one function serves."""
-    return tuple(route for route in ROUTES if route.function == function)

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.sqs import Message, Queue, process, process_together
-from shared.aws.sqs import make_client as make_sqs_client
+from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Message, process, process_together
 from shared.core.errors import Unavailable
-from shared.core.settings import LambdaHandler, aggregates_queue_url, entry_point, table_name
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, logged, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregatesSettings(Settings):
+    aggregates_queue_url: str
 
 
 def make(
@@ -92,9 +97,10 @@ def make(
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(Aggregates(table), EntryMover(table), Queue(aggregates_queue_url(), make_sqs_client()))
+def _deployed(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.table_name)
+    queue = resources.queue(settings.aggregates_queue_url)
+    return make(Aggregates(table), EntryMover(table), queue, resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(AggregatesSettings, _deployed)

@@ -4,11 +4,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.sqs import process
-from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.arrivals import Arrivals
 from shared.films.uploads import UploadStore
@@ -27,9 +25,10 @@ def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHa
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(Arrivals(UploadStore(table), Objects(make_s3_client()), VideoStore(table, moves_entries=False)))
+def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.table_name)
+    videos = VideoStore(table, moves_entries=False)
+    return make(Arrivals(UploadStore(table), resources.objects, videos), resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(Settings, _deployed)

@@ -2,23 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
-from shared.aws.sqs import Queue
-from shared.aws.sqs import make_client as make_sqs_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.stream import Record, process_together
 from shared.core.attributes import Item
-from shared.core.settings import (
-    LambdaHandler,
-    archive_bucket,
-    audit_days,
-    audit_table_name,
-    deliveries_queue_url,
-    entry_point,
-)
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, emit, logged, service_logger
 from shared.feed.change import Change, change_of
 from shared.feed.log import Feed
@@ -43,6 +33,15 @@ VIDEO_METRICS = {
 }
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 """What is counted of the changes, by their action."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings(Settings):
+    audit_table_name: str
+    audit_days: int
+    """Days that an audit entry is stored."""
+    archive_bucket: str
+    deliveries_queue_url: str
 
 
 class Kept(NamedTuple):
@@ -110,10 +109,11 @@ def _measure(entries: Sequence[Item]) -> None:
         emit({metric: count for (of, metric), count in jobs.items() if metric and of == kind}, kind=kind)
 
 
-def _deployed() -> LambdaHandler:
-    table = Table(audit_table_name(), make_client())
-    archive = Archive(Objects(make_s3_client()), archive_bucket())
-    return make(AuditStore(table), archive, audit_days(), Feed(table), Queue(deliveries_queue_url(), make_sqs_client()))
+def _deployed(settings: AuditSettings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.audit_table_name)
+    archive = Archive(resources.objects, settings.archive_bucket)
+    feed, queue = Feed(table, resources.clock), resources.queue(settings.deliveries_queue_url)
+    return make(AuditStore(table), archive, settings.audit_days, feed, queue)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(AuditSettings, _deployed)

@@ -1,12 +1,11 @@
 """Captions of videos, in WebVTT and SubRip, and their chapters."""
 
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import ObjectGone, Objects, object_uri
-from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.s3 import ObjectGone, object_uri
 from shared.captions.store import (
     FORMATS,
     MOST_STORED,
@@ -21,13 +20,12 @@ from shared.captions.store import (
 )
 from shared.core.attributes import Item
 from shared.core.errors import InvalidContent, NotFound
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, table_name
+from shared.core.settings import Settings
 from shared.relations.beside import Allows
 from shared.web import etags
 from shared.web.answers import SAFE, Answer, etag, no_content, respond, text
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
@@ -36,27 +34,22 @@ if TYPE_CHECKING:
     from shared.captions.reading import Kind
 
 
+@dataclass(frozen=True, kw_only=True)
+class CaptionsSettings(Settings):
+    cursor_secret_arn: str
+    media_bucket: str
+
+
 class Captions:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: CaptionStore, pages: Pages, objects: Objects, bucket: str) -> None:
-        self.store = store
-        self.pages = pages
-        self.objects = objects
-        self.bucket = bucket
+    def __init__(self, settings: CaptionsSettings, resources: Resources) -> None:
+        self.store = CaptionStore(resources.table(settings.table_name))
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.objects = resources.objects
+        self.bucket = settings.media_bucket
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "listCaptions": self.list,
-            "getCaptions": self.read,
-            "putCaptions": self.put,
-            "deleteCaptions": self.delete,
-            "getChapters": self.chapters,
-            "putChapters": self.put_chapters,
-            "deleteChapters": self.delete_chapters,
-        }
-
+    @operation("listCaptions")
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/captions"""
         video_id = request.video_id()
@@ -64,6 +57,7 @@ class Captions:
         found = self.store.captions(video_id, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([captions_document(item) for item in found.items], found.resume)
 
+    @operation("getCaptions")
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/captions/{language}"""
         item = self.store.read(request.video_id(), _language(request), request.caller, request.now)
@@ -77,6 +71,7 @@ class Captions:
             raise NotFound("The text of these captions is not in this deployment; put it again.") from error
         return text(content.decode(), TYPE, headers)
 
+    @operation("putCaptions")
     def put(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/captions/{language}"""
         from shared.captions.cues import InvalidCaptions
@@ -105,12 +100,14 @@ class Captions:
         item, created = self.store.put(video_id, language, content, request.caller, request.now, allows, keep)
         return respond(201 if created else 200, captions_document(item), version=item["version"])
 
+    @operation("deleteCaptions")
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}/captions/{language}"""
         video_id, language = request.video_id(), _language(request)
         self.store.delete(video_id, language, request.caller, request.now, _condition(request, captions_document))
         return no_content()
 
+    @operation("getChapters")
     def chapters(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/chapters"""
         video_id = request.video_id()
@@ -123,6 +120,7 @@ class Captions:
         headers = {} if version is None else {"ETag": etag(version, document)}
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 
+    @operation("putChapters")
     def put_chapters(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/chapters"""
         from shared.captions.models import ChaptersContent
@@ -132,6 +130,7 @@ class Captions:
         item, created = self.store.put_chapters(request.video_id(), content, request.caller, request.now, allows)
         return respond(201 if created else 200, chapters_document(item), version=item["version"])
 
+    @operation("deleteChapters")
     def delete_chapters(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}/chapters"""
         allows = _condition(request, chapters_document)
@@ -167,20 +166,8 @@ def _language(request: Request) -> str:
     return language_of("language", request.path["language"])
 
 
-def make(
-    store: CaptionStore, cursors: Cursors, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
-) -> LambdaHandler:
-    """The handler over a store and the media bucket; `clock` gives epoch seconds."""
-    return make_http_handler("captions", Captions(store, Pages(cursors), objects, bucket).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    return make(
-        CaptionStore(Table(table_name(), make_client())),
-        Cursors(secret_reader(cursor_secret_arn())),
-        Objects(make_s3_client()),
-        media_bucket(),
-    )
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.captions.models", "shared.captions.reading")
+lambda_handler = EntryPoint(
+    CaptionsSettings,
+    http_function(Captions),
+    preload=("nacl.secret", "shared.captions.models", "shared.captions.reading"),
+)

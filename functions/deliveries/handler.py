@@ -2,27 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client, make_lean_client
-from shared.aws.lean.client import EVENTBRIDGE
-from shared.aws.sqs import Message, Queue, process
-from shared.aws.sqs import make_client as make_sqs_client
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    deliveries_queue_url,
-    entry_point,
-    event_bus,
-    shares,
-    table_name,
-    webhook_local,
-    webhook_secret_arn,
-)
+from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Message, process
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged
 from shared.feed.log import Feed
 from shared.films.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
-from shared.web.cursors import secret_reader
 from shared.webhooks.carriers import Carrier, Receivers
 from shared.webhooks.delivering import Delivered, Deliverer
 from shared.webhooks.places import PlaceStore
@@ -41,6 +29,19 @@ METRICS = {
     "DeliveryWait": "wait",
 }
 """What is measured of deliveries, and the attribute of Delivered that it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveriesSettings(Settings):
+    audit_table_name: str
+    webhook_secret_arn: str
+    deliveries_queue_url: str
+    shares: Mapping[str, int]
+    """Concurrency quota per owner, by queue."""
+    webhook_local: bool = False
+    """Whether webhooks may lead to this machine, and by plain HTTP: on a laptop only."""
+    event_bus: str | None = None
+    """Name or ARN of the EventBridge bus that receives all changes."""
 
 
 def make(
@@ -83,21 +84,21 @@ def _measure(delivered: Delivered) -> None:
     emit({metric: value for metric, value in values.items() if value})
 
 
-def _deployed() -> LambdaHandler:
-    client = make_client()
+def _deployed(settings: DeliveriesSettings, resources: Resources) -> LambdaHandler:
     bus: Carrier | None = None
-    if name := event_bus():
+    if settings.event_bus:
         from shared.webhooks.bus import EventBus  # few have one
 
-        bus = EventBus(name, make_lean_client(EVENTBRIDGE))
+        bus = EventBus(settings.event_bus, resources.events())
     return make(
-        PlaceStore(Table(table_name(), client)),
-        Feed(Table(audit_table_name(), client)),
-        Receivers(secret_reader(webhook_secret_arn()), local=webhook_local()),
-        Queue(deliveries_queue_url(), make_sqs_client()),
-        shares(),
+        PlaceStore(resources.table(settings.table_name)),
+        Feed(resources.table(settings.audit_table_name), resources.clock),
+        Receivers(resources.secret(settings.webhook_secret_arn), local=settings.webhook_local),
+        resources.queue(settings.deliveries_queue_url),
+        settings.shares,
         bus=bus,
+        clock=resources.clock,
     )
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(DeliveriesSettings, _deployed)

@@ -1,15 +1,15 @@
 """The readers of the audit trail: histories, change sets, how far these are taken back, and the feed of changes."""
 
 import math
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.core.position import Page
-from shared.core.settings import LambdaHandler, audit_table_name, cursor_secret_arn, entry_point, table_name
+from shared.core.settings import Settings
 from shared.feed.following import Changes, bound_to_changes, ends, oldest, places_of, position_of
 from shared.feed.following import page as changes_after
 from shared.feed.log import Feed, owner_log, shard_logs
@@ -22,9 +22,8 @@ from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
 from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, owned_by
 from shared.web.answers import Answer, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Pages, link_to_next
 from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
@@ -33,29 +32,26 @@ PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
 """What says whose a playlist is, and who may know of it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class HistorySettings(Settings):
+    audit_table_name: str
+    cursor_secret_arn: str
+
+
 class History:
     """The handlers, one for each operation."""
 
-    def __init__(self, table: Table, store: AuditStore, cursors: Cursors, clock: Callable[[], float]) -> None:
-        self.table = table
-        self.store = store
-        self.feed = Feed(store.table, clock)
-        self.cursors = cursors
-        self.sets = ChangeSets(store.table)
-        self.runs = RunStore(table)
-        self.pages = Pages(cursors)
+    def __init__(self, settings: HistorySettings, resources: Resources) -> None:
+        self.table = resources.table(settings.table_name)
+        audit = resources.table(settings.audit_table_name)
+        self.store = AuditStore(audit)
+        self.feed = Feed(audit, resources.clock)
+        self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
+        self.sets = ChangeSets(audit)
+        self.runs = RunStore(self.table)
+        self.pages = Pages(self.cursors)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "listAudit": self.list,
-            "listPlaylistAudit": self.list_of_playlist,
-            "getDiff": self.diff,
-            "getChangeset": self.changeset,
-            "getRevert": self.run,
-            "listChanges": self.changes,
-        }
-
+    @operation("listAudit")
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/audit"""
         video_id = request.video_id()
@@ -66,6 +62,7 @@ class History:
 
         return self._page(request, "audit", video_id, check, self.store.of_video)
 
+    @operation("listPlaylistAudit")
     def list_of_playlist(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}/audit"""
         playlist_id = uuid_of("playlistId", request.path["playlistId"])
@@ -76,6 +73,7 @@ class History:
 
         return self._page(request, "playlist audit", playlist_id, check, self.store.of_playlist)
 
+    @operation("getDiff")
     def diff(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/diff"""
         from shared.history.was import Past
@@ -106,6 +104,7 @@ class History:
         )
         return asked.answer([document(entry) for entry in page.items], page.resume)
 
+    @operation("getChangeset")
     def changeset(self, request: Request) -> Answer:
         """GET /v1/changesets/{changesetId}"""
         changeset_id = request.correlation_id("changesetId")
@@ -113,6 +112,7 @@ class History:
         page = self.sets.page(changeset_id, request.caller, request.now, limit=asked.limit, after=asked.after)
         return asked.answer([document(entry) for entry in page.items], page.resume)
 
+    @operation("getRevert")
     def run(self, request: Request) -> Answer:
         """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
         changeset_id, revert_id = request.correlation_id("changesetId"), request.correlation_id("revertId")
@@ -121,6 +121,7 @@ class History:
         page = self.runs.reported(revert_id, asked.limit, asked.after)
         return asked.answer([part["report"] for part in page.items], page.resume, run_document(run))
 
+    @operation("listChanges")
     def changes(self, request: Request) -> Answer:
         """GET /v1/changes"""
         query, caller = request.parameters(ListChanges), request.caller
@@ -151,18 +152,4 @@ def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
         raise NotFound("There is no such playlist.")
 
 
-def make(table: Table, store: AuditStore, cursors: Cursors, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the table of videos and playlists and a store of entries; `clock` gives epoch seconds."""
-    return make_http_handler("history", History(table, store, cursors, clock).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    return make(
-        Table(table_name(), client),
-        AuditStore(Table(audit_table_name(), client)),
-        Cursors(secret_reader(cursor_secret_arn())),
-    )
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.history.was")
+lambda_handler = EntryPoint(HistorySettings, http_function(History), preload=("nacl.secret", "shared.history.was"))

@@ -1,11 +1,10 @@
 """Runs every minute: takes the index of films to where the feed is, and publishes it for the functions that search."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
-from shared.core.settings import LambdaHandler, audit_table_name, entry_point, media_bucket, table_name
+from shared.aws.runtime import EntryPoint, Resources
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged, service_logger
 from shared.feed.log import Feed
 from shared.search.building import Builder
@@ -17,6 +16,12 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 120
 """How long before its time-out it reads no more: merging and uploading a large index may take as long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexerSettings(Settings):
+    audit_table_name: str
+    media_bucket: str
 
 
 def make(builder: Builder) -> LambdaHandler:
@@ -42,12 +47,10 @@ def make(builder: Builder) -> LambdaHandler:
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    table, feed = Table(table_name(), client), Feed(Table(audit_table_name(), client))
-    objects, bucket = Objects(make_s3_client()), media_bucket()
-    films = Films(table, objects, bucket)
+def _deployed(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
+    table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
+    feed, films = Feed(resources.table(settings.audit_table_name)), Films(table, objects, bucket)
     return make(Builder(Generations(table, objects, bucket), Copy(own_folder()), table, feed, films))
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(IndexerSettings, _deployed)

@@ -1,11 +1,11 @@
 """Jobs, as their video's owner sees them, and reports of transcoders."""
 
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.errors import (
     InvalidContent,
@@ -16,7 +16,7 @@ from shared.core.errors import (
     Unavailable,
     WriteContention,
 )
-from shared.core.settings import LambdaHandler, entry_point, jobs_per_day, media_bucket, table_name
+from shared.core.settings import Settings
 from shared.films.job import Ticket, document, owned_jobs, rendition_folder
 from shared.films.jobs import JobStore
 from shared.films.quota import QuotaStore
@@ -27,8 +27,7 @@ from shared.videos import video
 from shared.videos.access import owned_by
 from shared.videos.catalogue import VideoStore
 from shared.web.answers import Answer, respond
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 if TYPE_CHECKING:
@@ -37,29 +36,28 @@ if TYPE_CHECKING:
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobsSettings(Settings):
+    jobs_per_day: int
+    media_bucket: str
+
+
 class Jobs:
     """The handlers, one for each operation."""
 
-    def __init__(self, videos: VideoStore, jobs: JobStore, quota: QuotaStore, media_bucket: str) -> None:
-        self.videos = videos
-        self.jobs = jobs
-        self.quota = quota
-        self.media_bucket = media_bucket
+    def __init__(self, settings: JobsSettings, resources: Resources) -> None:
+        table = resources.table(settings.table_name)
+        self.videos = VideoStore(table, moves_entries=False)
+        self.jobs = JobStore(table)
+        self.quota = QuotaStore(table, settings.jobs_per_day)
+        self.media_bucket = settings.media_bucket
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "chooseThumbnail": self.choose_thumbnail,
-            "listJobs": self.list,
-            "reportRendition": self.report,
-            "retryJob": self.retry,
-            "whyNotReady": self.why_not_ready,
-        }
-
+    @operation("listJobs")
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/jobs"""
         return respond(200, {"items": [document(job) for job in self._jobs_of(self._own(request))]})
 
+    @operation("whyNotReady")
     def why_not_ready(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/why-not-ready"""
         item = self._own(request)
@@ -75,6 +73,7 @@ class Jobs:
             },
         )
 
+    @operation("retryJob")
     def retry(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/jobs/{kind}/retry"""
         request.require_no_content()
@@ -90,6 +89,7 @@ class Jobs:
         )
         return respond(202, document(job))
 
+    @operation("chooseThumbnail")
     def choose_thumbnail(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/thumbnail"""
         from shared.films.models import ThumbnailChoice
@@ -119,6 +119,7 @@ class Jobs:
         deprecated = {"time": wanted / 1000} if choice.is_in_seconds else {}
         return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted} | deprecated)
 
+    @operation("reportRendition")
     def report(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/renditions/{name}"""
         from shared.films.models import RenditionReport
@@ -191,22 +192,4 @@ def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:
     return job if same and job["state"] == state else None
 
 
-def make(
-    videos: VideoStore,
-    jobs: JobStore,
-    quota: QuotaStore,
-    media_bucket: str,
-    clock: Callable[[], float] = time.time,
-) -> LambdaHandler:
-    """The handler over the stores; `clock` gives epoch seconds."""
-    return make_http_handler("jobs", Jobs(videos, jobs, quota, media_bucket).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(
-        VideoStore(table, moves_entries=False), JobStore(table), QuotaStore(table, jobs_per_day()), media_bucket()
-    )
-
-
-lambda_handler = entry_point(_deployed, "shared.films.models")
+lambda_handler = EntryPoint(JobsSettings, http_function(Jobs), preload=("shared.films.models",))

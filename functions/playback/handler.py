@@ -1,35 +1,35 @@
 """What a player needs of a video: film, renditions and captions by URLs that are good for a while, pictures, chapters."""
 
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.captions.store import shown_while_playing
-from shared.core.settings import LambdaHandler, entry_point, media_bucket, media_url, table_name
+from shared.core.settings import Settings
 from shared.films.playback import ATTRIBUTES, Signer
 from shared.schema import VIDEO
 from shared.videos.access import seen_by
 from shared.videos.links import Links
 from shared.web.answers import Answer, respond
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaybackSettings(Settings):
+    media_bucket: str
+    media_url: str
 
 
 class Playback:
     """The handlers, one for each operation."""
 
-    def __init__(self, videos: Table, signer: Signer) -> None:
-        self.videos = videos
-        self.signer = signer
+    def __init__(self, settings: PlaybackSettings, resources: Resources) -> None:
+        self.videos = resources.table(settings.table_name)
+        links = Links(settings.media_bucket, settings.media_url)
+        self.signer = Signer(resources.objects, settings.media_bucket, links)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {"getPlayback": self.read}
-
+    @operation("getPlayback")
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/playback"""
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
@@ -41,15 +41,4 @@ class Playback:
         return respond(200, answer, headers={"Cache-Control": "no-store"})
 
 
-def make(videos: Table, signer: Signer, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the table of videos; `clock` gives epoch seconds."""
-    return make_http_handler("playback", Playback(videos, signer).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    bucket = media_bucket()
-    signer = Signer(Objects(make_s3_client()), bucket, Links(bucket, media_url()))
-    return make(Table(table_name(), make_client()), signer)
-
-
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(PlaybackSettings, http_function(Playback))

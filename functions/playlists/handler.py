@@ -1,48 +1,39 @@
 """Playlists, their entries in order, and the playlists of a video."""
 
-import time
 import uuid
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from shared.aws.dynamodb import Table, make_client
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.aws.runtime import EntryPoint, Resources
+from shared.core.settings import Settings
 from shared.queries import ListPlaylists, ListVideoPlaylists
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
 from shared.web.answers import Answer, no_content, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlaylistsSettings(Settings):
+    cursor_secret_arn: str
+    media_bucket: str
+    media_url: str
+
+
 class Playlists:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: PlaylistStore, pages: Pages, links: Links) -> None:
-        self.store = store
-        self.entries = EntryStore(store)
-        self.pages = pages
-        self.links = links
+    def __init__(self, settings: PlaylistsSettings, resources: Resources) -> None:
+        self.store = PlaylistStore(resources.table(settings.table_name))
+        self.entries = EntryStore(self.store)
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.links = Links(settings.media_bucket, settings.media_url)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "createPlaylist": self.create,
-            "listPlaylists": self.list,
-            "getPlaylist": self.read,
-            "patchPlaylist": self.patch,
-            "deletePlaylist": self.delete,
-            "listEntries": self.list_entries,
-            "appendEntry": self.append,
-            "moveEntry": self.move,
-            "removeEntry": self.remove,
-            "listVideoPlaylists": self.list_of_video,
-        }
-
+    @operation("createPlaylist")
     def create(self, request: Request) -> Answer:
         """POST /v1/playlists"""
         from shared.relations.models import NewPlaylist
@@ -54,6 +45,7 @@ class Playlists:
         location = {"Location": f"playlists/{document['playlistId']}"}
         return respond(201, document, version=document["version"], headers=location)
 
+    @operation("listPlaylists")
     def list(self, request: Request) -> Answer:
         """GET /v1/playlists"""
         query = request.parameters(ListPlaylists)
@@ -64,11 +56,13 @@ class Playlists:
         )
         return asked.answer(playlists.items, playlists.resume)
 
+    @operation("getPlaylist")
     def read(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}"""
         document = self.store.read(_playlist_id(request), request.caller)
         return respond(200, document, request=request, version=document["version"])
 
+    @operation("patchPlaylist")
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/playlists/{playlistId}"""
         from shared.relations.models import PlaylistPatch
@@ -77,11 +71,13 @@ class Playlists:
         document = self.store.change(_playlist_id(request), patch, request.caller, request.now, request.matches)
         return respond(200, document, version=document["version"])
 
+    @operation("deletePlaylist")
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/playlists/{playlistId}"""
         self.store.delete(_playlist_id(request), request.caller, request.now, request.matches)
         return no_content()
 
+    @operation("listEntries")
     def list_entries(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}/entries"""
         playlist_id = _playlist_id(request)
@@ -90,6 +86,7 @@ class Playlists:
         items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
         return asked.answer(items, found.resume)
 
+    @operation("appendEntry")
     def append(self, request: Request) -> Answer:
         """POST /v1/playlists/{playlistId}/entries"""
         from shared.relations.models import NewEntry
@@ -100,6 +97,7 @@ class Playlists:
         entry = self.entries.append(playlist_id, video_id, request.caller, request.now, once, request.matches)
         return respond(201, entry)
 
+    @operation("moveEntry")
     def move(self, request: Request) -> Answer:
         """PATCH /v1/playlists/{playlistId}/entries/{videoId}"""
         from shared.relations.models import EntryMove
@@ -111,12 +109,14 @@ class Playlists:
         entry = self.entries.move(*places, request.caller, request.now, behind=behind, matches=request.matches)
         return respond(200, entry)
 
+    @operation("removeEntry")
     def remove(self, request: Request) -> Answer:
         """DELETE /v1/playlists/{playlistId}/entries/{videoId}"""
         places = _playlist_id(request), request.video_id()
         self.entries.remove(*places, request.caller, request.now, request.matches)
         return no_content()
 
+    @operation("listVideoPlaylists")
     def list_of_video(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/playlists"""
         query, video_id = request.parameters(ListVideoPlaylists), request.video_id()
@@ -131,17 +131,6 @@ def _playlist_id(request: Request) -> str:
     return uuid_of("playlistId", request.path["playlistId"])
 
 
-def make(store: PlaylistStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("playlists", Playlists(store, Pages(cursors), links).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    return make(
-        PlaylistStore(Table(table_name(), make_client())),
-        Cursors(secret_reader(cursor_secret_arn())),
-        Links(media_bucket(), media_url()),
-    )
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.relations.models")
+lambda_handler = EntryPoint(
+    PlaylistsSettings, http_function(Playlists), preload=("nacl.secret", "shared.relations.models")
+)

@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects, ObjectSource
-from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.sqs import process
 from shared.core.attributes import Item
-from shared.core.settings import LambdaHandler, entry_point, reader_memory, rendition_names, table_name
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.jobs import JobStore
 from shared.films.worker import Result, Worker
@@ -19,6 +19,13 @@ from shared.videos import video
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeSettings(Settings):
+    renditions: tuple[str, ...]
+    aws_lambda_function_memory_size: int
+    """Megabytes; set by Lambda."""
 
 
 class Prober:
@@ -58,9 +65,10 @@ def make(
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    jobs, objects = JobStore(Table(table_name(), make_client())), Objects(make_s3_client())
-    return make(jobs, objects, Sandbox(memory=reader_memory()), rendition_names())
+def _deployed(settings: ProbeSettings, resources: Resources) -> LambdaHandler:
+    jobs = JobStore(resources.table(settings.table_name))
+    reader = Sandbox.within(settings.aws_lambda_function_memory_size)
+    return make(jobs, resources.objects, reader, settings.renditions, resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(ProbeSettings, _deployed)

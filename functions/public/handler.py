@@ -1,17 +1,15 @@
 """What needs no token: health, the OpenAPI document, pages for people, and 404 or 405 for all other paths."""
 
-import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import NotFound
-from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.settings import Settings
 from shared.schema import HEALTH
 from shared.web.answers import Answer, moved, respond, text
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import Request
 
 HEAD = """<!doctype html>
@@ -58,33 +56,28 @@ CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 class Public:
     """The handlers, one for each operation."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, settings: Settings, resources: Resources) -> None:
+        self.table = resources.table(settings.table_name)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "getHealth": self.health,
-            "getOpenApi": self.openapi,
-            "getDocs": self.docs,
-            "getDocsAsset": self.docs_asset,
-        }
-
+    @operation("getHealth")
     def health(self, _: Request) -> Answer:
         """GET /health: 200 when the table answers, else 503."""
         self.table.get(HEALTH.key())
         return respond(200, {"status": "ok"}, headers={"Cache-Control": "no-store"})
 
+    @operation("getOpenApi")
     def openapi(self, _: Request) -> Answer:
         """GET /openapi.json"""
         from shared.openapi.document import document
 
         return respond(200, document(), headers={"Cache-Control": "public, max-age=60", **BY_ENCODING})
 
+    @operation("getDocs")
     def docs(self, _: Request) -> Answer:
         """GET /docs"""
         return _page(DOCS_PAGE)
 
+    @operation("getDocsAsset")
     def docs_asset(self, request: Request) -> Answer:
         """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
         match request.path["asset"]:
@@ -118,13 +111,6 @@ def _swagger_ui(name: str) -> str:
     return files("aws_lambda_powertools.event_handler.openapi.swagger_ui").joinpath(name).read_text(encoding="utf-8")
 
 
-def make(table: Table, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the table; `clock` gives epoch seconds."""
-    return make_http_handler("public", Public(table).handlers(), clock, compress=True, pages=PAGES)
-
-
-def _deployed() -> LambdaHandler:
-    return make(Table(table_name(), make_client()))
-
-
-lambda_handler = entry_point(_deployed, "shared.openapi.document")
+lambda_handler = EntryPoint(
+    Settings, http_function(Public, compress=True, pages=PAGES), preload=("shared.openapi.document",)
+)

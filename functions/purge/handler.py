@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
-from shared.aws.sqs import Message, Queue, process
-from shared.aws.sqs import make_client as make_sqs_client
-from shared.core.settings import LambdaHandler, entry_point, media_bucket, purge_queue_url, sources_bucket, table_name
+from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Message, process
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged, service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 from shared.upkeep.purging import InTime, Purge
@@ -20,6 +18,13 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PurgeSettings(Settings):
+    sources_bucket: str
+    media_bucket: str
+    purge_queue_url: str
 
 
 def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
@@ -52,12 +57,10 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(
-        Purge(table, Objects(make_s3_client()), sources_bucket(), media_bucket()),
-        Queue(purge_queue_url(), make_sqs_client()),
-    )
+def _deployed(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.table_name)
+    purge = Purge(table, resources.objects, settings.sources_bucket, settings.media_bucket)
+    return make(purge, resources.queue(settings.purge_queue_url), resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(PurgeSettings, _deployed)

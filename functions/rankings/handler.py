@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.aws.runtime import EntryPoint, Resources
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged, service_logger
 from shared.views.rankings import Rankings
 
@@ -29,8 +29,8 @@ def make(rankings: Rankings, clock: Callable[[], float] = time.time) -> LambdaHa
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    return make(Rankings(Table(table_name(), make_client())))
+def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:
+    return make(Rankings(resources.table(settings.table_name)), resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(Settings, _deployed)

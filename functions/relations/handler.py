@@ -1,15 +1,15 @@
 """Credits and releases of videos, and the videos of a person."""
 
 import re
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.errors import InvalidParameter
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.core.settings import Settings
 from shared.queries import ListPersonVideos
 from shared.relations.beside import Allows
 from shared.relations.credits import (
@@ -21,9 +21,8 @@ from shared.relations.credits import (
 )
 from shared.videos.links import Links
 from shared.web.answers import Answer, etag, no_content, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import language_of, region_of
 from shared.web.requests import JSON, Request
@@ -31,31 +30,22 @@ from shared.web.requests import JSON, Request
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class RelationsSettings(Settings):
+    cursor_secret_arn: str
+    media_bucket: str
+    media_url: str
+
+
 class Relations:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: RelationStore, pages: Pages, links: Links) -> None:
-        self.store = store
-        self.pages = pages
-        self.links = links
+    def __init__(self, settings: RelationsSettings, resources: Resources) -> None:
+        self.store = RelationStore(resources.table(settings.table_name))
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.links = Links(settings.media_bucket, settings.media_url)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "listCredits": self.list_credits,
-            "getCredit": self.get_credit,
-            "putCredit": self.put_credit,
-            "deleteCredit": self.delete_credit,
-            "listPersonVideos": self.list_person_videos,
-            "listReleases": self.list_releases,
-            "listRegionReleases": self.list_releases,
-            "getRelease": self.get_release,
-            "putRegionRelease": self.put_release,
-            "putRelease": self.put_release,
-            "deleteRegionRelease": self.delete_release,
-            "deleteRelease": self.delete_release,
-        }
-
+    @operation("listCredits")
     def list_credits(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/credits"""
         video_id = request.video_id()
@@ -63,11 +53,13 @@ class Relations:
         cast = self.store.credits(video_id, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([credit_document(credit) for credit in cast.items], cast.resume)
 
+    @operation("getCredit")
     def get_credit(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/credits/{personId}"""
         item = self.store.credit(request.video_id(), _person(request), request.caller, request.now)
         return respond(200, credit_document(item), request=request, version=item["version"])
 
+    @operation("putCredit")
     def put_credit(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/credits/{personId}"""
         from shared.relations.models import CreditContent
@@ -78,6 +70,7 @@ class Relations:
         item, created = self.store.put_credit(video_id, person_id, content, request.caller, request.now, allows)
         return respond(201 if created else 200, credit_document(item), version=item["version"])
 
+    @operation("deleteCredit")
     def delete_credit(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}/credits/{personId}"""
         video_id, person_id = request.video_id(), _person(request)
@@ -85,6 +78,7 @@ class Relations:
         self.store.delete_credit(video_id, person_id, request.caller, request.now, allows)
         return no_content()
 
+    @operation("listPersonVideos")
     def list_person_videos(self, request: Request) -> Answer:
         """GET /v1/people/{personId}/videos"""
         person_id, query = _person(request), request.parameters(ListPersonVideos)
@@ -95,6 +89,7 @@ class Relations:
         items = [appearance | {"video": self.links.shown(appearance["video"])} for appearance in appearances.items]
         return asked.answer(items, appearances.resume)
 
+    @operation("listReleases", "listRegionReleases")
     def list_releases(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/releases and GET /v1/videos/{videoId}/releases/{region}"""
         video_id = request.video_id()
@@ -103,12 +98,14 @@ class Relations:
         releases = self.store.releases(video_id, region, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([release_document(release) for release in releases.items], releases.resume)
 
+    @operation("getRelease")
     def get_release(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/releases/{region}/{language}"""
         video_id, region, language = request.video_id(), _region(request), _language(request)
         item = self.store.release(video_id, region, language, request.caller, request.now)
         return respond(200, release_document(item), request=request, version=item["version"])
 
+    @operation("putRegionRelease", "putRelease")
     def put_release(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
         from shared.relations.models import ReleaseContent
@@ -119,6 +116,7 @@ class Relations:
         item, created = self.store.put_release(video_id, region, language, content, request.caller, request.now, allows)
         return respond(201 if created else 200, release_document(item), version=item["version"])
 
+    @operation("deleteRegionRelease", "deleteRelease")
     def delete_release(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
         video_id, region, language = request.video_id(), _region(request), _language_if_any(request)
@@ -151,17 +149,6 @@ def _language_if_any(request: Request) -> str | None:
     return _language(request) if "language" in request.path else None
 
 
-def make(store: RelationStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("relations", Relations(store, Pages(cursors), links).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    return make(
-        RelationStore(Table(table_name(), make_client())),
-        Cursors(secret_reader(cursor_secret_arn())),
-        Links(media_bucket(), media_url()),
-    )
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.relations.models")
+lambda_handler = EntryPoint(
+    RelationsSettings, http_function(Relations), preload=("nacl.secret", "shared.relations.models")
+)

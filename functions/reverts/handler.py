@@ -2,19 +2,12 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.sqs import Message, Queue, process
-from shared.aws.sqs import make_client as make_sqs_client
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    entry_point,
-    jobs_per_day,
-    reverts_queue_url,
-    table_name,
-)
+from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Message, process
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged, service_logger
 from shared.films.messages import RevertMessage, parse
 from shared.films.quota import QuotaStore
@@ -27,6 +20,13 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one part of it may take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevertsSettings(Settings):
+    audit_table_name: str
+    jobs_per_day: int
+    reverts_queue_url: str
 
 
 def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
@@ -52,11 +52,10 @@ def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = tim
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    table, trail = Table(table_name(), client), AuditStore(Table(audit_table_name(), client))
-    sets = ChangeSetReverts(table, trail, QuotaStore(table, jobs_per_day()))
-    return make(sets, Queue(reverts_queue_url(), make_sqs_client()))
+def _deployed(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
+    table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
+    sets = ChangeSetReverts(table, trail, QuotaStore(table, settings.jobs_per_day))
+    return make(sets, resources.queue(settings.reverts_queue_url), resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(RevertsSettings, _deployed)

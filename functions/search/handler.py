@@ -1,25 +1,15 @@
 """Search: the videos that fit a question, and those that are like another one."""
 
 import math
-import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.caller import Caller
 from shared.core.errors import InvalidCursor, InvalidParameter
 from shared.core.position import Position
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    cursor_secret_arn,
-    entry_point,
-    media_bucket,
-    media_url,
-    table_name,
-)
+from shared.core.settings import Settings
 from shared.feed.following import bound_to_changes, ends, places_of
 from shared.feed.log import Feed, Place, shard_logs
 from shared.queries import SearchVideos, SimilarVideos
@@ -30,9 +20,8 @@ from shared.search.question import Question, parse
 from shared.videos.catalogue import VideoStore
 from shared.videos.links import Links
 from shared.web.answers import Answer, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import period
 from shared.web.requests import Request
@@ -41,21 +30,29 @@ if TYPE_CHECKING:
     from shared.search.finding import Finding
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings(Settings):
+    audit_table_name: str
+    cursor_secret_arn: str
+    media_bucket: str
+    media_url: str
+
+
 class Search:
     """The handlers, one for each operation."""
 
-    def __init__(self, local: Local, feed: Feed, videos: VideoStore, cursors: Cursors, links: Links) -> None:
-        self.local = local
-        self.feed = feed
-        self.videos = videos
-        self.cursors = cursors
-        self.pages = Pages(cursors)
-        self.links = links
+    def __init__(self, settings: SearchSettings, resources: Resources, new_local: Callable[..., Local] = Local) -> None:
+        table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
+        self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
+        self.local = new_local(
+            Generations(table, objects, bucket, resources.clock), self.feed, Films(table, objects, bucket)
+        )
+        self.videos = VideoStore(table)
+        self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
+        self.pages = Pages(self.cursors)
+        self.links = Links(bucket, settings.media_url)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {"searchVideos": self.search, "similarVideos": self.similar}
-
+    @operation("searchVideos")
     def search(self, request: Request) -> Answer:
         """GET /v1/search"""
         query, caller = request.parameters(SearchVideos), request.caller
@@ -81,6 +78,7 @@ class Search:
         about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), **freshness}
         return asked.answer(results.items, results.resume, about)
 
+    @operation("similarVideos")
     def similar(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/similar"""
         query, video_id = request.parameters(SimilarVideos), request.video_id()
@@ -116,25 +114,6 @@ class Search:
         return self.cursors.open(bound_to_changes(caller, user_id, ()), cursor, now, math.inf)
 
 
-def make(
-    videos: VideoStore,
-    feed: Feed,
-    local: Local,
-    cursors: Cursors,
-    links: Links,
-    clock: Callable[[], float] = time.time,
-) -> LambdaHandler:
-    """The handler over a store, the feed, and the index as this instance has it; `clock` gives epoch seconds."""
-    return make_http_handler("search", Search(local, feed, videos, cursors, links).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    table, feed = Table(table_name(), client), Feed(Table(audit_table_name(), client))
-    objects, bucket = Objects(make_s3_client()), media_bucket()
-    local = Local(Generations(table, objects, bucket), feed, Films(table, objects, bucket))
-    cursors = Cursors(secret_reader(cursor_secret_arn()))
-    return make(VideoStore(table), feed, local, cursors, Links(bucket, media_url()))
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.search.finding", "shared.search.follower")
+lambda_handler = EntryPoint(
+    SearchSettings, http_function(Search), preload=("nacl.secret", "shared.search.finding", "shared.search.follower")
+)

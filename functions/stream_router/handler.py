@@ -1,14 +1,13 @@
 """Reads the table's stream: makes jobs of what changed, messages of the jobs, and has totals moved and remains purged."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.sqs import Queue
-from shared.aws.sqs import make_client as make_queue_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.stream import process
-from shared.core.settings import LambdaHandler, entry_point, media_bucket, queue_url, shares, table_name
+from shared.core.settings import VARIABLES, LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.jobs import JobStore
 from shared.films.shares import ShareStore
@@ -16,6 +15,14 @@ from shared.upkeep.stream_router import QUEUES, StreamRouter
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamRouterSettings(Settings):
+    media_bucket: str
+    shares: Mapping[str, int]
+    """Concurrency quota per owner, by queue."""
+    queue_urls: Mapping[str, str] = field(metadata={VARIABLES: {name: f"{name.upper()}_QUEUE_URL" for name in QUEUES}})
 
 
 def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> LambdaHandler:
@@ -27,11 +34,11 @@ def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> Lambda
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    client = make_queue_client()
-    queues = {name: Queue(queue_url(name), client) for name in QUEUES}
-    table = Table(table_name(), make_client())
-    return make(StreamRouter(JobStore(table), ShareStore(table, shares()), queues, media_bucket()))
+def _deployed(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.table_name)
+    queues = {name: resources.queue(url) for name, url in settings.queue_urls.items()}
+    router = StreamRouter(JobStore(table), ShareStore(table, settings.shares), queues, settings.media_bucket)
+    return make(router, resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(StreamRouterSettings, _deployed)

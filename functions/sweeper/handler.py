@@ -3,13 +3,12 @@ whose publishAt or expiresAt comes, and for webhooks that are due."""
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Lists
-from shared.aws.sqs import Queue
-from shared.aws.sqs import make_client as make_sqs_client
-from shared.core.settings import LambdaHandler, aggregates_queue_url, deliveries_queue_url, entry_point, table_name
+from shared.aws.runtime import EntryPoint, Resources
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged
 from shared.films.jobs import JobStore
 from shared.upkeep.stream_router import Sender
@@ -29,6 +28,12 @@ SECONDS_FOR_WEBHOOKS = 5
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
 """What is counted of a sweep, and the outcome that it is the count of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweeperSettings(Settings):
+    aggregates_queue_url: str
+    deliveries_queue_url: str
 
 
 def make(
@@ -64,11 +69,11 @@ def _measure(swept: Sweep) -> None:
         emit({"OpenJobs": len(ages), **({"OldestJobSeconds": max(known)} if known else {})}, queue=queue)
 
 
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    sqs = make_sqs_client()
-    queues = Queue(aggregates_queue_url(), sqs), Queue(deliveries_queue_url(), sqs)
-    return make(JobStore(table), Lists(table), *queues)
+def _deployed(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
+    table = resources.table(settings.table_name)
+    aggregates = resources.queue(settings.aggregates_queue_url)
+    deliveries = resources.queue(settings.deliveries_queue_url)
+    return make(JobStore(table), Lists(table), aggregates, deliveries, resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(SweeperSettings, _deployed)

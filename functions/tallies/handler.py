@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.sqs import Message, process_groups
-from shared.core.settings import LambdaHandler, entry_point, table_name
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.messages import TallyMessage, parse
 from shared.upkeep.tallies import Tallies
@@ -27,8 +27,8 @@ def make(tallies: Tallies, clock: Callable[[], float] = time.time) -> LambdaHand
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    return make(Tallies(Table(table_name(), make_client())))
+def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:
+    return make(Tallies(resources.table(settings.table_name)), resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(Settings, _deployed)

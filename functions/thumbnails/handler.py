@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects, ObjectSource, object_uri
-from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.sqs import process
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
@@ -14,7 +14,7 @@ from shared.captions.of_film import texts_of
 from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.settings import LambdaHandler, entry_point, media_bucket, reader_memory, table_name
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.job import Beside, for_job
 from shared.films.jobs import JobStore
@@ -31,6 +31,13 @@ NAME = "thumbnails"
 """Who writes what it makes."""
 FOR_EVER = "public, max-age=31536000, immutable"
 """Another film or another moment has another hash, and so another URL."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThumbnailsSettings(Settings):
+    media_bucket: str
+    aws_lambda_function_memory_size: int
+    """Megabytes; set by Lambda."""
 
 
 class Painter:
@@ -119,9 +126,10 @@ def make(
     return logged(handle)
 
 
-def _deployed() -> LambdaHandler:
-    jobs, objects = JobStore(Table(table_name(), make_client())), Objects(make_s3_client())
-    return make(jobs, objects, Sandbox(memory=reader_memory()), media_bucket())
+def _deployed(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
+    jobs = JobStore(resources.table(settings.table_name))
+    reader = Sandbox.within(settings.aws_lambda_function_memory_size)
+    return make(jobs, resources.objects, reader, settings.media_bucket, resources.clock)
 
 
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(ThumbnailsSettings, _deployed)

@@ -1,12 +1,12 @@
 """What was counted beforehand: how much a user has, how often tags are used, and what is viewed most."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import Forbidden, NotFound
-from shared.core.settings import LambdaHandler, cursor_secret_arn, entry_point, media_bucket, media_url, table_name
+from shared.core.settings import Settings
 from shared.queries import ListTop
 from shared.upkeep.totals import TotalsStore, user_document
 from shared.videos.access import STRANGER
@@ -15,37 +15,38 @@ from shared.videos.documents import summary
 from shared.videos.links import Links
 from shared.views.top import ALL, Ranked, TopStore
 from shared.web.answers import Answer, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Paged, Pages
 from shared.web.parameters import user_id_of
 from shared.web.requests import Request
 
 
+@dataclass(frozen=True, kw_only=True)
+class TotalsSettings(Settings):
+    cursor_secret_arn: str
+    media_bucket: str
+    media_url: str
+
+
 class Totals:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: TotalsStore, pages: Pages, links: Links) -> None:
-        self.store = store
-        self.top_lists = TopStore(store.table)
-        self.videos = VideoStore(store.table)
-        self.pages = pages
-        self.links = links
+    def __init__(self, settings: TotalsSettings, resources: Resources) -> None:
+        table = resources.table(settings.table_name)
+        self.store = TotalsStore(table)
+        self.top_lists = TopStore(table)
+        self.videos = VideoStore(table)
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.links = Links(settings.media_bucket, settings.media_url)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "listTags": self.tags,
-            "getUser": self.user,
-            "listTop": self.top,
-        }
-
+    @operation("listTags")
     def tags(self, request: Request) -> Answer:
         """GET /v1/tags"""
         asked = self.pages.asked(request, request.parameters(Paged), "tags")
         return asked.answer(*self.store.tags(asked.limit, asked.after))
 
+    @operation("getUser")
     def user(self, request: Request) -> Answer:
         """GET /v1/users/{userId}"""
         user_id = user_id_of("userId", _user_id(request))
@@ -57,6 +58,7 @@ class Totals:
             raise NotFound("There is nothing at this path: no user with this id has had anything.")
         return respond(200, user_document(user_id, counted or {}))
 
+    @operation("listTop")
     def top(self, request: Request) -> Answer:
         """GET /v1/top"""
         query = request.parameters(ListTop)
@@ -90,14 +92,4 @@ def _user_id(request: Request) -> str:
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 
 
-def make(store: TotalsStore, cursors: Cursors, links: Links, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds."""
-    return make_http_handler("totals", Totals(store, Pages(cursors), links).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    store = TotalsStore(Table(table_name(), make_client()))
-    return make(store, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret")
+lambda_handler = EntryPoint(TotalsSettings, http_function(Totals), preload=("nacl.secret",))

@@ -1,20 +1,11 @@
 """Undo: set videos back, and take change sets back, by what the audit trail knows of them."""
 
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.changes import fitting
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    entry_point,
-    jobs_per_day,
-    media_bucket,
-    media_url,
-    table_name,
-)
+from shared.core.settings import Settings
 from shared.films.quota import QuotaStore
 from shared.history.reverts import VideoReverts
 from shared.history.runs import Wish
@@ -24,8 +15,7 @@ from shared.queries import RevertChangeset, RevertVideo
 from shared.videos.catalogue import VideoStore
 from shared.videos.links import Links
 from shared.web.answers import Answer, respond
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 LARGEST_CHANGES = 2_000_000
@@ -36,21 +26,26 @@ LAST_PART_SECONDS = 9
 """No part of a change set is begun later than this after the request came: the function has 28."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class UndoSettings(Settings):
+    audit_table_name: str
+    jobs_per_day: int
+    media_bucket: str
+    media_url: str
+
+
 class Undo:
     """The handlers, one for each operation."""
 
-    def __init__(
-        self, videos: VideoReverts, sets: ChangeSetReverts, links: Links, elapsed: Callable[[], float]
-    ) -> None:
-        self.videos = videos
-        self.sets = sets
-        self.links = links
-        self.elapsed = elapsed
+    def __init__(self, settings: UndoSettings, resources: Resources) -> None:
+        table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
+        quota = QuotaStore(table, settings.jobs_per_day)
+        self.videos = VideoReverts(VideoStore(table), trail, quota)
+        self.sets = ChangeSetReverts(table, trail, quota)
+        self.links = Links(settings.media_bucket, settings.media_url)
+        self.elapsed = resources.elapsed
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {"revertVideo": self.revert_video, "revertChangeset": self.revert_changeset}
-
+    @operation("revertVideo")
     def revert_video(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/revert"""
         from shared.history.models import Revert
@@ -78,6 +73,7 @@ class Undo:
             version=reverted.document["version"],
         )
 
+    @operation("revertChangeset")
     def revert_changeset(self, request: Request) -> Answer:
         """POST /v1/changesets/{changesetId}/revert"""
         from shared.history.models import NewRevert
@@ -93,24 +89,8 @@ class Undo:
         return respond(200 if is_done else 202, report | {"nextCursor": None}, headers=headers)
 
 
-def make(
-    videos: VideoReverts,
-    sets: ChangeSetReverts,
-    links: Links,
-    clock: Callable[[], float] = time.time,
-    elapsed: Callable[[], float] = time.monotonic,
-) -> LambdaHandler:
-    """The handler over what takes changes back; `clock` gives epoch seconds, `elapsed` any that only grow."""
-    return make_http_handler("undo", Undo(videos, sets, links, elapsed).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    table = Table(table_name(), client)
-    trail = AuditStore(Table(audit_table_name(), client))
-    quota = QuotaStore(table, jobs_per_day())
-    videos, sets = VideoReverts(VideoStore(table), trail, quota), ChangeSetReverts(table, trail, quota)
-    return make(videos, sets, Links(media_bucket(), media_url()))
-
-
-lambda_handler = entry_point(_deployed, "concurrent.futures", "shared.history.models", "shared.relations.models")
+lambda_handler = EntryPoint(
+    UndoSettings,
+    http_function(Undo),
+    preload=("concurrent.futures", "shared.history.models", "shared.relations.models"),
+)

@@ -1,51 +1,46 @@
 """Uploads: URLs by which clients send a film straight to S3."""
 
 import re
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from shared.aws.dynamodb import Table, make_client
-from shared.aws.s3 import Objects
-from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import InvalidParameter
-from shared.core.settings import (
-    LambdaHandler,
-    entry_point,
-    jobs_per_day,
-    rendition_names,
-    sources_bucket,
-    table_name,
-)
+from shared.core.settings import Settings
 from shared.films.models import CompleteUpload, NewUpload
 from shared.films.quota import QuotaStore
 from shared.films.uploads import UPLOAD_ID, OpenUpload, UploadService, UploadStore
 from shared.films.wants import jobs_per_upload
 from shared.web.answers import Answer, no_content, respond
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 NOT_CACHED = {"Cache-Control": "no-store"}
 """Who has these URLs may upload: they are not for any cache."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class UploadsSettings(Settings):
+    sources_bucket: str
+    jobs_per_day: int
+    renditions: tuple[str, ...]
+
+
 class Uploads:
     """The handlers, one for each operation."""
 
-    def __init__(self, service: UploadService, clock: Callable[[], float]) -> None:
-        self.service = service
-        self.clock = clock
+    def __init__(self, settings: UploadsSettings, resources: Resources) -> None:
+        table = resources.table(settings.table_name)
+        self.service = UploadService(
+            UploadStore(table),
+            resources.objects,
+            settings.sources_bucket,
+            QuotaStore(table, settings.jobs_per_day),
+            jobs_per_upload(len(settings.renditions)),
+        )
+        self.clock = resources.clock
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "createUpload": self.create,
-            "getUpload": self.read,
-            "completeUpload": self.complete,
-            "abortUpload": self.abort,
-        }
-
+    @operation("createUpload")
     def create(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload"""
         wanted = NewUpload.parse(request.content(JSON))
@@ -55,12 +50,14 @@ class Uploads:
         )
         return respond(201, {"uploadId": begun.upload_id} | _ways(begun), headers=NOT_CACHED)
 
+    @operation("getUpload")
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/upload/{uploadId}"""
         item, upload = self.service.read(request.video_id(), _upload_id(request), request.caller, request.now)
         facts = {name: item[name] for name in ("uploadId", "videoId", "state", "contentType", "fileSize")}
         return respond(200, facts | (_ways(upload) if upload else {}), headers=NOT_CACHED)
 
+    @operation("completeUpload")
     def complete(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/upload/{uploadId}/complete"""
         etags = [part.etag for part in CompleteUpload.parse(request.content(JSON)).parts]
@@ -68,6 +65,7 @@ class Uploads:
         self.service.complete(video_id, upload_id, etags, request.caller, request.now)
         return respond(200, {"uploadId": upload_id, "videoId": video_id, "state": "received"})
 
+    @operation("abortUpload")
     def abort(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}/upload/{uploadId}"""
         self.service.abort(request.video_id(), _upload_id(request), request.caller, request.now)
@@ -102,22 +100,4 @@ def _upload_id(request: Request) -> str:
     return upload_id
 
 
-def make(service: UploadService, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the stores; `clock` gives epoch seconds."""
-    return make_http_handler("uploads", Uploads(service, clock).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(
-        UploadService(
-            UploadStore(table),
-            Objects(make_s3_client()),
-            sources_bucket(),
-            QuotaStore(table, jobs_per_day()),
-            jobs_per_upload(len(rendition_names())),
-        )
-    )
-
-
-lambda_handler = entry_point(_deployed)
+lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads))

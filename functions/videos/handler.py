@@ -1,24 +1,15 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from shared.aws.dynamodb import Table, make_client
 from shared.aws.listing import Window
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.errors import Forbidden, InvalidParameter
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    cursor_secret_arn,
-    entry_point,
-    media_bucket,
-    media_url,
-    table_name,
-)
+from shared.core.settings import Settings
 from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
@@ -29,9 +20,8 @@ from shared.videos.entries import season_start
 from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
 from shared.web.answers import Answer, fitting, no_content, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
@@ -39,35 +29,28 @@ from shared.web.requests import JSON, MERGE_PATCH, Request
 VARY = {"Vary": "Accept-Language"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class VideosSettings(Settings):
+    audit_table_name: str
+    cursor_secret_arn: str
+    media_bucket: str
+    media_url: str
+
+
 class Videos:
     """The handlers, one for each operation."""
 
-    def __init__(
-        self, store: VideoStore, audit: Table, pages: Pages, links: Links, elapsed: Callable[[], float]
-    ) -> None:
-        self.store = store
-        self.audit = audit
-        self.lists = VideoLists(store)
-        self.counters = ViewCounters(store.table)
-        self.pages = pages
-        self.links = links
-        self.elapsed = elapsed
-        self.title_page = TitlePage(store, pages)
+    def __init__(self, settings: VideosSettings, resources: Resources) -> None:
+        self.store = VideoStore(resources.table(settings.table_name))
+        self.audit = resources.table(settings.audit_table_name)
+        self.lists = VideoLists(self.store)
+        self.counters = ViewCounters(self.store.table)
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.links = Links(settings.media_bucket, settings.media_url)
+        self.elapsed = resources.elapsed
+        self.title_page = TitlePage(self.store, self.pages)
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "createVideo": self.create,
-            "listVideos": self.list,
-            "getVideo": self.read,
-            "patchVideo": self.patch,
-            "deleteVideo": self.delete,
-            "restoreVideo": self.restore,
-            "batchGetVideos": self.batch_get,
-            "batchVideos": self.batch,
-            "listEpisodes": self.episodes,
-        }
-
+    @operation("createVideo")
     def create(self, request: Request) -> Answer:
         """POST /v1/videos"""
         from shared.videos.models import NewVideo
@@ -84,6 +67,7 @@ class Videos:
             headers={"Location": f"videos/{document['videoId']}"},
         )
 
+    @operation("getVideo")
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}"""
         query = request.parameters(GetVideo)
@@ -126,6 +110,7 @@ class Videos:
         )
         return respond(200, self.links.shown(document, is_own=True), request=request, version=version, headers=VARY)
 
+    @operation("patchVideo")
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
         from shared.videos.models import VideoPatch
@@ -140,6 +125,7 @@ class Videos:
         )
         return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
+    @operation("deleteVideo")
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/videos/{videoId}"""
         self.store.change(
@@ -151,6 +137,7 @@ class Videos:
         )
         return no_content()
 
+    @operation("restoreVideo")
     def restore(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/restore"""
         request.require_no_content()
@@ -165,6 +152,7 @@ class Videos:
         )
         return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
+    @operation("batchGetVideos")
     def batch_get(self, request: Request) -> Answer:
         """POST /v1/videos/batch-get"""
         from shared.videos.batch_models import VideoIds
@@ -186,6 +174,7 @@ class Videos:
             },
         )
 
+    @operation("batchVideos")
     def batch(self, request: Request) -> Answer:
         """POST /v1/videos/batch"""
         from shared.videos.batch_models import Batch
@@ -201,6 +190,7 @@ class Videos:
             request.replays.clear()  # some of it was carried out only now
         return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
 
+    @operation("listVideos")
     def list(self, request: Request) -> Answer:
         """GET /v1/videos"""
         query = request.parameters(ListVideos)
@@ -227,6 +217,7 @@ class Videos:
             items = [item | {"viewCount": counted[item["videoId"]].views} for item in items]
         return asked.answer(items, page.resume)
 
+    @operation("listEpisodes")
     def episodes(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/episodes"""
         video_id, query = request.video_id(), request.parameters(ListEpisodes)
@@ -270,26 +261,8 @@ def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:
         raise InvalidParameter.named("include", "must not be given together with `fields`")
 
 
-def make(
-    store: VideoStore,
-    audit: Table,
-    cursors: Cursors,
-    links: Links,
-    clock: Callable[[], float] = time.time,
-    elapsed: Callable[[], float] = time.monotonic,
-) -> LambdaHandler:
-    """The handler over a store and the table of audit entries; `clock` gives epoch seconds, `elapsed` seconds that only go
-    forward.
-    """
-    return make_http_handler("videos", Videos(store, audit, Pages(cursors), links, elapsed).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    store, audit = VideoStore(Table(table_name(), client)), Table(audit_table_name(), client)
-    return make(store, audit, Cursors(secret_reader(cursor_secret_arn())), Links(media_bucket(), media_url()))
-
-
-lambda_handler = entry_point(
-    _deployed, "nacl.secret", "shared.history.was", "shared.videos.batch_models", "shared.videos.batches"
+lambda_handler = EntryPoint(
+    VideosSettings,
+    http_function(Videos),
+    preload=("nacl.secret", "shared.history.was", "shared.videos.batch_models", "shared.videos.batches"),
 )

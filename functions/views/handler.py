@@ -1,35 +1,34 @@
 """Views: counts them, and says what was counted when. Of all functions, this one's role alone may count a view at once."""
 
-import time
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import within
-from shared.core.settings import LambdaHandler, count_own_views, entry_point, table_name, view_window_seconds
+from shared.core.settings import Settings
 from shared.core.telemetry import emit
 from shared.views.store import View, ViewStore, require_timely
 from shared.web.answers import Answer, respond
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsSettings(Settings):
+    view_window_seconds: int
+    """Interval in which the views of one viewer count once."""
+    count_own_views: bool
+    """Whether a view of the owner counts."""
 
 
 class Views:
     """The handlers, one for each operation."""
 
-    def __init__(self, store: ViewStore, elapsed: Callable[[], float]) -> None:
-        self.store = store
-        self.elapsed = elapsed
+    def __init__(self, settings: ViewsSettings, resources: Resources) -> None:
+        table = resources.table(settings.table_name)
+        self.store = ViewStore(table, settings.view_window_seconds, counts_own=settings.count_own_views)
+        self.elapsed = resources.elapsed
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "countView": self.count,
-            "countViews": self.count_queued,
-            "getViews": self.read,
-            "explainViews": self.explain,
-        }
-
+    @operation("countView")
     def count(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/views"""
         video_id, key = request.video_id(), request.idempotency_key()
@@ -46,6 +45,7 @@ class Views:
             emit({"ViewsCounted": 1})
         return respond(200, {"videoId": video_id, **told})
 
+    @operation("countViews")
     def count_queued(self, request: Request) -> Answer:
         """POST /v1/views"""
         from shared.views.batches import LONGEST_SECONDS, count_all
@@ -58,6 +58,7 @@ class Views:
             emit({"ViewsCounted": counted})
         return respond(200, {"results": results})
 
+    @operation("getViews")
     def read(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/views"""
         from shared.queries import GetViews
@@ -67,6 +68,7 @@ class Views:
         buckets = Buckets.of(query.granularity, query.tz, query.start, query.end, request.now)
         return respond(200, History(self.store.table).views(video_id, request.caller, request.now, buckets))
 
+    @operation("explainViews")
     def explain(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/views/explain"""
         from shared.views.history import History
@@ -77,16 +79,6 @@ class Views:
         return respond(200, explained)
 
 
-def make(
-    store: ViewStore, clock: Callable[[], float] = time.time, elapsed: Callable[[], float] = time.monotonic
-) -> LambdaHandler:
-    """The handler over a store; `clock` gives epoch seconds, `elapsed` seconds that only go forward."""
-    return make_http_handler("views", Views(store, elapsed).handlers(), clock)
-
-
-def _deployed() -> LambdaHandler:
-    table = Table(table_name(), make_client())
-    return make(ViewStore(table, view_window_seconds(), counts_own=count_own_views()))
-
-
-lambda_handler = entry_point(_deployed, "shared.views.batches", "shared.queries", "shared.views.history")
+lambda_handler = EntryPoint(
+    ViewsSettings, http_function(Views), preload=("shared.views.batches", "shared.queries", "shared.views.history")
+)

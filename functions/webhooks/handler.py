@@ -1,32 +1,22 @@
 """Webhooks: where changes are sent, by whose wish, and what their receivers answered."""
 
-import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.caller import EVERYBODY
 from shared.core.errors import Forbidden, InvalidContent, InvalidParameter, Unavailable
-from shared.core.settings import (
-    LambdaHandler,
-    audit_table_name,
-    cursor_secret_arn,
-    deliveries_queue_url,
-    entry_point,
-    table_name,
-    webhook_local,
-    webhook_secret_arn,
-)
+from shared.core.settings import Settings
 from shared.core.telemetry import service_logger
 from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
 from shared.queries import ListDeliveries, ListWebhooks
 from shared.web.answers import Answer, no_content, respond
-from shared.web.cursors import Cursors, secret_reader
-from shared.web.http import Handler
-from shared.web.http import make_handler as make_http_handler
+from shared.web.cursors import Cursors
+from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
@@ -38,55 +28,38 @@ from shared.webhooks.places import PlaceStore
 from shared.webhooks.signing import secret_of, spelled
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
 
-if TYPE_CHECKING:
-    from shared.aws.sqs import Queue  # botocore, which only messages need
-
 INDEX_SECONDS = 5
 """After how long a new webhook is looked at: what changed before that may have been told to those only who stood in the index."""
 
 Send = Callable[..., sending.Answer]
 """What `sending.send` is."""
-Wake = Callable[[str, int], None]
-"""Sends the worker a message about a webhook, with a delay in seconds; raises Unavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhooksSettings(Settings):
+    audit_table_name: str
+    cursor_secret_arn: str
+    webhook_secret_arn: str
+    deliveries_queue_url: str
+    webhook_local: bool = False
+    """Whether webhooks may lead to this machine, and by plain HTTP: on a laptop only."""
 
 
 class Webhooks:
     """The handlers, one for each operation."""
 
-    def __init__(
-        self,
-        store: WebhookStore,
-        feed: Feed,
-        pages: Pages,
-        read_master: Callable[[], str],
-        wake: Wake,
-        *,
-        local: bool,
-        send: Send,
-    ) -> None:
-        self.store = store
-        self.places = PlaceStore(store.table)
-        self.feed = feed
-        self.pages = pages
-        self.master = cache(read_master)
-        self.wake = wake
-        self.local = local
+    def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = sending.send) -> None:
+        self.store = WebhookStore(resources.table(settings.table_name))
+        self.places = PlaceStore(self.store.table)
+        self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
+        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.master = cache(resources.secret(settings.webhook_secret_arn))
+        self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
+        """Created for the first message, because it loads botocore and few requests send one."""
+        self.local = settings.webhook_local
         self.send = send
 
-    def handlers(self) -> dict[str, Handler]:
-        """The handlers by operation."""
-        return {
-            "createWebhook": self.create,
-            "listWebhooks": self.list,
-            "getWebhook": self.read,
-            "patchWebhook": self.patch,
-            "deleteWebhook": self.delete,
-            "rotateSecret": self.rotate,
-            "replayWebhook": self.replay,
-            "testWebhook": self.test,
-            "listDeliveries": self.list_deliveries,
-        }
-
+    @operation("createWebhook")
     def create(self, request: Request) -> Answer:
         """POST /v1/webhooks"""
         from shared.webhooks.models import NewWebhook
@@ -104,6 +77,7 @@ class Webhooks:
         # Relative to /v1/webhooks, so that it holds behind a proxy that serves it below another path.
         return self._with_secret(201, document, {"Location": f"webhooks/{document['webhookId']}"})
 
+    @operation("listWebhooks")
     def list(self, request: Request) -> Answer:
         """GET /v1/webhooks"""
         query = request.parameters(ListWebhooks)
@@ -120,11 +94,13 @@ class Webhooks:
             page = self.store.following(whose, limit=asked.limit, after=asked.after)
         return asked.answer([followed.document(request.now) for followed in page.items], page.resume)
 
+    @operation("getWebhook")
     def read(self, request: Request) -> Answer:
         """GET /v1/webhooks/{webhookId}"""
         document = self.store.read_for(_webhook_id(request), request.caller).document(request.now)
         return respond(200, document, request=request, version=document["version"])
 
+    @operation("patchWebhook")
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/webhooks/{webhookId}"""
         from shared.webhooks.models import WebhookPatch
@@ -137,11 +113,13 @@ class Webhooks:
             self._wake(document)
         return respond(200, document, version=document["version"])
 
+    @operation("deleteWebhook")
     def delete(self, request: Request) -> Answer:
         """DELETE /v1/webhooks/{webhookId}"""
         self.store.delete(_webhook_id(request), request.caller, request.now, request.matches)
         return no_content()
 
+    @operation("rotateSecret")
     def rotate(self, request: Request) -> Answer:
         """POST /v1/webhooks/{webhookId}/rotate"""
         request.require_no_content()
@@ -149,6 +127,7 @@ class Webhooks:
         once = request.once(webhook_id)
         return self._with_secret(200, self.store.rotate(webhook_id, request.caller, request.now, request.matches, once))
 
+    @operation("replayWebhook")
     def replay(self, request: Request) -> Answer:
         """POST /v1/webhooks/{webhookId}/replay"""
         from shared.webhooks.models import Replay
@@ -162,6 +141,7 @@ class Webhooks:
         self._wake(document)
         return respond(200, document, version=document["version"])
 
+    @operation("testWebhook")
     def test(self, request: Request) -> Answer:
         """POST /v1/webhooks/{webhookId}/test"""
         request.require_no_content()
@@ -173,6 +153,7 @@ class Webhooks:
         answer = self.send(hook["url"], headers, body, local=self.local)
         return respond(200, {"id": change["id"], "delivered": is_taken(answer), **shown(answer)})
 
+    @operation("listDeliveries")
     def list_deliveries(self, request: Request) -> Answer:
         """GET /v1/webhooks/{webhookId}/deliveries"""
         query, webhook_id = request.parameters(ListDeliveries), _webhook_id(request)
@@ -196,8 +177,10 @@ class Webhooks:
         """Let the worker deliver, unless the webhook is paused."""
         if document["paused"]:
             return
+        from shared.films.messages import deliver_message
+
         try:
-            self.wake(document["webhookId"], delay_seconds)
+            self.queue().send(deliver_message(document["webhookId"]), delay_seconds)
         except Unavailable as error:
             # It is due in the table, so the sweeper wakes the worker within a minute.
             service_logger().warning("message not sent", detail=error.detail, cause=repr(error.__cause__))
@@ -216,52 +199,8 @@ def _webhook_id(request: Request) -> str:
     return uuid_of("webhookId", request.path["webhookId"])
 
 
-def make(
-    store: WebhookStore,
-    feed: Feed,
-    cursors: Cursors,
-    read_master: Callable[[], str],
-    wake: Wake,
-    clock: Callable[[], float] = time.time,
-    *,
-    local: bool = False,
-    send: Send = sending.send,
-) -> LambdaHandler:
-    """The handler over a store and the feed; `clock` gives epoch seconds, `read_master` what secrets are derived from.
-
-    `local` also allows webhooks to this machine, and plain http.
-    """
-    webhooks = Webhooks(store, feed, Pages(cursors), read_master, wake, local=local, send=send)
-    return make_http_handler("webhooks", webhooks.handlers(), clock)
-
-
-def _waking(url: str) -> Wake:
-    """What sends messages to a queue. Its client is made with the first of them, as few requests send one."""
-
-    @cache
-    def queue() -> "Queue":
-        from shared.aws.sqs import Queue, make_client
-
-        return Queue(url, make_client())
-
-    def wake(webhook_id: str, delay_seconds: int) -> None:
-        from shared.films.messages import deliver_message
-
-        queue().send(deliver_message(webhook_id), delay_seconds)
-
-    return wake
-
-
-def _deployed() -> LambdaHandler:
-    client = make_client()
-    return make(
-        WebhookStore(Table(table_name(), client)),
-        Feed(Table(audit_table_name(), client)),
-        Cursors(secret_reader(cursor_secret_arn())),
-        secret_reader(webhook_secret_arn()),
-        _waking(deliveries_queue_url()),
-        local=webhook_local(),
-    )
-
-
-lambda_handler = entry_point(_deployed, "nacl.secret", "shared.films.messages", "shared.webhooks.models")
+lambda_handler = EntryPoint(
+    WebhooksSettings,
+    http_function(Webhooks),
+    preload=("nacl.secret", "shared.films.messages", "shared.webhooks.models"),
+)

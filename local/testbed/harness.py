@@ -10,13 +10,15 @@ import re
 import shutil
 import uuid
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import MagicMock
 from urllib.parse import unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -40,38 +42,45 @@ from local.testbed.wire import listening
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
-from shared.core.settings import LambdaHandler
+from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
-from shared.films.jobs import JobStore
-from shared.films.playback import Signer
-from shared.films.quota import QuotaStore
-from shared.films.uploads import UploadService, UploadStore
-from shared.history.reverts import VideoReverts
-from shared.history.trail import AuditStore
-from shared.history.undoing import ChangeSetReverts
-from shared.relations.credits import RelationStore
-from shared.relations.playlists import PlaylistStore
-from shared.relations.ratings import RatingStore
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.search.films import Films
 from shared.search.generations import Generations
 from shared.search.local import Local
-from shared.upkeep.totals import TotalsStore
-from shared.videos.catalogue import VideoStore
 from shared.videos.links import Links
-from shared.views.store import ViewStore
-from shared.web.cursors import Cursors
+from shared.web.http import http_function
 from shared.web.requests import JSON
 from shared.webhooks import sending
-from shared.webhooks.store import WebhookStore
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
+
+_Settings = TypeVar("_Settings", bound=Settings)
+
+HANDLERS = {
+    "captions": captions,
+    "history": history,
+    "jobs": jobs,
+    "playback": playback,
+    "playlists": playlists,
+    "public": public,
+    "ratings": ratings,
+    "relations": relations,
+    "search": search,
+    "totals": totals,
+    "undo": undo,
+    "uploads": uploads,
+    "videos": videos,
+    "views": views,
+    "webhooks": webhooks,
+}
+"""The modules of the functions that serve the API."""
 
 NOW = 1_750_000_000
 """The tests' present: 2025-06-15T15:06:40Z."""
@@ -81,11 +90,37 @@ MEDIA_BUCKET = "media"
 LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
 """Where the tests' pictures are, and what their URLs begin with."""
 
+CURSOR_SECRET = "a secret of the tests"
+"""What cursors are sealed with."""
+
 MASTER = "what the tests' webhooks sign with"
 """What their secrets are derived from."""
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = 5
+VARIABLES = {
+    "ENVIRONMENT": "test",
+    "TABLE_NAME": "videos",
+    "AUDIT_TABLE_NAME": schema.AUDIT_TABLE_NAME,
+    "AUDIT_DAYS": "400",
+    "CURSOR_SECRET_ARN": CURSOR_SECRET,
+    "WEBHOOK_SECRET_ARN": MASTER,
+    "SOURCES_BUCKET": SOURCES_BUCKET,
+    "MEDIA_BUCKET": MEDIA_BUCKET,
+    "MEDIA_URL": "https://pictures.example",
+    "ARCHIVE_BUCKET": "archive",
+    "JOBS_PER_DAY": str(JOBS_PER_DAY),
+    "RENDITIONS": "240p",
+    "SHARES": "probe=4,thumbnails=4,transcode=10",
+    "VIEW_WINDOW_SECONDS": "1800",
+    "COUNT_OWN_VIEWS": "false",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+    **{
+        f"{queue.upper()}_QUEUE_URL": queue
+        for queue in ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
+    },
+}
+"""The environment of all functions. A queue is at its own name, and a secret is its own ARN."""
 
 ADMIN_SCOPES = "videos/read videos/write videos/admin"
 USER_SCOPES = "videos/read videos/write"
@@ -154,7 +189,7 @@ class Reply:
 class WhenAsked(Mapping[str, LambdaHandler]):
     """Functions that are made when they are called for the first time: few tests call more than two."""
 
-    def __init__(self, **makers: Callable[[], LambdaHandler]) -> None:
+    def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
         self._makers = makers
         self._made: dict[str, LambdaHandler] = {}
 
@@ -314,57 +349,79 @@ def _s3_client() -> "S3Client":
     return make_s3_client()
 
 
+class FakeResources(Resources):
+    """The tests' tables, objects, queues and clock in place of those of a function in Lambda."""
+
+    def __init__(
+        self,
+        table: Table,
+        clock: Callable[[], float],
+        *,
+        audit: Table | None = None,
+        objects: Objects | None = None,
+        queues: Mapping[str, Any] | None = None,
+        elapsed: Callable[[], float] | None = None,
+    ) -> None:
+        self.audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
+        self._tables = {self.audit.name: self.audit, table.name: table}
+        self._queues = defaultdict(MagicMock) if queues is None else queues
+        self.main = table
+        self.clock = clock
+        self.elapsed = elapsed or clock
+        self.__dict__["objects"] = objects or Objects(_s3_client(), sleep=lambda _: None)
+
+    def table(self, name: str) -> Table:
+        return self._tables[name]
+
+    def queue(self, url: str) -> Any:
+        return self._queues[url]
+
+    def secret(self, arn: str) -> Callable[[], str]:
+        return lambda: arn
+
+    def make(
+        self,
+        entry: EntryPoint[_Settings],
+        make: Callable[[_Settings, Resources], LambdaHandler] | None = None,
+        **variables: str,
+    ) -> LambdaHandler:
+        """Return a function over these resources, by its own `make` or another, with other values of some variables."""
+        names = {"TABLE_NAME": self.main.name, "AUDIT_TABLE_NAME": self.audit.name}
+        return (make or entry.make)(entry.settings.read(VARIABLES | names | variables), self)
+
+
 def make_api(
-    table: Table, clock: Clock | None = None, objects: Objects | None = None, audit: Table | None = None
+    table: Table,
+    clock: Clock | None = None,
+    objects: Objects | None = None,
+    audit: Table | None = None,
+    **variables: str,
 ) -> Api:
-    """The functions over one table, one S3 and one table of audit entries."""
+    """The functions over one table, one S3 and one table of audit entries; with other values of some variables."""
     clock = clock or Clock()
-    objects = objects or Objects(_s3_client(), sleep=lambda _: None)
-    quota = QuotaStore(table, JOBS_PER_DAY)
-    cursors = Cursors(lambda: "a secret of the tests")
-    audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
+    resources = FakeResources(table, clock, objects=objects, audit=audit)
+    makers = {
+        "webhooks": http_function(
+            partial(
+                webhooks.Webhooks,
+                send=lambda *_, **__: sending.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
+            )
+        ),
+        "search": http_function(partial(search.Search, new_local=partial(local_index, clock))),
+    }
     return Api(
         table,
         WhenAsked(
-            videos=lambda: videos.make(VideoStore(table), audit, cursors, LINKS, clock, elapsed=clock),
-            views=lambda: views.make(ViewStore(table), clock),
-            uploads=lambda: uploads.make(
-                UploadService(UploadStore(table), objects, SOURCES_BUCKET, quota, JOBS_PER_UPLOAD), clock
-            ),
-            history=lambda: history.make(table, AuditStore(audit), cursors, clock),
-            undo=lambda: undo.make(
-                VideoReverts(VideoStore(table), AuditStore(audit), quota),
-                ChangeSetReverts(table, AuditStore(audit), quota),
-                LINKS,
-                clock,
-                elapsed=clock,
-            ),
-            relations=lambda: relations.make(RelationStore(table), cursors, LINKS, clock),
-            captions=lambda: captions.make(CaptionStore(table), cursors, objects, MEDIA_BUCKET, clock),
-            ratings=lambda: ratings.make(RatingStore(table), clock),
-            playlists=lambda: playlists.make(PlaylistStore(table), cursors, LINKS, clock),
-            totals=lambda: totals.make(TotalsStore(table), cursors, LINKS, clock),
-            jobs=lambda: jobs.make(VideoStore(table, moves_entries=False), JobStore(table), quota, MEDIA_BUCKET, clock),
-            playback=lambda: playback.make(table, Signer(objects, MEDIA_BUCKET, LINKS), clock),
-            webhooks=lambda: webhooks.make(
-                WebhookStore(table),
-                Feed(audit, clock),
-                cursors,
-                lambda: MASTER,
-                lambda *message: None,
-                clock,
-                send=lambda *_, **__: sending.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
-            ),
-            search=lambda: search.make(
-                VideoStore(table), Feed(audit, clock), local_index(table, audit, objects, clock), cursors, LINKS, clock
-            ),
-            public=lambda: public.make(table, clock),
+            {
+                name: partial(resources.make, module.lambda_handler, makers.get(name), **variables)
+                for name, module in HANDLERS.items()
+            }
         ),
         clock,
     )
 
 
-def local_index(table: Table, audit: Table, objects: Objects, clock: Clock) -> Local:
+def local_index(clock: Clock, generations: Generations, feed: Feed, films: Films) -> Local:
     """The index as an instance of the function has it, in a folder that goes with it; who waits for it moves the clock."""
 
     def begun() -> Path:
@@ -372,15 +429,7 @@ def local_index(table: Table, audit: Table, objects: Objects, clock: Clock) -> L
         weakref.finalize(local, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder)
 
-    local = Local(
-        Generations(table, objects, MEDIA_BUCKET, clock),
-        Feed(audit, clock),
-        Films(table, objects, MEDIA_BUCKET),
-        folder=begun,
-        clock=clock,
-        elapsed=clock,
-        sleep=clock.advance,
-    )
+    local = Local(generations, feed, films, folder=begun, clock=clock, elapsed=clock, sleep=clock.advance)
     return local
 
 

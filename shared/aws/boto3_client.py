@@ -67,7 +67,7 @@ def make_client() -> "DynamoDBClient":
 
 
 def make_secrets_client() -> "SecretsManagerClient":
-    """A Secrets Manager client that tries once, as secret_reader in shared/web/cursors.py tries again."""
+    """A Secrets Manager client that tries once, as secret_reader in shared/aws/secrets.py tries again."""
     client = session().create_client(
         "secretsmanager",
         config=Config(

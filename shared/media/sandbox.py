@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
-from typing import Any
+from typing import Any, Self
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
@@ -24,6 +24,8 @@ LONGEST_SECONDS = 100.0
 """What one task may take, reading included: less than any function that waits for it may run."""
 MOST_MEMORY = 800 << 20
 """Bytes of data that the reader may hold (RLIMIT_DATA; macOS does not enforce it)."""
+WORKER_MB = 224
+"""Memory of the function that hands films to the reader, including the code of both, in megabytes."""
 
 ENDING_SECONDS = 10.0
 """What a process that ends may take for that; and how much longer than its task a reader lives that nobody waits for."""
@@ -54,6 +56,11 @@ class Sandbox:
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
+
+    @classmethod
+    def within(cls, memory_mb: int) -> Self:
+        """Return a reader for a Lambda function with this much memory, in megabytes."""
+        return cls(memory=(memory_mb - WORKER_MB) << 20)
 
     def probe(self, source: Source) -> Facts:
         """Read what a film is."""

@@ -9,16 +9,11 @@ import base64
 import hashlib
 import hmac
 import json
-import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shared.aws.dynamodb import make_lean_client, uses_boto3
-from shared.aws.failures import of_botocore
-from shared.aws.lean.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused
-from shared.core.deadline import has_time
-from shared.core.errors import InvalidCursor, Unavailable
+from shared.core.errors import InvalidCursor
 from shared.core.position import Position
 
 if TYPE_CHECKING:
@@ -26,44 +21,10 @@ if TYPE_CHECKING:
 
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
-ATTEMPTS = 3
-PAUSE = 0.1
-"""Seconds between two attempts to read the secret."""
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
 """What the key is for: nothing else that is derived from the secret is the same."""
 BLOCK = 16
 """Bytes. Positions are filled up to a multiple, so that the length of a cursor says little of what is in it."""
-
-
-def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
-    """Reads a secret from AWS Secrets Manager, when first needed; raises Unavailable.
-
-    Tries three times, but begins no attempt that could not end within the request's deadline.
-    """
-
-    def read() -> str:
-        client = _secrets_client()
-        failure: Exception | None = None
-        for attempt in range(ATTEMPTS):
-            pause = PAUSE if attempt else 0
-            if not has_time(pause):
-                break
-            sleep(pause)
-            try:
-                return str(client.get_secret_value(SecretId=arn)["SecretString"])
-            except (Refused, NotSent, AnswerLost, *of_botocore("BotoCoreError", "ClientError")) as error:
-                failure = error
-        raise Unavailable("A key of the service cannot be read; try again.") from failure
-
-    return read
-
-
-def _secrets_client() -> Any:
-    if uses_boto3():
-        from shared.aws.boto3_client import make_secrets_client
-
-        return make_secrets_client()
-    return make_lean_client(SECRETS_MANAGER)
 
 
 class Cursors:

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from shared.aws import receipt
 from shared.core.caller import Caller
 from shared.core.deadline import within
 from shared.core.errors import InternalError, MethodNotAllowed, NotFound, ServiceError
-from shared.core.settings import LambdaHandler, answer_seconds
+from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import invoked, service_logger
-from shared.routes import ROUTES, Route, routes_of
+from shared.routes import ROUTES, Route
 from shared.web import server_timing
 from shared.web.answers import Answer, problem
 from shared.web.parameters import Query
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 Handler: TypeAlias = Callable[[Request], Answer]
+_Method = TypeVar("_Method", bound=Callable[..., Answer])
+_Settings = TypeVar("_Settings", bound=Settings)
+
+
+class HasClock(Protocol):
+    """Anything with a clock of epoch seconds, such as shared.aws.runtime.Resources."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the clock."""
+
+
+_Resources = TypeVar("_Resources", bound=HasClock)
 
 CHANGE_SET = "Change-Set"
 """The header that names the change set of a request's writes."""
@@ -40,21 +53,63 @@ _FIXED_PATHS: Mapping[str, Sequence[str]] = {
 """The methods of the paths that have no parameters."""
 
 
-def make_handler(
-    function: str,
-    handlers: Mapping[str, Handler],
-    clock: Callable[[], float],
+def operation(*names: str) -> Callable[[_Method], _Method]:
+    """Register a method as the handler of operations of the route table.
+
+    @operation("getVideo")
+    def read(self, request: Request) -> Answer: ...
+    """
+
+    def register(method: _Method) -> _Method:
+        method.operations = names  # type: ignore[attr-defined]
+        return method
+
+    return register
+
+
+def http_function(
+    handlers: Callable[[_Settings, _Resources], object],
     *,
     compress: bool = False,
     pages: Mapping[str, Callable[[], Answer]] = MappingProxyType({}),
-) -> LambdaHandler:
-    """The Lambda handler of one function: its routes from the route table, by operation.
+) -> Callable[[_Settings, _Resources], LambdaHandler]:
+    """Return what makes the Lambda handler of a function that serves the operations of a class of handlers.
 
-    A GET is answered within `answer_seconds`. With `compress`, answers are gzipped for clients that take it.
-    `pages` are answers to a GET of paths that are not operations, and so not in the table; `$default` leads to them.
+    `compress` gzips responses for clients that accept it. `pages` are responses to a GET of paths that are not operations, and
+    so not in the route table; `$default` leads to them.
     """
-    longest = answer_seconds()
-    served = {route.key: (route, handlers[route.operation]) for route in routes_of(function)}
+
+    def make(settings: _Settings, resources: _Resources) -> LambdaHandler:
+        return _serve(handlers(settings, resources), settings.answer_seconds, resources.clock, compress, pages)
+
+    return make
+
+
+def handlers_of(handlers: object) -> list[tuple[Route, Handler]]:
+    """Return each route of a function with its handler; raises LookupError if a route has none, or an operation no route."""
+    found = [
+        (served, getattr(handlers, name))
+        for name, method in vars(type(handlers)).items()
+        for served in getattr(method, "operations", ())
+    ]
+    by_operation = dict(found)
+    functions = {route.function for route in ROUTES if route.operation in by_operation}
+    routes = [route for route in ROUTES if route.function in functions]
+    handled, declared = sorted(name for name, _ in found), sorted(route.operation for route in routes)
+    if handled != declared:
+        raise LookupError(f"{type(handlers).__name__} handles {handled}; the routes of its function are {declared}.")
+    return [(route, by_operation[route.operation]) for route in routes]
+
+
+def _serve(
+    handlers: object,
+    longest: float,
+    clock: Callable[[], float],
+    compress: bool,
+    pages: Mapping[str, Callable[[], Answer]],
+) -> LambdaHandler:
+    """Return the Lambda handler; a GET is answered within `longest` seconds."""
+    served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         started = time.perf_counter()

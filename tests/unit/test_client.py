@@ -21,7 +21,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 
 from local.ports import free_port
 from local.testbed.harness import Clock
-from shared.aws import boto3_client
+from shared.aws import boto3_client, secrets
 from shared.aws.dynamodb import ATTEMPTS, Table
 from shared.aws.lean import connections
 from shared.aws.lean.client import (
@@ -40,8 +40,6 @@ from shared.aws.lean.connections import Unsupported
 from shared.aws.lean.signing import Credentials
 from shared.core.errors import ServiceError, Unavailable
 from shared.feed.change import Change
-from shared.web import cursors
-from shared.web.cursors import secret_reader
 from shared.webhooks.bus import EventBus
 from shared.webhooks.sending import Answer
 from tests.certificates import make_certificate, server_side
@@ -511,16 +509,16 @@ class TestSecrets:
         """The secret, or the error that reading it raises."""
         monkeypatch.setenv("DYNAMODB_CLIENT", choice)
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.endpoint)
-        make = cursors._secrets_client
+        make = secrets._secrets_client
 
         def kept() -> Any:
             _CLIENTS.append(make())
             return _CLIENTS[-1]
 
         with monkeypatch.context() as patch:
-            patch.setattr(cursors, "_secrets_client", kept)
+            patch.setattr(secrets, "_secrets_client", kept)
             try:
-                return secret_reader("arn", sleep=lambda _: None)()
+                return secrets.secret_reader("arn", sleep=lambda _: None)()
             except ServiceError as error:
                 return type(error), error.detail
 

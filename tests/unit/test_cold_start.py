@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from local.testbed.harness import Context, make_event
-from shared.core.settings import entry_point
+from local.testbed.harness import VARIABLES, Context, make_event
+from shared.aws.runtime import EntryPoint
+from shared.core.settings import Settings
 from shared.routes import ROUTES
 
 FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
@@ -25,13 +26,13 @@ SIGNING = ("uploads", "playback", "captions", "search")
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.dynamodb aws.expressions aws.failures aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.receipt aws.records core.attributes core.caller core.deadline core.errors core.limits
+aws.dynamodb aws.expressions aws.failures aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.receipt aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.limits
 core.periods core.regions core.settings core.telemetry core.text routes schema videos.access videos.counters
 web.answers web.etags web.http web.idempotency web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """
-aws.listing aws.pages core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
+aws.listing aws.pages aws.secrets core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
 relations.ratings relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
 """
 
@@ -84,7 +85,7 @@ video = {{
     "sk": {{"S": "#META"}},     "resolutions": {{"M": {{}}}}, "metadata": {{"M": {{}}}}, "thumbnails": {{"M": {{}}}},
 }}
 answer = {{
-    "Item": video, "Items": [video], "ScannedCount": 1, "Responses": {{"T": [video]}}, "Attributes": {{"views": {{"N": "7"}}}},
+    "Item": video, "Items": [video], "ScannedCount": 1, "Responses": {{"videos": [video]}}, "Attributes": {{"views": {{"N": "7"}}}},
 }}
 
 def begin(client, operation, **parameters):
@@ -194,12 +195,15 @@ print("shared.videos.batches" in sys.modules, "pydantic" in sys.modules)
     assert _start("videos", script).stdout.split() == ["True", "True"]
 
 
-def test_instances_of_one_snapshot_do_not_draw_the_same_numbers() -> None:
+def test_instances_of_one_snapshot_do_not_draw_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TABLE_NAME", "videos")
     snapshot = random.getstate()
     drawn = []
     for _ in range(2):
         random.setstate(snapshot)
-        handler = entry_point(lambda: lambda _event, _context: {"drawn": random.random()})
+        handler = EntryPoint(
+            Settings, lambda _settings, _resources: lambda _event, _context: {"drawn": random.random()}
+        )
         drawn += [handler({}, Context())["drawn"] for _ in range(2)]
     assert len(set(drawn)) == 4
 
@@ -211,23 +215,6 @@ def _start(function: str, script: str) -> subprocess.CompletedProcess[str]:
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
-        "ENVIRONMENT": "test",
-        "TABLE_NAME": "T",
-        "CURSOR_SECRET_ARN": "arn",
-        "WEBHOOK_SECRET_ARN": "arn",
-        "AUDIT_TABLE_NAME": "A",
-        "AUDIT_DAYS": "400",
-        "JOBS_PER_DAY": "500",
-        "VIEW_WINDOW_SECONDS": "1800",
-        "COUNT_OWN_VIEWS": "false",
-        "RENDITIONS": "240p",
-        "SHARES": "probe=4,thumbnails=4,transcode=10",
-        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
-        "MEDIA_URL": "https://example.com",
-        **{f"{bucket}_BUCKET": "b" for bucket in ("SOURCES", "MEDIA", "ARCHIVE")},
-        **{
-            f"{queue}_QUEUE_URL": "https://q"
-            for queue in ("PROBE", "THUMBNAILS", "TRANSCODE", "PURGE", "AGGREGATES", "REVERTS", "TALLIES", "DELIVERIES")
-        },
+        **VARIABLES,
     }
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=settings)

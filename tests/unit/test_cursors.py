@@ -14,16 +14,11 @@ from moto import mock_aws
 
 from local.testbed.harness import NOW, Clock
 from shared.aws.lean.client import AnswerLost, Client, Refused
+from shared.aws.secrets import ATTEMPTS, secret_reader
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
-from shared.web.cursors import (
-    ATTEMPTS,
-    LIFETIME_SECONDS,
-    LONGEST,
-    Cursors,
-    secret_reader,
-)
+from shared.web.cursors import LIFETIME_SECONDS, LONGEST, Cursors
 
 CURSORS = Cursors(lambda: "secret")
 PLACE = Position(1_700_000_000, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")

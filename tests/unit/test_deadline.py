@@ -15,9 +15,9 @@ from shared.aws.dynamodb import Table
 from shared.aws.lean import client
 from shared.aws.lean.client import AnswerLost
 from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
-from shared.core.settings import answer_seconds
+from shared.core.settings import Settings
 
-LIMIT = answer_seconds()
+LIMIT = Settings.answer_seconds
 
 LISTS = {
     "the feed": "/v1/videos",

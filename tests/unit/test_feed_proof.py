@@ -37,7 +37,7 @@ from functions.audit import handler as audit
 from functions.history import handler as history
 from functions.videos import handler as videos
 from local.testbed.backstage import FakeQueue
-from local.testbed.harness import LINKS, Clock, Context, Reply, make_event
+from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
 from local.testbed.streams import EXPIRY, Raw, change, deliver
 from local.testbed.trail import DAYS, NoArchive
 from shared.aws.dynamodb import Asked, Key, QueryPage, Table, Write
@@ -51,9 +51,7 @@ from shared.history.trail import AuditStore
 from shared.routes import ROUTES
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, RELATION_INDEX, SORT_KEY, TABLE_NAME, TAIL, VIDEO
 from shared.videos import video
-from shared.videos.catalogue import VideoStore
 from shared.videos.documents import document
-from shared.web.cursors import Cursors
 from tools.exporting import Export
 from tools.progress import Bars
 
@@ -295,11 +293,10 @@ class Follower:
 
     def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
         self.user, self.scopes, self.query, self.after = user, scopes, query, ""
-        cursors = Cursors(lambda: "secret")
-        table, trail, clock = world.catalogue.table, world.table, world.clock
+        resources = FakeResources(world.catalogue.table, world.clock, audit=world.table)
         self._functions = {
-            "listChanges": history.make(trail, AuditStore(trail), cursors, clock),
-            "getVideo": videos.make(VideoStore(table), trail, cursors, LINKS, clock, elapsed=clock),
+            "listChanges": resources.make(history.lambda_handler),
+            "getVideo": resources.make(videos.lambda_handler),
         }
         self._routes = {route.operation: route for route in ROUTES}
         self.mirror: dict[str, Any] = {}

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,12 +11,11 @@ import pytest
 from moto.core.models import botocore_stubber
 from moto.s3 import models as moto_s3
 
-from functions.uploads import handler as uploads
 from local.testbed.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
-from shared.films.quota import DAY, QuotaStore
+from shared.films.quota import DAY
 from shared.films.uploads import (
     KEPT_SECONDS,
     LARGEST_PUT,
@@ -27,7 +25,6 @@ from shared.films.uploads import (
     SMALLEST_PART,
     UPLOAD_DAYS,
     UPLOAD_ID,
-    UploadService,
     UploadStore,
     new_upload_id,
     part_size,
@@ -622,11 +619,7 @@ class TestQuota:
     @pytest.fixture
     def api(self, table: Table, clock: Clock, objects: Objects) -> Api:
         """The service for owners who may upload twice a day."""
-        whole = make_api(table, clock, objects)
-        service = UploadService(
-            UploadStore(table), objects, SOURCES_BUCKET, QuotaStore(table, 2 * JOBS_PER_UPLOAD + 1), JOBS_PER_UPLOAD
-        )
-        return replace(whole, handlers={**whole.handlers, "uploads": uploads.make(service, clock)})
+        return make_api(table, clock, objects, JOBS_PER_DAY=str(2 * JOBS_PER_UPLOAD + 1))
 
     def test_beyond_it_there_is_a_time_to_come_back(self, api: Api, video_id: str, table: Table) -> None:
         for _ in range(2):

@@ -7,12 +7,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.views import handler as views
-from local.testbed.harness import NOW, Api, Clock, Reply, recorded
+from local.testbed.harness import NOW, Api, Clock, FakeResources, Reply, recorded
 from local.testbed.wire import come_between, raised
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import VIEW_COUNTER, VIEWER
-from shared.views.store import EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, WINDOW_SECONDS, ViewStore
+from shared.views.store import EARLIEST_SECONDS, LATEST_SECONDS, MARKER_SECONDS, WINDOW_SECONDS
 
 ABSENT = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 HOUR = 3600
@@ -275,8 +275,8 @@ class TestWhenDynamoDBFails:
         # Each look at the clock takes five seconds, and half a minute is more than the function has.
         video = api.publish()
         seconds = iter(range(0, 100_000, 5))
-        handler = views.make(ViewStore(table), Clock(), elapsed=lambda: next(seconds))
-        slow = Api(table, {"views": handler}, Clock())
+        resources = FakeResources(table, Clock(), elapsed=lambda: next(seconds))
+        slow = Api(table, {"views": resources.make(views.lambda_handler)}, Clock())
         reasons = _reasons(slow, *(_of(video, str(place)) for place in range(8)))
         assert set(reasons) == {None, 503}
         retried = _reasons(api, *(_of(video, str(place)) for place in range(8)))

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from functions.views import handler as views
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -231,7 +230,7 @@ class TestViewers:
         assert _reason(api, video, TV, headers=KEY) is None
 
     def test_the_window_is_a_choice_of_the_deployment(self, table: Table, clock: Clock) -> None:
-        api = _api_with(ViewStore(table, 60), clock)
+        api = make_api(table, clock, VIEW_WINDOW_SECONDS="60")
         video = api.publish()
         assert _counted(api, video, TV)["windowEnds"] == NOW + 60
         clock.advance(60)
@@ -285,7 +284,7 @@ class TestRules:
         assert _counter(table, video) == {"views": 2, "owner": 1}
 
     def test_a_deployment_may_count_ones_own(self, table: Table, clock: Clock) -> None:
-        api = _api_with(ViewStore(table, counts_own=True), clock)
+        api = make_api(table, clock, COUNT_OWN_VIEWS="true")
         video = api.publish("alice")
         assert _reason(api, video, user="alice") is None
         _alter(table, video, {"visibility": "private"})
@@ -525,12 +524,6 @@ class TestWhenDynamoDBFails:
             patch.setattr(table.client, "put_item", refused)
             assert _send(api, video, TV).status == 503
         assert _reason(api, video, TV) is None
-
-
-def _api_with(store: ViewStore, clock: Clock) -> Api:
-    """The service, with views counted by this store."""
-    api = make_api(store.table, clock)
-    return Api(api.table, {"videos": api.handlers["videos"], "views": views.make(store, clock)}, clock)
 
 
 def _alter(table: Table, video: Mapping[str, Any], fields: Mapping[str, Any]) -> None:

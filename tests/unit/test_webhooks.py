@@ -4,6 +4,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -11,7 +12,7 @@ import pytest
 
 from functions.webhooks import handler as webhooks
 from local.testbed.backstage import Backstage
-from local.testbed.harness import MASTER, NOW, Api, Clock, Reply, recorded
+from local.testbed.harness import MASTER, NOW, Api, Clock, FakeResources, Reply, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
@@ -22,22 +23,17 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import Unavailable
 from shared.feed.change import Change
 from shared.feed.log import DAYS_KEPT, Feed, Place, owner_log, shard_logs
+from shared.films.messages import DELIVER_SCHEMA
 from shared.history.entries import entry
 from shared.openapi.document import document
 from shared.routes import CHANGES, READ, WRITE
-from shared.schema import (
-    AUDIT_TABLE_NAME,
-    DUE,
-    WEBHOOK,
-    WEBHOOKS,
-    follower_relation,
-)
-from shared.web.cursors import Cursors
+from shared.schema import AUDIT_TABLE_NAME, DUE, WEBHOOK, WEBHOOKS, follower_relation
+from shared.web.http import http_function
 from shared.webhooks.event import TEST_TYPE
 from shared.webhooks.places import PlaceStore, TurnTaken, due, plain
 from shared.webhooks.sending import Answer
 from shared.webhooks.signing import secret_of, signature, spelled
-from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, WebhookStore, secrets_of
+from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, secrets_of
 
 URL = "https://hooks.acme.com/changes"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -71,21 +67,16 @@ class Service:
         self.receiver = Receiver()
         self.woken: list[tuple[str, int]] = []
         self.queue_is_busy = False
-        handler = webhooks.make(
-            WebhookStore(table),
-            self.feed,
-            Cursors(lambda: "a secret of the tests"),
-            lambda: MASTER,
-            self._wake,
-            clock,
-            send=self.receiver,
-        )
-        self.api = Api(table, {"webhooks": handler}, clock)
+        resources = FakeResources(table, clock, queues={"deliveries": self})
+        make = http_function(partial(webhooks.Webhooks, send=self.receiver))
+        self.api = Api(table, {"webhooks": resources.make(webhooks.lambda_handler, make)}, clock)
 
-    def _wake(self, webhook_id: str, delay_seconds: int) -> None:
+    def send(self, message: Mapping[str, object], delay_seconds: int) -> None:
+        """Take a message for the worker."""
         if self.queue_is_busy:
             raise Unavailable("The queue is busy; try again.")
-        self.woken.append((webhook_id, delay_seconds))
+        assert message["schema"] == DELIVER_SCHEMA
+        self.woken.append((str(message["webhookId"]), delay_seconds))
 
     def create(self, user: str = "alice", *, scopes: str | None = None, **fields: Any) -> dict[str, Any]:
         """The document of a new webhook, with its secret."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,6 +44,7 @@ from local.testbed.harness import (
     Api,
     Clock,
     Context,
+    FakeResources,
     create_audit_table,
     create_table,
     make_api,
@@ -77,12 +79,11 @@ from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.videos.catalogue import VideoStore
 from shared.views.rankings import Rankings
-from shared.web.cursors import Cursors
+from shared.web.http import http_function
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
 from shared.webhooks.quotas import QUICK
 from shared.webhooks.sending import Answer
-from shared.webhooks.store import WebhookStore
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
 from tests.undoing import Undoing
 from tests.unit.infra.templates import ROOT, Templates, as_list, plain
@@ -182,14 +183,9 @@ class Service:
         self.receiver = Receiver()
         handlers["webhooks"] = watch.over(
             "webhooks",
-            webhooks.make(
-                WebhookStore(self.table),
-                feed,
-                Cursors(lambda: "secret"),
-                lambda: MASTER,
-                lambda webhook_id, delay: queues["deliveries"].send(deliver_message(webhook_id), delay),
-                clock,
-                send=self.receiver.send,
+            FakeResources(self.table, clock, audit=audit_table, queues=queues).make(
+                webhooks.lambda_handler,
+                http_function(partial(webhooks.Webhooks, send=self.receiver.send)),
             ),
         )
         jobs = self.backstage.jobs

@@ -1,0 +1,46 @@
+"""Secrets of AWS Secrets Manager."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from shared.aws.dynamodb import make_lean_client, uses_boto3
+from shared.aws.failures import of_botocore
+from shared.aws.lean.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused
+from shared.core.deadline import has_time
+from shared.core.errors import Unavailable
+
+ATTEMPTS = 3
+PAUSE = 0.1
+"""Seconds between two attempts."""
+
+
+def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
+    """Return a function that reads a secret; it raises Unavailable.
+
+    It makes up to three attempts, and begins none that could not end within the request's deadline.
+    """
+
+    def read() -> str:
+        client = _secrets_client()
+        failure: Exception | None = None
+        for attempt in range(ATTEMPTS):
+            pause = PAUSE if attempt else 0
+            if not has_time(pause):
+                break
+            sleep(pause)
+            try:
+                return str(client.get_secret_value(SecretId=arn)["SecretString"])
+            except (Refused, NotSent, AnswerLost, *of_botocore("BotoCoreError", "ClientError")) as error:
+                failure = error
+        raise Unavailable("A key of the service cannot be read; try again.") from failure
+
+    return read
+
+
+def _secrets_client() -> Any:
+    if uses_boto3():
+        from shared.aws.boto3_client import make_secrets_client
+
+        return make_secrets_client()
+    return make_lean_client(SECRETS_MANAGER)

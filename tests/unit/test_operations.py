@@ -1,0 +1,52 @@
+"""Registration of handlers: each route has one, and each handler a route."""
+
+import pytest
+
+from local.testbed.harness import HANDLERS, Clock, FakeResources
+from shared.aws.dynamodb import Table
+from shared.routes import ROUTES
+from shared.web.answers import Answer, no_content
+from shared.web.http import handlers_of, operation
+from shared.web.requests import Request
+
+
+def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(table: Table) -> None:
+    assert HANDLERS.keys() == {route.function for route in ROUTES}
+    for module in HANDLERS.values():
+        FakeResources(table, Clock()).make(module.lambda_handler)  # raises LookupError
+
+
+class Whole:
+    @operation("getRating")
+    def read(self, _: Request) -> Answer:
+        return no_content()
+
+    @operation("putRating", "deleteRating")
+    def write(self, _: Request) -> Answer:
+        return no_content()
+
+
+class Incomplete:
+    read = Whole.read
+
+
+class Ambiguous(Whole):
+    read, write, rate = Whole.read, Whole.write, operation("putRating")(lambda _self, _: no_content())
+
+
+class Unknown:
+    read, write, other = Whole.read, Whole.write, operation("getNothing")(lambda _self, _: no_content())
+
+
+def test_a_method_handles_all_operations_that_it_names() -> None:
+    whole = Whole()
+    handlers = {route.operation: handler for route, handler in handlers_of(whole)}
+    assert handlers == {"getRating": whole.read, "putRating": whole.write, "deleteRating": whole.write}
+
+
+@pytest.mark.parametrize(
+    "handlers", [Incomplete(), Ambiguous(), Unknown()], ids=lambda handlers: type(handlers).__name__
+)
+def test_handlers_are_refused_unless_they_match_the_routes_of_their_function(handlers: object) -> None:
+    with pytest.raises(LookupError, match="the routes of its function are"):
+        handlers_of(handlers)

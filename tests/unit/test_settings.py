@@ -1,0 +1,55 @@
+"""Settings of the functions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from shared.core.settings import VARIABLES, InvalidSettings, Settings
+
+COMMON = {"ENVIRONMENT": "test", "TABLE_NAME": "videos"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Settings):
+    most: int
+    is_local: bool = False
+    names: tuple[str, ...]
+    shares: Mapping[str, int]
+    bus: str | None = None
+    urls: Mapping[str, str] = field(metadata={VARIABLES: {"a": "A_URL", "b": "B_URL"}})
+
+
+VALID = COMMON | {"MOST": "3", "NAMES": "240p,720p", "SHARES": "probe=4,purge=1", "A_URL": "1", "B_URL": "2"}
+
+
+def test_settings_have_the_values_of_their_variables() -> None:
+    assert Example.read(
+        VALID | {"IS_LOCAL": "true", "BUS": "main", "ANSWER_SECONDS": "2.5", "UNKNOWN": "x"}
+    ) == Example(
+        environment="test",
+        table_name="videos",
+        answer_seconds=2.5,
+        most=3,
+        is_local=True,
+        names=("240p", "720p"),
+        shares={"probe": 4, "purge": 1},
+        bus="main",
+        urls={"a": "1", "b": "2"},
+    )
+
+
+@pytest.mark.parametrize("optional", [{}, {"IS_LOCAL": "", "BUS": "", "ANSWER_SECONDS": ""}])
+def test_settings_have_defaults_for_optional_variables_that_are_missing_or_empty(optional: dict[str, str]) -> None:
+    settings = Example.read(VALID | optional)
+    assert (settings.is_local, settings.bus, settings.answer_seconds) == (False, None, 5)
+
+
+def test_the_error_of_invalid_settings_names_every_variable_at_fault() -> None:
+    faults = {"TABLE_NAME": "", "MOST": "many", "IS_LOCAL": "yes", "SHARES": "probe", "B_URL": "", "NAMES": ""}
+    with pytest.raises(InvalidSettings) as raised:
+        Example.read(VALID | faults)
+    assert [name for name in VALID | faults if name in str(raised.value)] == [
+        name for name in VALID | faults if name in faults
+    ]
+    assert "IS_LOCAL is 'yes': must be true or false" in str(raised.value)
