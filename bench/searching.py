@@ -24,9 +24,10 @@ from bench.search import Language
 from local import LocalError, exit_status, running_service
 from local.demo import Client, reason
 from local.mint import mint
-from shared.search.engine import DEEPEST, FACETS, MOST_VALUES
+from shared.search.engine import DEEPEST, MOST_VALUES
 from shared.search.words import words
 from shared.threads import map_threads
+from shared.video_fields import FACETS
 from shared.videos.tags import folded
 
 ASKS = 1_000

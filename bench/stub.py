@@ -23,7 +23,8 @@ from typing import Any
 from local import ROOT
 from shared.core.attributes import AttributeMap, encode_item
 from shared.core.caller import Caller
-from shared.schema import INDEXES, PROJECTION, RELATION_INDEX, TAIL, VIEW_COUNTER, shard_of, tag_relation
+from shared.schema import INDEXES, RELATION_INDEX, TAIL, VIEW_COUNTER, shard_of, tag_relation
+from shared.video_fields import PROJECTION
 from shared.videos.documents import SUMMARY_FIELDS, document
 from shared.videos.video import new_item, stamp
 

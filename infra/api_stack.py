@@ -21,6 +21,7 @@ from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching
 from infra.settings import Issuer, Settings
 from infra.undo import allow_undo, undo_environment
 from shared import schema
+from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 MOST_ASKED = ("videos", "views")
 """The functions that answer most requests: if any are kept warm, these."""
@@ -219,7 +220,7 @@ class ApiStack(cdk.Stack):
                 "COUNT_OWN_VIEWS": str(self._settings.count_own_views).lower(),
             },
         )
-        views.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
+        views.allow_items("GetItem", "BatchGetItem", of=[schema.VIDEO], attributes=VISIBILITY_ATTRIBUTES)
         views.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
         views.allow_items(
             "UpdateItem",

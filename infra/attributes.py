@@ -4,21 +4,18 @@ DynamoDB counts every attribute that a request names: keys, changes, conditions 
 the code names and no more; tests/unit/infra/test_permissions.py sends the real requests past the roles.
 """
 
-from shared import schema
+from shared.video_fields import PROBED, PROJECTION, VISIBILITY_ATTRIBUTES
 
 _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
 _RELATION = ("rel", "relShard", "relSort", "relId")
 
-VISIBILITY = ("userId", "status", "visibility", "publishAt", "expiresAt", "purgeAt")
-"""What decides who may see a video."""
-
 PLAYLIST_VISIBILITY = ("userId", "visibility", "deletedAt", "purgeAt")
 """What decides who may see a playlist."""
 
-PLAYBACK = (*VISIBILITY, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
+PLAYBACK = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
 """What a player needs of a video, and what says to whom it may be played."""
 
-SUMMARY = tuple(dict.fromkeys((*schema.PROJECTION, *VISIBILITY)))
+SUMMARY = tuple(dict.fromkeys((*PROJECTION, *VISIBILITY_ATTRIBUTES)))
 """What lists show of a video, to whom it may be shown."""
 
 FOUND = (*SUMMARY, "tags", "language", "description")
@@ -30,7 +27,7 @@ VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "del
 VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
 """How the counter of a video is spread."""
 
-RATED = (*VISIBILITY, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
+RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
 """Who may rate a video, how it is rated, and how by whoever asks."""
 
 CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
@@ -41,7 +38,7 @@ RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_ST
 _LEDGER = ("tally", "seen", "seenUpTo")
 """What a total remembers of the changes that it has counted."""
 
-TALLIED = (*VISIBILITY, "category", *_LEDGER)
+TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
 """What is read of a total, and of the video that it is for."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
@@ -123,7 +120,7 @@ _VIDEO_VERSION = (
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
 """What changes in a video when its time to enter or leave the lists has come, or that is of an earlier schema."""
 
-_PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate", "origins")
+_PROBED = (*PROBED, "origins")
 
 ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
 

@@ -9,6 +9,7 @@ from infra.function import ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
 from infra.scheduled import run_every
 from shared import schema
+from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 INDEX_EVERY = cdk.Duration.minutes(1)
 INDEXER_TIMEOUT = cdk.Duration.minutes(5)
@@ -45,7 +46,7 @@ def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack)
     search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(search, data, media)
     search.allow_items("BatchGetItem", of=[schema.VIDEO], attributes=attributes.FOUND)
-    search.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.VISIBILITY)
+    search.allow_items("GetItem", of=[schema.VIDEO], attributes=VISIBILITY_ATTRIBUTES)
 
 
 def allow_following_videos(function: ServiceFunction, data: DataStack, media: MediaStack) -> None:

@@ -5,6 +5,7 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import BadRequest, InvalidParameter, UnservedQuery
 from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_YEAR, LONGEST_FOLDED_TAG
 from shared.core.periods import WINDOWS
+from shared.video_fields import FACETS
 from shared.videos.documents import FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.tags import folded
 from shared.videos.video import STATUSES
@@ -36,8 +37,6 @@ STATS = "stats"
 LOCAL_TITLE = "localTitle"
 """The field that the releases add to a document."""
 
-FACETS = ("category", "tag", "year")
-"""What a search counts its results by."""
 LONGEST_QUESTION = 256
 """Characters."""
 LONGEST_LANGUAGE = 35
@@ -130,7 +129,7 @@ class SearchVideos(Paged):
     )
     start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Created before this time", LAST_SECOND + 1)
-    facets = Names("facets", "How many of all that is found have each category, tag, or release year", FACETS)
+    facets = Names("facets", "How many of all that is found have each category, tag, or release year", tuple(FACETS))
     consistent_with = Text(
         "consistentWith",
         f"`nextCursor` of `GET /v1/changes` without `types`, of everybody's changes or of your own: answer only once the index has "

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 from zlib import crc32
 
+from shared.video_fields import PROJECTION
+
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
 """A table of its own: append-only, with its own retention, and out of reach of those who write videos."""
@@ -171,23 +173,6 @@ FEED_ENTITIES = (CHANGES, OWNER_CHANGES)
 AUDIT_ENTITIES = (*TRAIL_ENTITIES, *FEED_ENTITIES)
 TAIL = "TAIL"
 """The position, as it stands in the sort key, of what is appended to a log next: after all numbers."""
-
-PROJECTION = (
-    "title",
-    "status",
-    "visibility",
-    "publishAt",
-    "expiresAt",
-    "purgeAt",
-    "duration",
-    "format",
-    "category",
-    "userId",
-    "poster",
-    "createdAt",
-    "videoId",
-)
-"""What listings show and filter by. Not `version`, `updatedAt` or `description`: with those, every PATCH would pay for all indexes."""
 
 USER_INDEX = Index(
     "UserIdIndex",

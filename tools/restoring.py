@@ -24,10 +24,11 @@ from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
 from shared.upkeep.purging import PURGE
+from shared.video_fields import PROBED
 from shared.videos.access import is_purged
 from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
-from shared.videos.video import PROBED, stamp
+from shared.videos.video import stamp
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED

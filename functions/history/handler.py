@@ -20,7 +20,8 @@ from shared.history.trail import AuditStore
 from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetRevert, ListAudit, ListChanges
 from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, owned_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged, owned_by
 from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation

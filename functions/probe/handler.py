@@ -15,6 +15,7 @@ from shared.films.jobs import JobStore
 from shared.films.worker import Result, Worker
 from shared.media.ladder import wanted
 from shared.media.sandbox import Sandbox
+from shared.video_fields import PROBED
 from shared.videos import video
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Prober:
         film = job["input"]
         facts = self.reader.probe(ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"]))
         media = facts.document()
-        fields = {name: media[name] for name in video.PROBED if name in media}
+        fields = {name: media[name] for name in PROBED if name in media}
         sizes = {
             rendition.name: {"width": rendition.width, "height": rendition.height}
             for rendition in wanted(facts.width, facts.height, self.renditions)

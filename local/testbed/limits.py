@@ -35,7 +35,8 @@ from shared.aws.lean import client
 from shared.aws.lean.client import Refused
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item
 from shared.core.errors import NotApplied, ServiceError, Unavailable
-from shared.schema import INDEXES, PARTITION_KEY, PROJECTION, SORT_KEY, TABLE_NAME, Attribute, Index
+from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Attribute, Index
+from shared.video_fields import PROJECTION
 
 WRITES, READS = 1_000, 3_000
 """Units a second of one partition, and so of one item, which lies in one."""

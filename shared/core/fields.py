@@ -116,10 +116,10 @@ UserId = Annotated[
 Title = Annotated[str, line(300)]
 Description = Annotated[str, StringConstraints(max_length=5000, pattern=_TEXT)]
 Category = Annotated[str, line(100)]
-Format = Annotated[str, line(64), Field(description="Container format, such as `mp4`")]
-Resolution = Annotated[str, line(32), Field(description="Of the source, such as `1920x1080`")]
-Codec = Annotated[str, line(32), Field(description="Such as `h264` or `aac`")]
-FrameRate = Annotated[float, Field(strict=True, ge=0.001, le=1000, description="Frames per second")]
+Format = Annotated[str, line(64)]
+Resolution = Annotated[str, line(32)]
+Codec = Annotated[str, line(32)]
+FrameRate = Annotated[float, Field(strict=True, ge=0.001, le=1000)]
 Language = Annotated[
     str,
     StringConstraints(max_length=35, pattern=_LANGUAGE),
@@ -131,9 +131,7 @@ Milliseconds = Annotated[
 ]
 Bytes = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER, description="Bytes"), BeforeValidator(whole)]
 Pixels = Annotated[int, Field(strict=True, ge=1, le=65_535), BeforeValidator(whole)]
-Year = Annotated[
-    int, Field(strict=True, ge=1, le=LAST_YEAR, description="Of the first release"), BeforeValidator(whole)
-]
+Year = Annotated[int, Field(strict=True, ge=1, le=LAST_YEAR), BeforeValidator(whole)]
 FilmType = Annotated[str, StringConstraints(max_length=127, pattern=_FILM_TYPE)]
 InputHash = Annotated[str, StringConstraints(pattern=_HASH), Field(description="Of the job's message")]
 Name = Annotated[str, StringConstraints(pattern=_NAME)]

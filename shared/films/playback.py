@@ -13,7 +13,8 @@ from shared.core.caller import Caller
 from shared.core.errors import NotPlayable
 from shared.films.job import renditions_folder
 from shared.films.readiness import why_not_ready
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_published
 from shared.videos.documents import with_made
 from shared.videos.links import Links
 

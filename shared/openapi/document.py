@@ -30,8 +30,9 @@ from shared.openapi import (
 )
 from shared.openapi.spec import Operation, ref
 from shared.routes import ROUTES, SCOPES, Route
+from shared.video_fields import PROBED
 from shared.videos.models import LiveStatus
-from shared.videos.video import PROBED, STATUSES
+from shared.videos.video import STATUSES
 from shared.web.answers import PROBLEM
 from shared.web.http import CHANGE_SET
 from shared.web.parameters import Query, Schema

@@ -2,7 +2,8 @@
 
 from shared.core import errors
 from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, VIDEO_ID, Operation, json_content, object_of, query, ref
-from shared.queries import FACETS, MOST_SIMILAR, SearchVideos, SimilarVideos
+from shared.queries import MOST_SIMILAR, SearchVideos, SimilarVideos
+from shared.video_fields import FACETS
 from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 

@@ -32,6 +32,7 @@ from shared.openapi.spec import (
 from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos
 from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
 from shared.schema import SCHEMA_VERSION
+from shared.video_fields import PROBED, VIDEO_FIELDS
 from shared.videos.batch_models import (
     CreateOperation,
     DeleteOperation,
@@ -41,7 +42,7 @@ from shared.videos.batch_models import (
 from shared.videos.batches import LARGEST_CHANGES
 from shared.videos.documents import FIELDS, OWNER_FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoContent, VideoPatch
-from shared.videos.video import GRACE_SECONDS, PROBED
+from shared.videos.video import GRACE_SECONDS
 from shared.web.answers import LARGEST_ANSWER
 from shared.web.bodies import NoContent
 from shared.web.parameters import Schema
@@ -330,41 +331,38 @@ def schemas() -> Schema:
         "createdAt": SECONDS,
         "updatedAt": SECONDS,
         "status": STATUS,
-        "purgeAt": {
-            **SECONDS,
-            "description": "Epoch seconds; when a deleted or expired video is gone for good. Shown to its owner and admins",
-        },
+        "purgeAt": SECONDS,
         "origins": {
             "type": "object",
-            "description": "Who filled in each field that can be read from the film; jobs do not overwrite what a person wrote",
             "propertyNames": {"type": "string", "enum": list(PROBED)},
             "additionalProperties": {"type": "string", "enum": ["person", "job", "import"]},
         },
-        "source": {
-            **object_of(
-                {
-                    "uploadId": {"type": "string"},
-                    "contentType": {"type": "string"},
-                    "fileSize": {"type": "integer", "minimum": 0, "description": "Bytes"},
-                    "arrivedAt": SECONDS,
-                }
-            ),
-            "description": "The film that was uploaded last. Shown to its owner and admins",
-        },
-        "failure": {
-            **object_of({"job": {"type": "string"}, "reason": {"type": "string"}, "at": SECONDS}),
-            "description": "Why the video is `failed`, if a job says so. Shown to its owner and admins",
-        },
+        "source": object_of(
+            {
+                "uploadId": {"type": "string"},
+                "contentType": {"type": "string"},
+                "fileSize": {"type": "integer", "minimum": 0, "description": "Bytes"},
+                "arrivedAt": SECONDS,
+            }
+        ),
+        "failure": object_of({"job": {"type": "string"}, "reason": {"type": "string"}, "at": SECONDS}),
         "viewCount": {"type": "integer", "minimum": 0},
-        "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
+        "version": {"type": "integer", "minimum": 1},
         "schemaVersion": {"type": "integer", "minimum": 1},
+        "poster": {"type": "string"},
     }
-    video = {name: (server | content["properties"])[name] for name in FIELDS}
-    video["resolutions"]["description"] += ". Shown to its owner and admins; others see `renditions`"
-    video["thumbnails"]["description"] = "Pictures by name. Those at S3 URIs are shown to its owner and admins"
-    summary = {name: video.get(name, {"type": "string", "description": "URL of the poster"}) for name in SUMMARY_FIELDS}
+    shown = {
+        field.name: (server | content["properties"])[field.name]
+        | {"description": field.description + (". Shown to its owner and admins" if field.is_private else "")}
+        for field in VIDEO_FIELDS
+        if field.is_shown or field.projected
+    }
+    shown["resolutions"]["description"] += "; others see `renditions`"
+    shown["thumbnails"]["description"] += ". Those at S3 URIs are shown to its owner and admins"
+    video = {name: shown[name] for name in FIELDS}
+    summary = {name: shown[name] for name in SUMMARY_FIELDS}
     summary["viewCount"] = {**video["viewCount"], "description": "With `include=stats`"}
-    always = {*content["required"], *server} - {"purgeAt", "source", "failure", "viewCount", "origins"}
+    always = {*content["required"], *server} - {"purgeAt", "source", "failure", "viewCount", "origins", "poster"}
     required = [name for name in FIELDS if name in always]
     size = {"type": "integer", "minimum": 1, "description": "Bytes, if they are known"}
     playing: Schema = {

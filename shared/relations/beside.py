@@ -10,7 +10,8 @@ from shared.core.attributes import Item, without
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.schema import VIDEO
-from shared.videos.access import VISIBILITY_ATTRIBUTES, owned_by, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import owned_by, seen_by
 from shared.videos.catalogue import CHANGE_ATTEMPTS
 
 OWNER = "owner"

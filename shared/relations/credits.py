@@ -28,7 +28,8 @@ from shared.schema import (
     VIDEO,
     person_relation,
 )
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_published
 from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.documents import SUMMARY_FIELDS, summary
 from shared.videos.entries import NO_LANGUAGE, as_read, placed

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.fields import Description, Title, VideoId, Visibility, line, whole
 from shared.core.limits import BEST_RATING
-from shared.web.bodies import Content
+from shared.web.bodies import Content, merging
 
 MOST_ROLES = 20
 MOST_TITLES = 20
@@ -112,9 +112,7 @@ class NewPlaylist(Content):
 class PlaylistPatch(Content):
     """The body of `PATCH /v1/playlists/{playlistId}`: a JSON Merge Patch (RFC 7396)."""
 
-    title: Title = ""
-    description: Description | None = None
-    visibility: Visibility = "private"
+    __annotations__ = merging(NewPlaylist)
 
 
 class NewEntry(Content):

@@ -19,7 +19,8 @@ from shared.relations import ranks
 from shared.relations.playlists import PlaylistStore, Revision, any_version
 from shared.relations.ranks import MOST_SPREAD, NoRoomError
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, is_shown
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged, is_shown
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 from shared.web.idempotency import Once

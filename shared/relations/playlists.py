@@ -31,7 +31,8 @@ from shared.schema import (
     in_playlist_relation,
     playlists_relation,
 )
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged, seen_by
 from shared.videos.video import merge_patch
 from shared.web.idempotency import Once, carry_out
 

@@ -18,7 +18,8 @@ from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition
 from shared.core.limits import BEST_RATING
 from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, rated_relation, shard_of
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged, seen_by
 
 ROUNDS = 8
 """How often a rating is tried when the same user rates the video in other requests meanwhile."""

@@ -23,7 +23,6 @@ from shared.search.question import Question
 
 DEEPEST = 1_000
 """Hits of a question that can be paged through."""
-FACETS = ("category", "tag", "year")
 MOST_VALUES = 100
 """Values of a facet that are counted."""
 MARK = "mark.json"

@@ -17,7 +17,8 @@ from shared.search.engine import DEEPEST, Engine, Hit
 from shared.search.fields import NOTHING_STORED
 from shared.search.highlights import Highlighter, Highlights
 from shared.search.question import Question
-from shared.videos.access import VISIBILITY_ATTRIBUTES, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import seen_by
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 from shared.videos.video import folded_tags

@@ -35,7 +35,8 @@ from shared.schema import (
     viewed_relation,
 )
 from shared.upkeep.ledger import ROUNDS, Ledger, Sums, Total, mark_of
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_purged
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED, SUMS, sums_of
 
 TALLIES = Caller.job("tallies")

@@ -5,9 +5,6 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.schema import TTL_ATTRIBUTE
 
-VISIBILITY_ATTRIBUTES = ("userId", "status", "visibility", "publishAt", "expiresAt", TTL_ATTRIBUTE)
-"""What `seen_by` reads."""
-
 STRANGER = Caller("", frozenset())
 """Somebody who owns nothing: what this caller sees is published."""
 

@@ -21,16 +21,8 @@ from shared.schema import (
     VIDEO,
     VIEW_COUNTER,
 )
-from shared.videos.access import (
-    STRANGER,
-    VISIBILITY_ATTRIBUTES,
-    is_published,
-    is_purged,
-    is_seen,
-    is_shown,
-    owned_by,
-    seen_by,
-)
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import STRANGER, is_published, is_purged, is_seen, is_shown, owned_by, seen_by
 from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries

@@ -5,66 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from shared.core.attributes import Item, Value
 from shared.core.caller import UPDATED_FOR, Caller
-from shared.schema import TTL_ATTRIBUTE
+from shared.video_fields import VIDEO_FIELDS
 
 if TYPE_CHECKING:
     from shared.core.changes import Change
 
-FIELDS = (
-    "videoId",
-    "userId",
-    "createdAt",
-    "updatedAt",
-    "title",
-    "description",
-    "duration",
-    "fileSize",
-    "format",
-    "resolution",
-    "videoCodec",
-    "audioCodec",
-    "frameRate",
-    "origins",
-    "resolutions",
-    "tags",
-    "category",
-    "releaseYear",
-    "language",
-    "seriesId",
-    "season",
-    "episode",
-    "status",
-    "visibility",
-    "publishAt",
-    "expiresAt",
-    "purgeAt",
-    "metadata",
-    "thumbnails",
-    "source",
-    "failure",
-    "viewCount",
-    "version",
-    "schemaVersion",
-)
+FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_shown)
 """The document as clients see it, in this order."""
 
-SUMMARY_FIELDS = (
-    "videoId",
-    "userId",
-    "createdAt",
-    "title",
-    "duration",
-    "format",
-    "category",
-    "status",
-    "visibility",
-    "publishAt",
-    "expiresAt",
-    "poster",
-)
+SUMMARY_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.projected and not field.is_private)
 """What a listing shows of each video: what the indexes project."""
 
-OWNER_FIELDS = (TTL_ATTRIBUTE, "source", "failure", "resolutions")
+OWNER_FIELDS = tuple(field.name for field in VIDEO_FIELDS if field.is_private)
 """What only a video's owner and admins are shown."""
 
 PLAYING_FIELDS = ("renditions", "playback")
@@ -76,7 +28,7 @@ READ = (*(name for name in FIELDS if name != "viewCount"), "pictures")
 MADE_IN = {"thumbnails": "pictures", "resolutions": "source"}
 """What jobs made is shown in the same fields as what people wrote: in which attributes it is, by the field."""
 
-MAPS = ("resolutions", "metadata", "thumbnails")
+MAPS = tuple(field.name for field in VIDEO_FIELDS if field.is_map)
 """Stored even when empty, so that an update can set a single entry."""
 
 INTERNAL = frozenset(

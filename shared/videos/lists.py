@@ -21,7 +21,8 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
-from shared.videos.access import STRANGER, VISIBILITY_ATTRIBUTES, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import STRANGER, seen_by
 from shared.videos.catalogue import VideoStore
 from shared.videos.entries import episode_place
 from shared.videos.video import folded_tags

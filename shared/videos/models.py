@@ -1,41 +1,18 @@
-"""What clients send about videos: every field with its limits, checked before DynamoDB is asked anything.
+"""What clients send about videos: the fields of shared/video_fields.py with their limits, checked before any request to DynamoDB.
 
-Fields that only the server writes are not here, so sending one is an error.
+Fields that only the server writes are in no model, so sending one is an error.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from shared.core.fields import (
-    Bytes,
-    Category,
-    Codec,
-    Description,
-    Format,
-    FrameRate,
-    Language,
-    MediaUrl,
-    MetadataKey,
-    Milliseconds,
-    Name,
-    NullableScalar,
-    Pixels,
-    Resolution,
-    S3Uri,
-    Scalar,
-    Seconds,
-    Title,
-    UserId,
-    VideoId,
-    Visibility,
-    Year,
-    line,
-    whole,
-)
+from shared.core.fields import *  # noqa: F403  (shared/video_fields.py names its types in text)
+from shared.core.fields import Bytes, MediaUrl, Milliseconds, Pixels, line, whole
 from shared.core.limits import LAST_EPISODE, LAST_SEASON, LONGEST_FOLDED_TAG
+from shared.video_fields import SENT, VideoField
 from shared.videos.tags import folded
-from shared.web.bodies import Content
+from shared.web.bodies import Content, merging
 
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 
@@ -66,7 +43,6 @@ Tags = Annotated[
     list[Tag],
     Field(
         max_length=30,
-        description="A set: all different, in no order; spellings that differ only in case are the same tag",
         json_schema_extra={"uniqueItems": True},
     ),
     AfterValidator(_unique),
@@ -90,53 +66,32 @@ class Thumbnail(Content):
 class ThumbnailPatch(Content):
     """What changes about a picture; null removes."""
 
-    url: MediaUrl = ""
-    width: Pixels | None = None
-    height: Pixels | None = None
-    fileSize: Bytes | None = None
-    time: Milliseconds | None = None
+    __annotations__ = merging(Thumbnail)
+
+
+def _new(field: VideoField) -> Any:
+    """Return the annotation of a field in a new video."""
+    default = {} if field.is_map else field.default
+    annotation = f"{field.type} | None" if default is None else field.type
+    return Annotated[annotation, Field(default, max_length=field.most, description=field.description)]
+
+
+def _patched(field: VideoField) -> Any:
+    """Return the annotation of a field in a merge patch."""
+    annotation = field.patch_type or field.type
+    if field.patch == "remove":
+        annotation += " | None"
+    most = 2 * field.most if field.most else None  # a patch may remove all entries and add as many
+    return Annotated[annotation, Field(None, max_length=most, description=field.description)]
 
 
 class VideoContent(Content):
     """The fields that clients write."""
 
-    title: Title
-    description: Description | None = None
-    duration: Milliseconds | None = None
-    fileSize: Bytes | None = None
-    format: Format | None = None
-    resolution: Resolution | None = None
-    videoCodec: Codec | None = None
-    audioCodec: Codec | None = None
-    frameRate: FrameRate | None = None
-    resolutions: dict[Name, S3Uri] = Field(
-        default={}, max_length=20, description="Renditions by name: the S3 URI of each file"
-    )
-    tags: Tags | None = None
-    category: Category | None = None
-    releaseYear: Year | None = None
-    language: Language | None = None
-    seriesId: VideoId | None = Field(
-        default=None, description="The videoId of the series that this is an episode of; only its owner's are listed"
-    )
-    season: Season | None = Field(default=None, description="Of the series; only with `seriesId`")
-    episode: Episode | None = Field(default=None, description="In the season; only with `seriesId`")
-    visibility: Visibility = "private"
-    publishAt: Seconds | None = Field(
-        default=None,
-        description="Epoch seconds; before that, only the owner and admins see the video. Before `expiresAt`",
-    )
-    expiresAt: Seconds | None = Field(
-        default=None,
-        description="Epoch seconds; from then on, only the owner and admins see the video. In the future when it is set, and after `publishAt`",
-    )
-    metadata: dict[MetadataKey, Scalar] = Field(
-        default={}, max_length=50, description="Keys of your own, with scalar values"
-    )
-    thumbnails: dict[Name, Thumbnail] = Field(default={}, max_length=20)
+    __annotations__ = {field.name: _new(field) for field in SENT if field.create == "client"}
 
     @model_validator(mode="after")
-    def _is_of_a_series(self) -> Self:
+    def _is_of_a_series(self: Any) -> Any:
         if self.seriesId is None and (self.season is not None or self.episode is not None):
             raise ValueError("season and episode need the seriesId that they belong to")
         return self
@@ -149,10 +104,7 @@ class NewVideo(VideoContent):
     migrations); for all others the server sets them, whatever was sent.
     """
 
-    videoId: VideoId | None = None
-    userId: UserId | None = None
-    createdAt: Seconds | None = None
-    status: LiveStatus | None = None
+    __annotations__ = {field.name: _new(field) for field in SENT if field.create == "admin"}
 
 
 class VideoPatch(Content):
@@ -161,26 +113,4 @@ class VideoPatch(Content):
     A member replaces, null removes; objects are merged member by member, arrays are replaced.
     """
 
-    title: Title = ""
-    description: Description | None = None
-    duration: Milliseconds | None = None
-    fileSize: Bytes | None = None
-    format: Format | None = None
-    resolution: Resolution | None = None
-    videoCodec: Codec | None = None
-    audioCodec: Codec | None = None
-    frameRate: FrameRate | None = None
-    resolutions: dict[Name, S3Uri | None] | None = Field(default=None, max_length=40)
-    tags: Tags | None = None
-    category: Category | None = None
-    releaseYear: Year | None = None
-    language: Language | None = None
-    seriesId: VideoId | None = None
-    season: Season | None = None
-    episode: Episode | None = None
-    status: LiveStatus = "uploaded"
-    visibility: Visibility = "private"
-    publishAt: Seconds | None = None
-    expiresAt: Seconds | None = None
-    metadata: dict[MetadataKey, NullableScalar] | None = Field(default=None, max_length=100)
-    thumbnails: dict[Name, ThumbnailPatch | None] | None = Field(default=None, max_length=40)
+    __annotations__ = {field.name: _patched(field) for field in SENT if field.patch}

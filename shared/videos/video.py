@@ -14,6 +14,7 @@ from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, InvalidContent
 from shared.core.limits import LAST_SECOND
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
+from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
 from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
 from shared.videos.tags import folded
@@ -32,14 +33,17 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 
 STATUSES = tuple(TRANSITIONS)
 
-PROBED = ("duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate")
-"""The fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
-
 _EXCLUDING = ("publishAt", "expiresAt", "seriesId")
 """Fields that some values of other fields exclude."""
 
-SERVER_FIELDS = ("videoId", "userId", "createdAt", "status")
+SERVER_FIELDS = tuple(field.name for field in SENT if field.create == "admin")
 """What the server sets of a new video, unless an admin brings its own."""
+
+_WRITABLE = frozenset({*(field.name for field in SENT if field.patch), "posterTime"})
+"""Fields that people change."""
+
+_CONTENT = tuple(field.name for field in SENT if field.create == "client")
+"""Fields of `VideoContent`."""
 
 
 def new_item(
@@ -187,9 +191,8 @@ def reverted(item: Item, state: Item, now: int) -> Item:
 def is_writable(field: str) -> bool:
     """Whether a JSON Pointer into a stored video leads to what people write."""
     from shared.core.changes import parts_of
-    from shared.videos.models import VideoContent
 
-    return any(name in VideoContent.model_fields or name in ("status", "posterTime") for name in parts_of(field)[:1])
+    return any(name in _WRITABLE for name in parts_of(field)[:1])
 
 
 def _require_step(status: str, wanted: str) -> None:
@@ -244,7 +247,7 @@ def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
     result = _normalised(result)
     from shared.videos.models import VideoContent
 
-    VideoContent.read({name: plain(result[name]) for name in VideoContent.model_fields if name in result})
+    VideoContent.read({name: plain(result[name]) for name in _CONTENT if name in result})
     return result
 
 

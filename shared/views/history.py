@@ -18,7 +18,8 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS, day_of, hour_of, start_of
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_DAY, VIEW_HOUR
-from shared.videos.access import VISIBILITY_ATTRIBUTES, owned_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import owned_by
 from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, Counted, ViewCounters
 
 UTC = "UTC"

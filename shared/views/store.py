@@ -15,7 +15,8 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidContent, NotApplied, Unavailable
 from shared.core.periods import DAY_SECONDS
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEWER, lane_of
-from shared.videos.access import VISIBILITY_ATTRIBUTES, is_published, seen_by
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_published, seen_by
 from shared.videos.counters import UNCOUNTED, ViewCounters
 from shared.web.idempotency import LIFETIME_SECONDS
 

@@ -1,9 +1,9 @@
 """Bodies of requests: JSON as a model, or the problem that names each field at fault."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.core.errors import InvalidContent, MalformedJson, pointer
@@ -41,6 +41,17 @@ class Content(BaseModel):
 
 class NoContent(Content):
     """The body of a POST that needs none: empty, or `{}`."""
+
+
+def merging(model: type[Content]) -> dict[str, Any]:
+    """Return the annotations of a JSON Merge Patch (RFC 7396) of what a model describes: every field may be left out.
+
+    Null removes what the model may be without. Read patches with `model_dump(exclude_unset=True)`: the defaults mean nothing.
+    """
+    return {
+        name: Annotated[field.annotation, *field.metadata, Field(default=None, description=field.description)]
+        for name, field in model.model_fields.items()
+    }
 
 
 def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:

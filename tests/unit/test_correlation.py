@@ -31,19 +31,10 @@ from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.relations.ratings import RatingStore
-from shared.schema import (
-    AUDIT_TABLE_NAME,
-    INDEXES,
-    MARKER,
-    PLAYLIST,
-    PROFILE,
-    PROJECTION,
-    RATING_TOTALS,
-    UPLOAD,
-    VIDEO,
-)
+from shared.schema import AUDIT_TABLE_NAME, INDEXES, MARKER, PLAYLIST, PROFILE, RATING_TOTALS, UPLOAD, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
+from shared.video_fields import PROJECTION
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import new_item
 from tests.logs import Line, log_lines

@@ -17,7 +17,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone
 from shared.openapi import search as openapi
-from shared.queries import FACETS, LONGEST_QUESTION
+from shared.queries import LONGEST_QUESTION
 from shared.search import document, engine, generations, local, question
 from shared.search.asking import Filters
 from shared.search.finding import Finding
@@ -375,9 +375,6 @@ class TestFacets:
             facets = reply.json["facets"]
             assert {name: {one["value"]: one["count"] for one in values} for name, values in facets.items()} == counted
             assert reply.json["total"] == len(found)
-
-    def test_are_what_the_index_counts(self) -> None:
-        assert FACETS == engine.FACETS
 
 
 class TestConsistentWith:

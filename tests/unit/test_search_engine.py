@@ -23,10 +23,11 @@ from shared.feed.log import Place
 from shared.routes import ADMIN
 from shared.search.asking import GRAIN, Asking, Filters
 from shared.search.document import FORM, Film, film_of
-from shared.search.engine import _SLACK, DEEPEST, FACETS, MARK, Engine, Found, Hit, Mark, OtherForm
+from shared.search.engine import _SLACK, DEEPEST, MARK, Engine, Found, Hit, Mark, OtherForm
 from shared.search.fields import SCHEMA
 from shared.search.question import Clause, Question, Word, parse
 from shared.search.words import joined, tokens, words
+from shared.video_fields import FACETS
 from shared.videos.tags import folded
 
 NOW = 1_700_000_000

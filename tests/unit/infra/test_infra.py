@@ -9,6 +9,7 @@ from infra.gateway import ACCESS_LOG
 from infra.settings import LADDER
 from shared import routes, schema
 from shared.media.ladder import SIZES
+from shared.video_fields import PROJECTION
 from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain, settings_of
 
 FUNCTIONS = (
@@ -47,7 +48,7 @@ class TestTable:
         (made,) = (made for made in table["Properties"]["GlobalSecondaryIndexes"] if made["IndexName"] == index.name)
         keys = {attribute.name for attribute in (*index.partition, *index.sort)}
         assert made["Projection"]["ProjectionType"] == "INCLUDE"
-        assert set(made["Projection"]["NonKeyAttributes"]) == set(schema.PROJECTION) - keys
+        assert set(made["Projection"]["NonKeyAttributes"]) == set(PROJECTION) - keys
 
     def test_is_paid_on_demand(self, table: Json) -> None:
         assert table["Properties"]["BillingMode"] == "PAY_PER_REQUEST"

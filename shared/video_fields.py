@@ -1,0 +1,222 @@
+"""The fields of a video: one row each, from which all that treats fields alike follows.
+
+The models of requests, the document and the summary in lists, the projection of the indexes, the roles' attributes, the
+facets of the search, the tables of docs/data-model.md and the labels of the console are made of these rows. They are plain
+data: reading a video imports no pydantic, and the CDK app reads them as well.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+REQUIRED: Any = ...
+"""Default of a field that every new video needs."""
+
+
+@dataclass(frozen=True)
+class VideoField:
+    """A field of a video, or an attribute that is stored with it.
+
+    Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.
+    """
+
+    name: str
+    description: str
+    """One sentence without its full stop, for the OpenAPI document and the docs."""
+    label: str = ""
+    """Name in the console."""
+    type: str = ""
+    """Annotation of what clients send, in names of shared/core/fields.py and shared/videos/models.py. A field that only the
+    server writes has none; its schema is in shared/openapi/videos.py."""
+    default: Any = None
+    """Value in a new video that leaves the field out; `None`: none, or an empty map."""
+    most: int | None = None
+    """Maximum number of entries, of a map."""
+    patch_type: str = ""
+    """Annotation of what a patch takes, if it differs from `type`: in a map, null removes an entry."""
+    create: Literal["client", "admin"] = "client"
+    """The caller who sets it in a new video. From other callers than admins, an admin's field is ignored."""
+    patch: Literal["remove", "replace", ""] = "remove"
+    """Whether a patch may remove it, only replace it, or neither."""
+    is_shown: bool = True
+    """Whether the document has it; the others are stored with it."""
+    is_private: bool = False
+    """Whether the document has it for the owner and admins only."""
+    is_probed: bool = False
+    """Whether the probe sets it, unless a person has; `origins` says who did."""
+    decides_access: bool = False
+    """Whether it decides who may see the video."""
+    projected: int = 0
+    """Position among the attributes that the indexes project, and so lists show; 0: none. Positions stay: for
+    CloudFormation, an index with another order is another index."""
+    facet: str = ""
+    """Name of the facet by which a search counts its values."""
+
+    @property
+    def is_map(self) -> bool:
+        """Whether its value is an object whose keys callers choose; it is stored even when empty."""
+        return self.most is not None
+
+
+VIDEO_FIELDS = (
+    VideoField(
+        "videoId",
+        "UUID (RFC 9562) of the video, any version",
+        "Video",
+        "VideoId",
+        create="admin",
+        patch="",
+        projected=13,
+    ),
+    VideoField(
+        "userId",
+        "Owner: the subject of the user's tokens",
+        "Owner",
+        "UserId",
+        create="admin",
+        patch="",
+        decides_access=True,
+        projected=10,
+    ),
+    VideoField(
+        "createdAt", "Time of creation, in epoch seconds", "Created", "Seconds", create="admin", patch="", projected=12
+    ),
+    VideoField("updatedAt", "Time of the last write, in epoch seconds", "Time of the change"),
+    VideoField("title", "Title of the video", "Title", "Title", default=REQUIRED, patch="replace", projected=1),
+    VideoField("description", "Text about the video", "Description", "Description"),
+    VideoField("duration", "Duration in milliseconds", "Duration", "Milliseconds", is_probed=True, projected=7),
+    VideoField("fileSize", "Size of the source in bytes", "File size", "Bytes", is_probed=True),
+    VideoField("format", "Container format, such as `mp4`", "Format", "Format", is_probed=True, projected=8),
+    VideoField(
+        "resolution", "Resolution of the source, such as `1920x1080`", "Resolution", "Resolution", is_probed=True
+    ),
+    VideoField("videoCodec", "Video codec, such as `h264`", "Video codec", "Codec", is_probed=True),
+    VideoField("audioCodec", "Audio codec, such as `aac`", "Audio codec", "Codec", is_probed=True),
+    VideoField("frameRate", "Frames per second", "Frame rate", "FrameRate", is_probed=True),
+    VideoField(
+        "origins",
+        "Who filled in each field that can be read from the film; jobs do not overwrite what a person wrote",
+        "Where it is from",
+    ),
+    VideoField(
+        "resolutions",
+        "Renditions by name: the S3 URI of each file",
+        "Versions",
+        "dict[Name, S3Uri]",
+        most=20,
+        patch_type="dict[Name, S3Uri | None]",
+        is_private=True,
+    ),
+    VideoField(
+        "tags",
+        "A set: all different, in no order; spellings that differ only in case are the same tag",
+        "Tags",
+        "Tags",
+        facet="tag",
+    ),
+    VideoField("category", "Category, such as `demos`", "Category", "Category", projected=9, facet="category"),
+    VideoField("releaseYear", "Year of the first release", "Release year", "Year", facet="year"),
+    VideoField("language", "BCP 47 tag, such as `en-NZ`", "Language", "Language"),
+    VideoField(
+        "seriesId",
+        "The videoId of the series that this is an episode of; only its owner's are listed",
+        "Series",
+        "VideoId",
+    ),
+    VideoField("season", "Of the series; only with `seriesId`", "Season", "Season"),
+    VideoField("episode", "In the season; only with `seriesId`", "Episode", "Episode"),
+    VideoField(
+        "status",
+        "Where the video is between upload and removal",
+        "Status",
+        "LiveStatus",
+        create="admin",
+        patch="replace",
+        decides_access=True,
+        projected=2,
+    ),
+    VideoField(
+        "visibility",
+        "Who may see the video once it is ready",
+        "Visibility",
+        "Visibility",
+        default="private",
+        patch="replace",
+        decides_access=True,
+        projected=3,
+    ),
+    VideoField(
+        "publishAt",
+        "Epoch seconds; before that, only the owner and admins see the video. Before `expiresAt`",
+        "Published from",
+        "Seconds",
+        decides_access=True,
+        projected=4,
+    ),
+    VideoField(
+        "expiresAt",
+        "Epoch seconds; from then on, only the owner and admins see the video. In the future when it is set, and after `publishAt`",
+        "Published until",
+        "Seconds",
+        decides_access=True,
+        projected=5,
+    ),
+    VideoField(
+        "purgeAt",
+        "Epoch seconds; when a deleted or expired video is gone for good",
+        "Removed for good",
+        is_private=True,
+        decides_access=True,
+        projected=6,
+    ),
+    VideoField(
+        "metadata",
+        "Keys of your own, with scalar values",
+        "Metadata",
+        "dict[MetadataKey, Scalar]",
+        most=50,
+        patch_type="dict[MetadataKey, NullableScalar]",
+    ),
+    VideoField(
+        "thumbnails",
+        "Pictures by name",
+        "Pictures",
+        "dict[Name, Thumbnail]",
+        most=20,
+        patch_type="dict[Name, ThumbnailPatch | None]",
+    ),
+    VideoField("source", "The film that was uploaded last", "Upload", is_private=True),
+    VideoField("failure", "Why the video is `failed`, if a job says so", "Failure", is_private=True),
+    VideoField("viewCount", "How often the video was viewed; stored apart from it", "Views"),
+    VideoField("version", "One more with every change", "Version"),
+    VideoField("schemaVersion", "Form of the stored item", "Form it is stored in"),
+    VideoField("poster", "URL of the poster", is_shown=False, projected=11),
+    VideoField("pictures", "Thumbnails that jobs made, by name", "Pictures", is_shown=False),
+    VideoField(
+        "posterTime",
+        "Moment that the owner chose for the poster, in milliseconds",
+        "Moment of the poster",
+        is_shown=False,
+    ),
+    VideoField("categoryShard", "Shard in CategoryIndex; only while the video is listed", is_shown=False),
+    VideoField("updatedAs", "Kind of the last author: `person` or `job`", is_shown=False),
+    VideoField("statusBeforeDelete", "Status that a restore brings back", is_shown=False),
+    VideoField("deletedAt", "Time of the deletion, in epoch seconds", is_shown=False),
+    VideoField("importDigest", "Digest of the import's row that the video was made from", is_shown=False),
+)
+"""All of them, in the order of the document."""
+
+SENT = tuple(field for field in VIDEO_FIELDS if field.type)
+"""Those that clients send."""
+
+PROJECTION = tuple(field.name for field in sorted(VIDEO_FIELDS, key=lambda field: field.projected) if field.projected)
+"""Attributes that the indexes of the table project. Neither `version`, `updatedAt` nor `description`: with those, every PATCH
+would pay for all indexes."""
+
+PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
+"""Fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
+
+VISIBILITY_ATTRIBUTES = tuple(field.name for field in VIDEO_FIELDS if field.decides_access)
+"""Attributes that decide who may see a video."""
+
+FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
+"""Names of the fields that a search counts by, by facet."""
