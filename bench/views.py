@@ -125,7 +125,8 @@ def _apply(place: Place, changes: Sequence[Change], load: float) -> int:
     for old, new in changes:
         number = next(_SEQUENCE)
         before, after = (item and decode_item(item) for item in (old, new))
-        collector.collect(Record(change(before, after, sequence=number, at=NOW + number / load)))
+        record = Record(change(before, after, sequence=number, at=NOW + number / load))
+        (collector.counter_changed if VIEW_COUNTER.has_sort_key(record.sk) else collector.viewed)(record)
     with Meter(*clients()).measured() as used:
         for message in collector.take():
             Tallies(place.table).apply([parse(TallyMessage, message)], NOW)

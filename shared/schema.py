@@ -78,6 +78,15 @@ class Entity:
         """The constant start of the partition key, for a role's leading-key condition."""
         return self.pk.partition("{")[0]
 
+    @property
+    def sort_prefix(self) -> str:
+        """The constant start of the sort key: all of it without a variable part."""
+        return self.sk.partition("{")[0]
+
+    def has_sort_key(self, sort_key: str) -> bool:
+        """Return whether a sort key is one of this entity's."""
+        return sort_key.startswith(self.sort_prefix) if "{" in self.sk else sort_key == self.sk
+
 
 def _escape(part: str) -> str:
     """Keep `#` out of the parts of a key, so that no two different keys can be spelled alike."""

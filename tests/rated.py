@@ -17,8 +17,8 @@ def settle_ratings(table: Table, streams: Any = None) -> None:
     """
     collector, tallies = Collector(), Tallies(table)
     for record in _records(table, streams):
-        if record.pk.startswith(RATING.partition_prefix):
-            collector.collect(record)
+        if record.name != "REMOVE" and record.pk.startswith(RATING.partition_prefix):
+            collector.rated(record)
     for message in collector.take():
         tallies.apply([parse(TallyMessage, message)], NOW)
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, process, process_together
+from shared.aws.sqs import Message, Sender, process, process_together
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, logged, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates, Unsettled
-from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

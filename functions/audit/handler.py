@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Sender
 from shared.aws.stream import Record, process_together
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
@@ -20,7 +21,6 @@ from shared.kinds import base_of
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from shared.upkeep.stream_router import Sender
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
 """What a log line says of an entry, by its names there: not who, nor from what to what."""
@@ -51,7 +51,7 @@ class Kept(NamedTuple):
     change: Change
 
 
-def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: "Sender") -> LambdaHandler:
+def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: Sender) -> LambdaHandler:
     """The handler over a store, an archive and a feed, whose followers `queue` wakes; entries are kept for `days` days."""
 
     logger = service_logger()

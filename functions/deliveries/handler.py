@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, process
+from shared.aws.sqs import Message, Sender, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged
 from shared.feed.log import Feed
@@ -19,7 +19,6 @@ from shared.webhooks.quotas import DeliveryQuotas
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from shared.upkeep.stream_router import Sender
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -48,7 +47,7 @@ def make(
     places: PlaceStore,
     feed: Feed,
     receivers: Carrier,
-    queue: "Sender",
+    queue: Sender,
     shares: Mapping[str, int],
     *,
     bus: Carrier | None = None,

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, process
+from shared.aws.sqs import Message, Sender, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged, service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 from shared.upkeep.purging import InTime, Purge
-from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, process
+from shared.aws.sqs import Message, Sender, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged, service_logger
 from shared.films.messages import RevertMessage, parse
 from shared.films.quota import QuotaStore
 from shared.history.trail import AuditStore
 from shared.history.undoing import ChangeSetReverts
-from shared.upkeep.stream_router import Sender
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

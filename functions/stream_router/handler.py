@@ -1,4 +1,4 @@
-"""Reads the table's stream: makes jobs of what changed, messages of the jobs, and has totals moved and remains purged."""
+"""Stream consumer: creates and queues jobs, and triggers totals, purges and reverts (shared/upkeep/stream_router.py)."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,8 +9,6 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.stream import process
 from shared.core.settings import VARIABLES, LambdaHandler, Settings
 from shared.core.telemetry import logged
-from shared.films.jobs import JobStore
-from shared.films.shares import ShareStore
 from shared.upkeep.stream_router import QUEUES, StreamRouter
 
 if TYPE_CHECKING:
@@ -35,9 +33,8 @@ def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> Lambda
 
 
 def _deployed(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.table_name)
     queues = {name: resources.queue(url) for name, url in settings.queue_urls.items()}
-    router = StreamRouter(JobStore(table), ShareStore(table, settings.shares), queues, settings.media_bucket)
+    router = StreamRouter(resources.table(settings.table_name), settings.shares, queues, settings.media_bucket)
     return make(router, resources.clock)
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
 from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged
 from shared.films.jobs import JobStore
-from shared.upkeep.stream_router import Sender
 from shared.upkeep.sweeping import Sweep, send_for_due, send_for_scheduled, sweep
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
-from shared.films.shares import ShareStore
 from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
@@ -98,9 +97,7 @@ class Backstage:
         self.jobs = JobStore(table)
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        self.router = stream_router.make(
-            StreamRouter(self.jobs, ShareStore(table, SHARES), self.queues, MEDIA_BUCKET), clock
-        )
+        self.router = stream_router.make(StreamRouter(table, SHARES, self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(
             self.jobs, Lists(table), self.queues["aggregates"], self.queues["deliveries"], clock
         )

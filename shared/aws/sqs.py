@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -33,6 +33,16 @@ _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQu
 
 class BadMessage(Exception):
     """A message that can never be handled; after its last receive SQS moves it to the dead-letter queue."""
+
+
+class Sender(Protocol):
+    """A queue to send to."""
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Send one message; raises Unavailable."""
+
+    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
+        """Send several messages; raises Unavailable, after which some may have been sent."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,11 @@ class Record:
         """The item before the change; raises KeyError for an INSERT."""
         return decode_item(self._change["OldImage"])
 
+    @property
+    def before(self) -> Item | None:
+        """The item before the change; `None` for an INSERT."""
+        return None if self.name == "INSERT" else self.old
+
     @cached_property
     def new(self) -> Item:
         """The item after the change; raises KeyError for a REMOVE."""

@@ -4,18 +4,21 @@ Those that the owner wrote stay as they are, whatever a film has. Those of an ea
 the next one has not, they go when it arrives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import change_between
 from shared.aws.records import key_of, stamped, unchanged
+from shared.aws.stream import Record
 from shared.captions.store import MOST_LANGUAGES, UPLOAD, CaptionStore, text_hash
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import Caller, request_of
 from shared.core.errors import VersionMismatch
 from shared.films.job import Beside
+from shared.films.jobs import ROUTER
+from shared.films.messages import Outgoing
 from shared.relations.beside import OWNER
 from shared.schema import CAPTION
 
@@ -81,14 +84,21 @@ class FilmCaptions(CaptionStore):
         # As a change, and not as a whole: workers that read films may put no items.
         return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
 
-    def leave(self, video: Item, caller: Caller, now: int) -> None:
-        """Remove the captions of films before the present one; raises WriteContention."""
+    def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
+        """Delete the captions of earlier source files once another replaces them; raises WriteContention."""
+        old, video = record.old, record.new
+        if "source" not in old or "source" not in video:
+            return ()
         upload = video["source"]["uploadId"]
+        if old["source"]["uploadId"] == upload:
+            return ()
 
         def is_older(item: Item | None) -> bool:
             return bool(item and item["origin"] == "film" and item.get(UPLOAD, "") < upload)
 
+        caller = ROUTER.acting_for(request_of(video))
         for item in self._languages(video["videoId"], consistent=True):
             if is_older(item):
                 with suppress(VersionMismatch):  # when somebody has written them meanwhile
                     self._remove(key_of(item), item, caller, now, is_older)
+        return ()

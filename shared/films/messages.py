@@ -6,7 +6,7 @@ The queue `transcode` is read by transcoders that are not part of this service, 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,6 +24,19 @@ TALLY_SCHEMA: Literal["video-metadata/tally/1"] = "video-metadata/tally/1"
 REVERT_SCHEMA: Literal["video-metadata/revert/1"] = "video-metadata/revert/1"
 CHANGED_SCHEMA: Literal["video-metadata/changed/1"] = "video-metadata/changed/1"
 DELIVER_SCHEMA: Literal["video-metadata/deliver/1"] = "video-metadata/deliver/1"
+
+AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "purge", "reverts", "tallies"
+"""Queues of the stream router whose messages do not stand for jobs."""
+
+
+class Outgoing(NamedTuple):
+    """A message to send."""
+
+    queue: str
+    """The name of its queue."""
+    body: Mapping[str, Any]
+    delay: int = 0
+    """Seconds."""
 
 
 class _Message(BaseModel):

@@ -5,20 +5,24 @@ worker has to say of a page is one transaction on condition of the run's `turn`:
 it was worked on, and a run goes on exactly where the last transaction has left it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, is_ours, key_of, new_write_id, signed
+from shared.aws.stream import Record
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
 from shared.core.position import Page, Position
 from shared.routes import ADMIN, READ, WRITE
 from shared.schema import PARTITION_KEY, REVERT, REVERT_PART, SORT_KEY, TTL_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from shared.films.messages import Outgoing
 
 DAYS_KEPT = 30
 """How long a run can be asked for."""
@@ -47,6 +51,17 @@ class Wish:
     def own(self) -> str:
         """The run's own id."""
         return self.caller.correlation_id or ""
+
+
+def run_begun(record: Record, now: int) -> "Iterable[Outgoing]":
+    """Send a run to the worker, unless its caller carries it on in their own process."""
+    from shared.films.messages import (  # pydantic: the API's functions do without
+        REVERTS_QUEUE,
+        Outgoing,
+        revert_message,
+    )
+
+    return () if record.new["attended"] else [Outgoing(REVERTS_QUEUE, revert_message(record.new["revertId"]))]
 
 
 class RunStore:

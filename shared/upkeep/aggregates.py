@@ -18,9 +18,11 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import signing, stamped, unchanged
+from shared.aws.stream import Record
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import Caller, request_of
 from shared.core.errors import WriteContention
+from shared.films.messages import AGGREGATES_QUEUE, Outgoing, aggregates_message
 from shared.schema import (
     MARKER,
     PARTITION_KEY,
@@ -33,7 +35,10 @@ from shared.schema import (
     counted_relation,
     shard_of,
 )
-from shared.videos.video import STATUSES, folded_tags, is_listed
+from shared.upkeep.totals import SIZES
+from shared.videos.access import is_published
+from shared.videos.entries import place_of
+from shared.videos.video import folded_tags, is_listed
 
 ROUNDS = 10
 """How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""
@@ -53,11 +58,6 @@ READ = (
     *("counted", "version", "writeId"),
 )
 """What is read of videos and markers: documents may be large, and a batch has very many."""
-
-SIZES = ("bytes", "milliseconds")
-PROFILE_COUNTS = (*STATUSES, *SIZES)
-"""What a user's totals have of videos: how many in each status, and the sizes of those that are not deleted. No name
-is one that an index projects, or each change would write to the index too."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,27 @@ def counted(marker: Item | None) -> Contribution | None:
     )
 
 
-def counts_otherwise(old: Item | None, new: Item) -> bool:
-    """Whether a change of a video is one that totals depend on."""
-    return contribution(old) != contribution(new)
+def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
+    """Send for the totals of a video, and for its entries, if the change may move them."""
+    old, new = record.before, record.new
+    moved = _has_moved(old, new, now)
+    if moved or contribution(old) != contribution(new):
+        yield Outgoing(AGGREGATES_QUEUE, aggregates_message(new["videoId"], request_of(new), entries=moved))
+
+
+def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
+    """Send for the totals of a video that was removed."""
+    yield Outgoing(AGGREGATES_QUEUE, aggregates_message(record.old["videoId"], record.correlation_id))
+
+
+def _has_moved(old: Item | None, new: Item, now: int) -> bool:
+    """Whether a video's entries or its schedule may have to move."""
+    if old is None:
+        # It has no entries yet but those that were written with it.
+        return bool({"publishAt", "expiresAt"} & new.keys())
+    # A change that began before the video's time came may have been written after the move that it brought.
+    is_late = is_listed(new) != is_published(new, now)
+    return is_late or place_of(old) != place_of(new)
 
 
 class Unsettled(WriteContention):

@@ -34,7 +34,8 @@ from shared.schema import (
     status_relation,
     tag_relation,
 )
-from shared.upkeep.aggregates import PROFILE_COUNTS, SIZES, Contribution, contribution, counted
+from shared.upkeep.aggregates import Contribution, contribution, counted
+from shared.upkeep.totals import PROFILE_COUNTS, SIZES
 from shared.videos.access import is_purged
 from shared.videos.entries import settled
 from shared.videos.video import STATUSES

@@ -7,10 +7,12 @@ from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.aws.records import key_of
+from shared.aws.stream import Record
 from shared.captions.store import captions_folder
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND
+from shared.films.messages import PURGE_QUEUE, Outgoing, purge_message, purge_playlist_message
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
@@ -41,6 +43,16 @@ class Store(Protocol):
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
         """Delete all objects below a prefix; return how many."""
+
+
+def video_removed(record: Record, now: int) -> Iterable[Outgoing]:
+    """Send for what a video leaves that was removed."""
+    return [Outgoing(PURGE_QUEUE, purge_message(record.old["videoId"], record.correlation_id))]
+
+
+def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
+    """Send for the entries of a playlist that was removed."""
+    return [Outgoing(PURGE_QUEUE, purge_playlist_message(record.old["playlistId"], record.correlation_id))]
 
 
 class Purge:

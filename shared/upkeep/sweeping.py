@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.sqs import Sender
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller, request_of
 from shared.core.telemetry import correlated, log_failure, service_logger
@@ -15,7 +16,6 @@ from shared.films.jobs import JobStore
 from shared.films.messages import aggregates_message, deliver_message
 from shared.kinds import KINDS, base_of
 from shared.schema import DUE, SCHEDULED
-from shared.upkeep.stream_router import Sender
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60

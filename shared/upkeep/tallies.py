@@ -5,7 +5,7 @@ may all come twice, late, or in another order: a change is counted by its mark (
 the least that it was ever given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -18,11 +18,10 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
-from shared.films.messages import TallyMessage, tally_message
+from shared.films.messages import Outgoing, TallyMessage, tally_message
 from shared.relations.ratings import TOTALS, difference
 from shared.schema import (
     PARTITION_KEY,
-    RATING,
     RATING_TOTALS,
     SCHEMA_VERSION,
     TTL_ATTRIBUTE,
@@ -30,7 +29,6 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_DAY,
     VIEW_HOUR,
-    VIEWER,
     shard_of,
     viewed_relation,
 )
@@ -51,49 +49,33 @@ class Collector:
     def __init__(self) -> None:
         self._counted: dict[str, dict[str, list[object]]] = {}
 
-    def collect(self, record: Record) -> None:
-        """Note what a record adds. Nothing but INSERT and MODIFY does: what is removed has been counted."""
-        if record.name == "REMOVE":
-            return
-        if record.pk.startswith(VIEW_COUNTER.partition_prefix):
-            if record.sk == VIEW_COUNTER.sk:
-                self._counter_changed(record)
-        elif record.pk.startswith(VIEWER.partition_prefix):
-            self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
-        else:
-            self._rating_changed(record)
-
     def take(self) -> list[dict[str, Any]]:
         """The messages of what was collected since the last time."""
         counted, self._counted = self._counted, {}
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
-    def _counter_changed(self, record: Record) -> None:
-        """Nearly all of the records are of this kind, and end here: of a counter that stays in its hour."""
+    def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Note the hour and the day that begin with a change. Nearly all records are of a counter that stays in its hour."""
         hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
         # A clock that is behind may set an earlier hour: then the later one has begun already.
         if hour is None or (before is not None and hour <= before):
-            return
-        old = None if record.name == "INSERT" else record.old
+            return ()
         video_id, _, shard = record.pk.removeprefix(VIEW_COUNTER.partition_prefix).rpartition("#")
         day_began = before is None or before[:10] != hour[:10]
-        self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(old)])
+        return self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(record.before)])
 
-    def _rating_changed(self, record: Record) -> None:
-        added = difference(None if record.name == "INSERT" else record.old, record.new)
-        if any(added.values()):
-            self._note(record.new["videoId"], "ratings", [_mark(record), added])
+    def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Note the view that a marker stands for."""
+        return self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
 
-    def _note(self, video_id: str, name: str, entry: list[object]) -> None:
+    def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Note the difference that a rating makes to the totals."""
+        added = difference(record.before, record.new)
+        return self._note(record.new["videoId"], "ratings", [_mark(record), added]) if any(added.values()) else ()
+
+    def _note(self, video_id: str, name: str, entry: list[object]) -> tuple[()]:
         self._counted.setdefault(video_id, {}).setdefault(name, []).append(entry)
-
-
-def is_tallied(record: Record) -> bool:
-    """Whether a record is of an item that is counted: a viewer's marker, a counter or a rating."""
-    return record.pk.startswith(TALLIED)
-
-
-TALLIED = tuple(entity.partition_prefix for entity in (VIEW_COUNTER, VIEWER, RATING))
+        return ()
 
 
 def _mark(record: Record) -> str:

@@ -7,8 +7,12 @@ from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.position import Position
 from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
-from shared.upkeep.aggregates import PROFILE_COUNTS
 from shared.videos.video import STATUSES
+
+SIZES = ("bytes", "milliseconds")
+PROFILE_COUNTS = (*STATUSES, *SIZES)
+"""What a user's totals have of videos: how many in each status, and the sizes of those that are not deleted. No name
+is one that an index projects, or each change would write to the index too."""
 
 
 class TotalsStore:

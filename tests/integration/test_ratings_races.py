@@ -16,8 +16,9 @@ from shared.core.attributes import Item
 from shared.core.errors import WriteContention
 from shared.relations.mover import EntryMover
 from shared.relations.ratings import TOTALS, Choice, share
-from shared.upkeep.aggregates import PROFILE_COUNTS, Aggregates, contribution
+from shared.upkeep.aggregates import Aggregates, contribution
 from shared.upkeep.reconcile import Reconcile
+from shared.upkeep.totals import PROFILE_COUNTS
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line

@@ -20,8 +20,6 @@ from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
-from shared.films.jobs import JobStore
-from shared.films.shares import ShareStore
 from shared.relations.mover import EntryMover
 from shared.relations.ratings import Choice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
@@ -211,7 +209,7 @@ class Chaos:
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
         """Route records, by an instance of its own: what was killed remembers nothing."""
-        routing = StreamRouter(JobStore(self.table), ShareStore(self.table, SHARES), self.queues, MEDIA_BUCKET)
+        routing = StreamRouter(self.table, SHARES, self.queues, MEDIA_BUCKET)
         report: dict[str, Any] = stream_router.make(routing, self.clock)(event, Context())
         return report
 

@@ -340,7 +340,8 @@ def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
     for start in range(0, len(records), 500):
         collector = Collector()
         for record in records[start : start + 500]:
-            collector.collect(record)
+            if record.name != "REMOVE":
+                collector.rated(record)
         for message in collector.take():
             tallies.apply([parse(TallyMessage, message)], NOW)
 

@@ -20,9 +20,7 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
-from shared.films.jobs import JobStore
 from shared.films.messages import TallyMessage, parse, tally_message
-from shared.films.shares import ShareStore
 from shared.upkeep import ledger
 from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
 from shared.upkeep.stream_router import StreamRouter
@@ -102,7 +100,7 @@ class Stream:
 
     def __init__(self, table: Table) -> None:
         self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
-        self.router = StreamRouter(JobStore(table), ShareStore(table, SHARES), self.queues, MEDIA_BUCKET)
+        self.router = StreamRouter(table, SHARES, self.queues, MEDIA_BUCKET)
         self._numbers = itertools.count(1)
 
     def changed(self, old: Item | None, new: Item | None) -> streams.Raw:

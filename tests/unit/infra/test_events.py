@@ -58,7 +58,6 @@ from shared.feed.log import Feed
 from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
 from shared.films.quota import QuotaStore
-from shared.films.shares import ShareStore
 from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import ChangeSetReverts
@@ -177,9 +176,7 @@ def _seeded() -> Iterator[Service]:
         jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
-            "stream_router": stream_router.make(
-                StreamRouter(jobs, ShareStore(jobs.table, SHARES), queues, MEDIA_BUCKET), clock
-            ),
+            "stream_router": stream_router.make(StreamRouter(jobs.table, SHARES, queues, MEDIA_BUCKET), clock),
             "audit": audit.make(
                 entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
             ),
