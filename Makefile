@@ -6,7 +6,7 @@ SUB ?= alice
 SCOPES ?= videos/read videos/write
 CDK_ARGS ?=
 TITLES ?= 1000
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?=
 E2E_ARGS ?= -n 3
 SOAK_ARGS ?=
 COST_ARGS ?=
@@ -35,10 +35,10 @@ help: ## Show this list
 run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567 OBJECTS_PORT=4568)
 	@$(PYTHON) -m local.run
 
-test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-n 2 -k name")
+test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks
 
-check: $(STAMP) ## Lint, types and unit tests but for those of the CDK app: what to run before each commit (PYTEST_ARGS="-n 2 -k name")
+check: $(STAMP) ## Lint, types and unit tests but for those of the CDK app: what to run before each commit (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks lint types unit
 
 soak: $(STAMP) ## Repeat the tests under load, and count the failures of each (SOAK_ARGS="--times 5 --minutes 60 unit")

@@ -1,6 +1,7 @@
 """`make check` and `make test`: runs the stages of a check in parallel, and ends with a table and the failures.
 
-The rehearsal takes longest and waits a lot, so it begins first, and everything else gives way to it. Each stage writes
+The rehearsal takes longest and waits a lot, so it begins first, and everything else gives way to it. The unit tests are
+two stages, each with its own files and in one process: workers of xdist would each read all files. Each stage writes
 to its own log in `.local/checks`. Of a stage that fails, the failed tests and the last lines of its log are shown.
 """
 
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ LOGS = STATE / "checks"
 PROGRESS_SECONDS = 10.0
 """Between two lines that say how far everything is."""
 POLL_SECONDS = 0.2
+AT_ONCE = (os.cpu_count() or 2) + 1
+"""Maximum number of stages that run concurrently: one more than cores, because the rehearsal waits a lot."""
 GRACE_SECONDS = 90.0
 """For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
 NO_TESTS = 5
@@ -56,8 +60,6 @@ class Stage:
     name: str
     command: Sequence[str]
     count: Count = lambda _: ""
-    after: str = ""
-    """The stage that must have ended before this one begins, if it runs at all."""
     niceness: int = 10
     """The niceness it runs with; 0 for the one that all others wait for."""
     has_tests: bool = False
@@ -85,9 +87,13 @@ class Outcome:
 
 
 def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
-    """All there are, by name, in the order in which they begin; `settings` may have PYTEST_ARGS and E2E_ARGS."""
-    arguments = "-p", "local.slowest", *shlex.split(settings.get("PYTEST_ARGS", "-n 2"))
-    pytest = (sys.executable, "-m", "pytest", *arguments)
+    """Return all stages by name, in the order in which they begin. `settings` may have PYTEST_ARGS and E2E_ARGS.
+
+    With PYTEST_ARGS, which may select few tests, the unit tests are one stage.
+    """
+    given = shlex.split(settings.get("PYTEST_ARGS", ""))
+    pytest = (sys.executable, "-m", "pytest", "-p", "local.slowest", *given)
+    unit = [["tests/unit", "--ignore=tests/unit/infra"]] if given else _halves(ROOT)
     python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
     return {
@@ -95,14 +101,37 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
         for stage in (
             Stage("rehearsal", rehearsal, _steps, niceness=0),
             Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
+            *(Stage(f"unit-{n}", (*pytest, *tests), _tests, has_tests=True) for n, tests in enumerate(unit, 1)),
             Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
-            Stage("unit", (*pytest, "tests/unit", "--ignore=tests/unit/infra"), _tests, has_tests=True),
-            Stage("infra", (*pytest, "tests/unit/infra"), _tests, after="unit", has_tests=True),
-            # After others, so that no more than three stages compete for two cores.
-            Stage("templates", (sys.executable, "-m", "local.templates"), _templates, after="types"),
-            Stage("integration", (*pytest, "tests/integration"), _tests, after="rehearsal", has_tests=True),
+            Stage("integration", (*pytest, "tests/integration"), _tests, has_tests=True),
+            Stage("infra", (*pytest, "tests/unit/infra"), _tests, has_tests=True),
+            Stage("templates", (sys.executable, "-m", "local.templates"), _templates),
         )
     }
+
+
+def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
+    """Return the stages of these names; `unit` names all of its parts. Raises LocalError for an unknown name."""
+    groups: dict[str, list[Stage]] = defaultdict(list)
+    for stage in known.values():
+        groups[stage.name.partition("-")[0]].append(stage)
+    unknown = sorted({*names} - groups.keys())
+    if unknown:
+        raise LocalError(f"There is no stage {', '.join(unknown)}: there are {', '.join(groups)}.")
+    return [stage for name in names for stage in groups[name]]
+
+
+def _halves(root: Path) -> list[list[str]]:
+    """Return the files of the unit tests, except those of the CDK app, in two lists of about the same size in bytes."""
+    folder = root / "tests" / "unit"
+    files = [file for file in folder.rglob("test_*.py") if folder / "infra" not in file.parents]
+    halves: list[list[str]] = [[], []]
+    sizes = [0, 0]
+    for file in sorted(files, key=lambda file: (-file.stat().st_size, file)):
+        smaller = sizes.index(min(sizes))
+        sizes[smaller] += file.stat().st_size
+        halves[smaller].append(str(file.relative_to(root)))
+    return halves
 
 
 def _tests(output: str) -> str:
@@ -208,13 +237,12 @@ class Checks:
     def run(self, wanted: Sequence[Stage]) -> list[Outcome]:
         """Return how each ended, in their order. Whatever happens, no process of them runs afterwards."""
         self._logs.mkdir(parents=True, exist_ok=True)
-        names = {stage.name for stage in wanted}
         waiting, running, ended = list(wanted), list[_Running](), self.ended
         told = self._clock()
         try:
             while waiting or running:
-                for stage in [stage for stage in waiting if stage.after not in names - ended.keys()]:
-                    waiting.remove(stage)
+                while waiting and len(running) < AT_ONCE:
+                    stage = waiting.pop(0)
                     with _signals_held_back():  # a stage that is started is one that is ended
                         running.append(_Running(stage, self._clock(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.process.poll() is not None]:
@@ -303,11 +331,9 @@ def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: P
 
 def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> None:
     known = stages(settings)
-    unknown = sorted(set(names) - known.keys())
-    if unknown:
-        raise LocalError(f"There is no stage {', '.join(unknown)}: there are {', '.join(known)}.")
+    wanted = named(names, known) if names else [*known.values()]
     began = time.monotonic()
-    outcomes = Checks(logs, lambda line: print(line, flush=True)).run([known[name] for name in names or known])
+    outcomes = Checks(logs, lambda line: print(line, flush=True)).run(wanted)
     print()
     Console(highlight=False).print(table(outcomes, time.monotonic() - began))
     if not _is_good(outcomes):

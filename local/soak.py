@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from local import STATE, LocalError, exit_status
-from local.checks import Checks, Outcome, Stage, failures, stages
+from local.checks import Checks, Outcome, Stage, failures, named, stages
 from local.rehearsal import end_group
 from local.run import Stop, stop_on_signals
 
@@ -94,15 +94,13 @@ def main(arguments: Sequence[str], known: Mapping[str, Stage] | None = None, log
     parser.add_argument("--times", type=int, default=5, help="runs (default: 5)")
     parser.add_argument("--minutes", type=float, default=60, help="limit for all runs together (default: 60)")
     parser.add_argument("--busy", type=int, default=2, help="busy processes beside the tests (default: 2)")
-    parser.add_argument("--args", help='arguments for pytest, such as "-n 2 -k name"')
+    parser.add_argument("--args", help='arguments for pytest, such as "-k name"')
     parser.add_argument("stages", nargs="*", default=TESTS, metavar="stage", help=f"of {', '.join(TESTS)}")
     asked = parser.parse_args(arguments)
     known = known or stages({"PYTEST_ARGS": asked.args, "E2E_ARGS": asked.args} if asked.args else {})
-    if not set(asked.stages) <= known.keys():
-        parser.error(f"there are the stages {', '.join(known)}")
     stop_on_signals()
     try:
-        return exit_status(lambda: _soak(asked, [known[name] for name in asked.stages], logs))
+        return exit_status(lambda: _soak(asked, named(asked.stages, known), logs))
     except Stop:
         print("Stopped.", file=sys.stderr)
         return 1

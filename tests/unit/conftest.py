@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -26,23 +25,6 @@ from shared.aws.lean.client import DYNAMODB, Client, Service
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker of `pytest -n` have all tests that share what takes seconds to make."""
-    for item in items:
-        if isinstance(item, pytest.Function) and Path(__file__).parent in item.path.parents:
-            group = _group(item)
-            if group:
-                item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _group(item: pytest.Function) -> str | None:
-    """Return the module's name for tests that share something that is made once for the module, else None."""
-    fixtures = (item._fixtureinfo.name2fixturedefs.get(name, ()) for name in item.fixturenames)
-    is_shared = any(fixture.scope == "module" for definitions in fixtures for fixture in definitions)
-    return item.path.stem if is_shared else None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -46,11 +46,10 @@ def _stage(
     program: str,
     *arguments: object,
     count: Callable[[str], str] = str.strip,
-    after: str = "",
     has_tests: bool = False,
 ) -> Stage:
     command = (sys.executable, "-c", program, *map(str, arguments))
-    return Stage(name, command, count, after=after, has_tests=has_tests)
+    return Stage(name, command, count, has_tests=has_tests)
 
 
 def _run(folder: Path, *wanted: Stage) -> tuple[list[Outcome], str]:
@@ -117,16 +116,24 @@ class TestStages:
         program = "import os; os.write(1, b'one '); os.write(2, b'two '); os.write(1, b'three'); raise SystemExit(1)"
         assert "one two three" in _run(tmp_path, _stage("mixed", program))[1]
 
-    def test_one_begins_when_the_one_before_it_has_ended_however_it_did(self, tmp_path: Path) -> None:
+    def test_a_stage_begins_when_one_of_the_maximum_has_ended(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checks, "AT_ONCE", 1)
         file = tmp_path / "file"
         first = _stage("first", f"open({str(file)!r}, 'w').write('written'); raise SystemExit(1)")
-        second = _stage("second", f"print(open({str(file)!r}).read())", after="first")
-        outcomes, _ = _run(tmp_path, second, first)
-        assert [outcome.output for outcome in outcomes] == ["written\n", ""]
+        second = _stage("second", f"print(open({str(file)!r}).read())")
+        outcomes, _ = _run(tmp_path, first, second)
+        assert [outcome.output for outcome in outcomes] == ["", "written\n"]
 
-    def test_one_does_not_wait_for_what_does_not_run(self, tmp_path: Path) -> None:
-        outcomes, _ = _run(tmp_path, _stage("second", "print('ran')", after="first"))
-        assert outcomes[0].output == "ran\n"
+    def test_stages_run_concurrently_up_to_the_maximum(self, tmp_path: Path) -> None:
+        assert checks.AT_ONCE >= 2
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)  # opening it to write waits for the reader
+        writer = _stage("writer", "import sys; open(sys.argv[1], 'w').write('written')", pipe)
+        reader = _stage("reader", "import sys; print(open(sys.argv[1]).read())", pipe)
+        outcomes, _ = _run(tmp_path, writer, reader)
+        assert outcomes[1].output == "written\n"
 
     def test_one_that_cannot_be_started_is_a_failure(self, tmp_path: Path) -> None:
         outcomes, _ = _run(tmp_path, Stage("absent", ("no-such-program",)))
@@ -157,7 +164,8 @@ class TestProgress:
             if "7%" in line and sum("7%" in said for said in lines) == 1:
                 go_on.write_text("")
 
-        Checks(tmp_path, say).run([_stage("slow", program, go_on), _stage("next", "", after="slow")])
+        monkeypatch.setattr(checks, "AT_ONCE", 1)
+        Checks(tmp_path, say).run([_stage("slow", program, go_on), _stage("next", "")])
         assert "... slow (Deploying, 7%) | next (waits)" in lines
 
     @pytest.mark.parametrize(
@@ -178,7 +186,7 @@ class TestProgress:
 @pytest.mark.parametrize(
     ("name", "output", "counted"),
     [
-        ("unit", "==== 5812 passed, 2 warnings in 61.01s ====", "5812 tests"),
+        ("unit-1", "==== 5812 passed, 2 warnings in 61.01s ====", "5812 tests"),
         ("integration", "no tests ran in 0.1s", "0 tests"),
         ("lint", "All checks passed!\n331 files already formatted", "331 files"),
         ("types", "Success: no issues found in 327 source files", "327 files"),
@@ -209,7 +217,7 @@ def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
     known = stages({})
     unit = "".join(f"{seconds} s in tests/unit/test_{seconds}.py\n" for seconds in range(20, 40, 2))
     outcomes = [
-        Outcome(known["unit"], 0, 75.0, unit),
+        Outcome(known["unit-1"], 0, 75.0, unit),
         Outcome(known["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"),
     ]
     rows = _printed(outcomes)
@@ -239,12 +247,23 @@ def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) 
     assert len(re.findall(r"^\d+\.\d s in test_files\.py$", done.stdout, re.MULTILINE)) == 1, done.stdout
 
 
-def test_arguments_for_pytest_reach_it() -> None:
+def test_arguments_for_pytest_reach_every_stage_of_tests() -> None:
     made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
     given = ("-p", "local.slowest", "-n", "1", "-k", "a or b")
-    assert made["unit"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
+    assert made["unit-1"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
+    assert "unit-2" not in made
     assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
+
+
+def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
+    parts = [stage.command[5:] for stage in checks.named(["unit"], stages({}))]
+    unit = ROOT / "tests" / "unit"
+    files = [file for file in unit.rglob("test_*.py") if file.relative_to(unit).parts[0] != "infra"]
+    assert sorted(file for part in parts for file in part) == sorted(str(file.relative_to(ROOT)) for file in files)
+    sizes = [sum((ROOT / file).stat().st_size for file in part) for part in parts]
+    assert len(sizes) == 2
+    assert max(sizes) < 1.1 * min(sizes)
 
 
 class TestTheCommand:

@@ -1,11 +1,8 @@
 """Tests of what the CDK app makes. They start Node, and package the functions; nothing beside this folder does."""
 
-import fcntl
-import hashlib
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,26 +23,15 @@ Synthesize = Callable[[dict[str, Any]], Templates]
 
 
 @pytest.fixture(scope="session")
-def synthesize(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Synthesize:
-    """Return the templates of a deployment by its context: one process of the run synthesizes them, and all read them.
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """Return the templates of a deployment by its context, synthesized once in a process.
 
     It takes a second, so a new test uses one of the deployments below, which together make every choice.
     """
-    base = tmp_path_factory.getbasetemp()
-    # The folder of a worker is in that of the run.
-    shared = base.parent if hasattr(request.config, "workerinput") else base
 
     @cache
     def templates(text: str) -> Templates:
-        made = shared / f"templates-{hashlib.sha256(text.encode()).hexdigest()}.json"
-        with Path(f"{made}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not made.exists():
-                written = json.dumps(synthesized(json.loads(text), tmp_path_factory.mktemp("cdk.out")))
-                unfinished = Path(f"{made}.new")
-                unfinished.write_text(written, encoding="utf-8")
-                unfinished.rename(made)
-        return Templates(json.loads(made.read_text(encoding="utf-8")))
+        return Templates(synthesized(json.loads(text), tmp_path_factory.mktemp("cdk.out")))
 
     return lambda context: templates(json.dumps(context, sort_keys=True))
 
