@@ -1,4 +1,4 @@
-"""Writes the generated parts of the docs: the tables of the data model, and the JSON Schema of job messages.
+"""Writes generated files: the tables of the data model, the JSON Schema of job messages, and the console's names of fields.
 
 `--check` only compares: the exit status is 1 if a file is out of date.
 """
@@ -11,9 +11,12 @@ from local import ROOT
 from shared.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
+from shared.video_fields import PROBED, SENT, VIDEO_FIELDS, VideoField
+from shared.videos.models import VideoContent
 
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
+CONSOLE_FIELDS = ROOT / "console" / "video" / "labels.js"
 
 
 def sections() -> dict[str, str]:
@@ -51,7 +54,53 @@ def sections() -> dict[str, str]:
                 for index in indexes
             ),
         ),
+        "video fields": _table(
+            ("Attribute", "Set by", "Shown", "Description"),
+            (
+                (f"`{field.name}`", _writers(field), _places(field), field.description)
+                for field in VIDEO_FIELDS
+                if field.name != "viewCount"  # which is no attribute of the item
+            ),
+        ),
     }
+
+
+def _writers(field: VideoField) -> str:
+    """The writers of a field, in words."""
+    client = {"client": "client", "admin": "server, admin"}[field.create] if field.type else "server"
+    return ", ".join([client, *(["probe"] if field.is_probed else [])])
+
+
+def _places(field: VideoField) -> str:
+    """The answers that have a field, in words."""
+    places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
+    shown = [place for place, holds in places.items() if holds]
+    return ", ".join(shown) or ("yes" if field.is_shown else "no")
+
+
+def console_fields() -> str:
+    """The module of the console with the names of a video's fields, and the inputs of those that people edit."""
+    schemas = VideoContent.model_json_schema()["properties"]
+
+    def kind_of(field: VideoField) -> str:
+        schema = schemas[field.name]
+        kinds = {option.get("type") for option in schema.get("anyOf", [schema])}
+        if field.type == "Seconds":
+            return "time"
+        return "list" if "array" in kinds else "number" if "integer" in kinds else "text"
+
+    edited = [field for field in SENT if field.create == "client" and not field.is_probed and not field.is_map]
+    labels = {field.name: field.label for field in VIDEO_FIELDS if field.label}
+    return (
+        "// The fields of a video, generated from shared/video_fields.py: run `python -m local.readme`.\n\n"
+        "/** What people call them. @type {Record<string, string>} */\n"
+        f"export const LABELS = {json.dumps(labels, indent=2)};\n\n"
+        "/** How people type those that they edit. */\n"
+        '/** @type {Record<string, "text" | "number" | "time" | "list">} */\n'
+        f"export const INPUTS = {json.dumps({field.name: kind_of(field) for field in edited}, indent=2)};\n\n"
+        "/** Those that the probe sets. */\n"
+        f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n"
+    )
 
 
 def updated(text: str) -> str:
@@ -79,7 +128,11 @@ def message_schema() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with `--check` compare; the exit status."""
-    wanted = {DATA_MODEL: updated(DATA_MODEL.read_text(encoding="utf-8")), MESSAGE_SCHEMA: message_schema()}
+    wanted = {
+        DATA_MODEL: updated(DATA_MODEL.read_text(encoding="utf-8")),
+        MESSAGE_SCHEMA: message_schema(),
+        CONSOLE_FIELDS: console_fields(),
+    }
     if arguments == ["--check"]:
         return int(any(file.read_text(encoding="utf-8") != text for file, text in wanted.items()))
     for file, text in wanted.items():

@@ -61,7 +61,7 @@ VIDEO_FIELDS = (
     VideoField(
         "videoId",
         "UUID (RFC 9562) of the video, any version",
-        "Video",
+        "Id",
         "VideoId",
         create="admin",
         patch="",
@@ -201,7 +201,6 @@ VIDEO_FIELDS = (
     VideoField("updatedAs", "Kind of the last author: `person` or `job`", is_shown=False),
     VideoField("statusBeforeDelete", "Status that a restore brings back", is_shown=False),
     VideoField("deletedAt", "Time of the deletion, in epoch seconds", is_shown=False),
-    VideoField("importDigest", "Digest of the import's row that the video was made from", is_shown=False),
 )
 """All of them, in the order of the document."""
 

@@ -5,6 +5,7 @@ import { html } from "htm/preact";
 import { own } from "../core/own.js";
 import { to } from "../core/route.js";
 import { Typed } from "../parts/parts.js";
+import { LABELS as VIDEO } from "../video/labels.js";
 import { languageName, nameOf, regionName } from "../video/names.js";
 
 /**
@@ -14,13 +15,7 @@ import { languageName, nameOf, regionName } from "../video/names.js";
 
 /** What people call the fields that an entry names. @type {Record<string, string>} */
 const LABELS = {
-  title: "Title", description: "Description", category: "Category", tags: "Tags", visibility: "Visibility",
-  publishAt: "Published from", expiresAt: "Published until", purgeAt: "Removed for good", language: "Language",
-  releaseYear: "Release year", seriesId: "Series", season: "Season", episode: "Episode", metadata: "Metadata",
-  status: "Status", userId: "Owner", createdAt: "Created", updatedAt: "Time of the change", duration: "Duration", fileSize: "File size",
-  format: "Format", resolution: "Resolution", videoCodec: "Video codec", audioCodec: "Audio codec", frameRate: "Pictures a second",
-  origins: "Where it is from", resolutions: "Versions of the film", thumbnails: "Pictures", pictures: "Pictures", posterTime: "Moment of the poster",
-  source: "Upload", failure: "Failure", viewCount: "Views", schemaVersion: "Form it is stored in",
+  ...VIDEO,
   state: "State", attempt: "Attempt", input: "Input", inputHash: "Mark of the input", output: "Output", error: "Error",
   job: "Job", characters: "Characters", types: "Kinds", attributes: "Remarks", addedAt: "Added", average: "Average", votes: "Votes",
   name: "Name", ordering: "Place", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Where it is from", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",

@@ -1,6 +1,7 @@
 // What somebody has typed into the form of a video: it becomes values only when it is compared or sent.
 
 import { keyOf, METADATA, pointerTo } from "./fields.js";
+import { INPUTS } from "./labels.js";
 
 /**
  * @typedef {import("./fields.js").Values} Values
@@ -9,9 +10,7 @@ import { keyOf, METADATA, pointerTo } from "./fields.js";
  * @typedef {{ texts: Record<string, string>, tags: string[], tag: string, pairs: Pair[] }} Draft `tag` is the one being typed.
  */
 
-const NUMBERS = ["releaseYear", "season", "episode"];
-const TIMES = ["publishAt", "expiresAt"];
-const TEXTS = ["title", "description", "category", "visibility", "language", "seriesId", ...NUMBERS, ...TIMES];
+const TEXTS = Object.keys(INPUTS).filter((name) => INPUTS[name] !== "list");
 
 let last = 0;
 
@@ -75,7 +74,7 @@ function isFilled({ key, value, kind }) {
 /** @param {string} name @param {unknown} value */
 function textOf(name, value) {
   if (value === undefined) return "";
-  return TIMES.includes(name) && typeof value === "number" ? localTime(value) : String(value);
+  return INPUTS[name] === "time" && typeof value === "number" ? localTime(value) : String(value);
 }
 
 /** What cannot be parsed is sent as it is: the API says best what is wrong with it.
@@ -83,8 +82,8 @@ function textOf(name, value) {
 function parsed(name, text) {
   if (name === "title") return text;
   if (text.trim() === "") return undefined;
-  if (NUMBERS.includes(name)) return /^\d{1,15}$/.test(text.trim()) ? Number(text) : text;
-  if (TIMES.includes(name)) return Math.floor(new Date(text).getTime() / 1000);
+  if (INPUTS[name] === "number") return /^\d{1,15}$/.test(text.trim()) ? Number(text) : text;
+  if (INPUTS[name] === "time") return Math.floor(new Date(text).getTime() / 1000);
   return text;
 }
 

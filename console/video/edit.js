@@ -9,6 +9,7 @@ import Conflict from "./conflict.js";
 import { draftOf, faultsIn, valuesIn, withTag } from "./draft.js";
 import { compare, patchOf, pointerTo, valuesOf } from "./fields.js";
 import { Metadata, Tags } from "./inputs.js";
+import { INPUTS, LABELS } from "./labels.js";
 import { Leave } from "./piece.js";
 
 /**
@@ -16,6 +17,18 @@ import { Leave } from "./piece.js";
  * @typedef {import("./fields.js").Values} Values
  * @typedef {{ values: Values, etag: string }} Version What the video was when it was read.
  */
+
+/** Attributes of inputs by kind, then of some fields. @type {Record<string, Record<string, unknown>>} */
+const KINDS = { number: { inputmode: "numeric" }, time: { kind: "datetime-local", step: 1 } };
+/** @type {Record<string, Record<string, unknown>>} */
+const MORE = {
+  description: { kind: "textarea", rows: 5 },
+  visibility: { kind: "select", children: html`<option value="private">private</option><option value="public">public</option>` },
+  publishAt: { hint: "Before, only you see it." },
+  expiresAt: { hint: "From then on only you see it, until it is removed." },
+  language: { hint: "A tag such as en-NZ." },
+  seriesId: { hint: "The id of the video that is the series.", spellcheck: false },
+};
 
 /** How often it saves again when others changed something else in the meantime. */
 const TRIES = 4;
@@ -103,33 +116,23 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     run(conflict.theirs, values);
   };
 
-  const text = (/** @type {string} */ name, /** @type {Record<string, unknown>} */ more) => html`<${Field}
-    name=${name} value=${draft.texts[name] ?? ""} error=${at(`/${name}`)} autocomplete="off"
-    onInput=${(/** @type {string} */ value) => change({ texts: { ...draft.texts, [name]: value } })} ...${more} />`;
+  const text = (/** @type {string} */ name) => html`<${Field} key=${name}
+    name=${name} label=${LABELS[name]} value=${draft.texts[name] ?? ""} error=${at(`/${name}`)} autocomplete="off"
+    onInput=${(/** @type {string} */ value) => change({ texts: { ...draft.texts, [name]: value } })} ...${KINDS[INPUTS[name] ?? ""]} ...${MORE[name]} />`;
   const tagFaults = problem?.errors.filter(({ pointer }) => pointer?.match(/^\/tags(\/|$)/)).map(({ pointer = "", detail }) => {
     const tag = draft.tags[Number(pointer.split("/")[2] ?? NaN)];
     return tag === undefined ? detail : `“${tag}”: ${detail}.`;
   });
+  const rest = Object.keys(INPUTS).filter((name) => name !== "title" && name !== "description");
   const elsewhere = problem?.errors.filter(({ pointer }) => !pointer).map(({ detail }) => detail);
 
   return html`<form class="edit" ref=${form} onSubmit=${submit} aria-label="Edit the video" inert=${isBusy}>
     ${error && html`<div tabindex="-1" class="stop"><${Failure} error=${error} />
       ${elsewhere && elsewhere.length > 0 && html`<p class="fault">${elsewhere.join(" ")}</p>`}</div>`}
-    ${text("title", { label: "Title" })}
-    ${text("description", { label: "Description", kind: "textarea", rows: 5 })}
-    <div class="fields">
-      ${text("category", { label: "Category" })}
-      <${Tags} draft=${draft} change=${change} faults=${tagFaults ?? []} />
-      ${text("visibility", { label: "Visibility", kind: "select", children: html`
-        <option value="private">private</option><option value="public">public</option>` })}
-      ${text("publishAt", { label: "Published from", kind: "datetime-local", step: 1, hint: "Before, only you see it." })}
-      ${text("expiresAt", { label: "Published until", kind: "datetime-local", step: 1, hint: "From then on only you see it, until it is removed." })}
-      ${text("language", { label: "Language", hint: "A tag such as en-NZ." })}
-      ${text("releaseYear", { label: "Release year", inputmode: "numeric" })}
-      ${text("seriesId", { label: "Series", hint: "The id of the video that is the series.", spellcheck: false })}
-      ${text("season", { label: "Season", inputmode: "numeric" })}
-      ${text("episode", { label: "Episode", inputmode: "numeric" })}
-    </div>
+    ${text("title")}
+    ${text("description")}
+    <div class="fields">${rest.map((name) => (name === "tags"
+      ? html`<${Tags} key=${name} draft=${draft} change=${change} faults=${tagFaults ?? []} />` : text(name)))}</div>
     <${Metadata} draft=${draft} change=${change} fault=${at("/metadata")}
       faultOf=${(/** @type {import("./draft.js").Pair} */ { id, key }) => faults.get(id) ?? at(pointerTo(key))} />
     <div class="actions">

@@ -10,6 +10,7 @@ import { count, duration, size, time } from "../core/words.js";
 import { Typed } from "../parts/parts.js";
 import Edit from "./edit.js";
 import Episodes from "./episodes.js";
+import { INPUTS, LABELS, PROBED } from "./labels.js";
 import { languageName } from "./names.js";
 import { Remove } from "./remove.js";
 
@@ -60,21 +61,29 @@ export function Known({ video }) {
     <${Record} video=${video} />`;
 }
 
+/** What is shown above the film; the series with its season and episode. */
+const ABOUT = [...Object.keys(INPUTS).filter((name) => !["title", "description", "season", "episode"].includes(name)), "purgeAt"];
+
 /** @param {{ video: Shown }} props */
 function About({ video }) {
-  const { tags = [], category, language, releaseYear, metadata } = video;
+  const { tags = [], category, language, metadata } = video;
   const keys = Object.entries(metadata);
+  const values = /** @type {Record<string, unknown>} */ (/** @type {unknown} */ (video));
+  const special = /** @type {Record<string, unknown>} */ ({
+    category: category && html`<a href=${to([], { category })}><${Typed}>${category}<//></a>`,
+    tags: tags.length > 0 && html`<ul class="chips">
+      ${tags.map((tag) => html`<li key=${tag}><a href=${to([], { tag })}><${Typed}>${tag}<//></a></li>`)}</ul>`,
+    language: language && html`${languageName(language)} <small>${language}</small>`,
+    seriesId: video.seriesId && html`<${Series} video=${video} />`,
+  });
+  const valueOf = (/** @type {string} */ name) => {
+    const value = values[name];
+    if (name in special) return special[name];
+    if (value === undefined) return undefined;
+    return INPUTS[name] === "time" || name === "purgeAt" ? html`<${Time} at=${value} />` : html`<${Typed}>${value}<//>`;
+  };
   return html`<dl class="fact-list">
-    <${Fact} label="Category">${category && html`<a href=${to([], { category })}><${Typed}>${category}<//></a>`}<//>
-    <${Fact} label="Tags">${tags.length > 0 && html`<ul class="chips">
-      ${tags.map((tag) => html`<li key=${tag}><a href=${to([], { tag })}><${Typed}>${tag}<//></a></li>`)}</ul>`}<//>
-    <${Fact} label="Language">${language && html`${languageName(language)} <small>${language}</small>`}<//>
-    <${Fact} label="Release year">${releaseYear}<//>
-    <${Fact} label="Series">${video.seriesId && html`<${Series} video=${video} />`}<//>
-    <${Fact} label="Visibility">${video.visibility}<//>
-    <${Fact} label="Published from">${video.publishAt !== undefined && html`<${Time} at=${video.publishAt} />`}<//>
-    <${Fact} label="Published until">${video.expiresAt !== undefined && html`<${Time} at=${video.expiresAt} />`}<//>
-    <${Fact} label="Removed for good">${video.purgeAt !== undefined && html`<${Time} at=${video.purgeAt} />`}<//>
+    ${ABOUT.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>${valueOf(name)}<//>`)}
     <${Fact} label="Metadata" wide>${keys.length > 0 && html`<ul class="plain">
       ${keys.map(([key, value]) => html`<li key=${key}><${Typed} class="key">${key}<//>: <${Typed}>${
         typeof value === "boolean" ? (value ? "yes" : "no") : String(value)}<//></li>`)}</ul>`}<//>
@@ -104,22 +113,18 @@ function Film({ video }) {
   const { source, failure, frameRate } = video;
   const renditions = Object.keys(video.resolutions ?? video.renditions ?? {});
   const read = {
+    ...video,
     duration: video.duration !== undefined && duration(video.duration),
     fileSize: video.fileSize !== undefined && size(video.fileSize),
-    format: video.format, resolution: video.resolution, videoCodec: video.videoCodec, audioCodec: video.audioCodec,
     frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} a second`,
   };
-  const labels = {
-    duration: "Duration", fileSize: "File size", format: "Format", resolution: "Resolution", videoCodec: "Video codec",
-    audioCodec: "Audio codec", frameRate: "Pictures",
-  };
-  const isKnown = source || failure || renditions.length > 0 || Object.values(read).some((value) => value !== undefined && value !== false);
+  const isKnown = source || failure || renditions.length > 0 || PROBED.some((name) => read[name] !== undefined && read[name] !== false);
   return html`<h3>The film</h3>
     ${!isKnown && html`<p class="hint">Nothing is known of the film yet.</p>`}
     <dl class="fact-list">
-      ${/** @type {(keyof typeof read)[]} */ (Object.keys(read)).map((name) => {
+      ${PROBED.map((name) => {
         const origin = video.origins?.[name];
-        return html`<${Fact} key=${name} label=${labels[name]}>
+        return html`<${Fact} key=${name} label=${LABELS[name]}>
           ${read[name] && html`<${Typed}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
       <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">

@@ -3,6 +3,7 @@
 // Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
 
 import { own } from "../core/own.js";
+import { INPUTS, LABELS } from "./labels.js";
 
 /**
  * @typedef {import("../screens/video.js").Video} Video
@@ -12,12 +13,6 @@ import { own } from "../core/own.js";
  * @typedef {{ pointer: string, before: unknown, mine: unknown, theirs: unknown, by: "you" | "them" | "both" }} Difference
  */
 
-/** @type {Record<string, string>} */
-const LABELS = {
-  title: "Title", description: "Description", category: "Category", tags: "Tags", visibility: "Visibility",
-  publishAt: "Published from", expiresAt: "Published until", language: "Language", releaseYear: "Release year",
-  seriesId: "Series", season: "Season", episode: "Episode",
-};
 export const METADATA = "/metadata/";
 
 /** @param {Video} video @returns {Values} */
@@ -26,7 +21,7 @@ export function valuesOf(video) {
   const values = new Map();
   for (const [name, value] of Object.entries(video)) {
     const isNothing = value === null || (Array.isArray(value) && !value.length);
-    if (Object.hasOwn(LABELS, name) && !isNothing) values.set(`/${name}`, value);
+    if (Object.hasOwn(INPUTS, name) && !isNothing) values.set(`/${name}`, value);
   }
   for (const [key, value] of Object.entries(video.metadata)) values.set(pointerTo(key), value);
   return values;

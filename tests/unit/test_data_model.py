@@ -1,7 +1,6 @@
 """docs/data-model.md has every entity, and every attribute that the service really stores."""
 
 import re
-import uuid
 from collections import defaultdict
 from contextlib import nullcontext
 from pathlib import Path
@@ -43,6 +42,7 @@ from shared.videos.video import pictured
 from shared.views.rankings import Rankings
 from shared.webhooks.places import PlaceStore, due
 from tests.integration.contents import items_of
+from tests.unit.test_videos import EVERYTHING
 from tools.lines import Mark
 from tools.work import work_file
 
@@ -79,21 +79,8 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         for item in items:
             attributes[_entity_of(item)] |= set(item)
 
-    video = api.publish(
-        description="All of it",
-        tags=["sea"],
-        category="travel",
-        metadata={"camera": "A7"},
-        audioCodec="aac",
-        releaseYear=2026,
-        language="en",
-        publishAt=int(clock.now) - 10,
-        expiresAt=int(clock.now) + 1000,
-        thumbnails={"poster": {"url": "s3://films/cover.jpg"}},
-        seriesId=str(uuid.uuid4()),
-        season=1,
-        episode=1,
-    )["videoId"]
+    times = {"publishAt": int(clock.now) - 10, "expiresAt": int(clock.now) + 1000, "duration": 60_000}
+    video = api.publish(**EVERYTHING | times)["videoId"]
     path = f"/v1/videos/{video}"
     backstage.settle_totals()
     marks = [mark_of(str(number), int(clock.now) + number) for number in range(ROOM + 1)]

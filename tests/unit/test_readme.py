@@ -44,6 +44,7 @@ def test_the_index_calls_runbooks_by_their_titles() -> None:
 def test_the_generated_tables_are_up_to_date() -> None:
     text = readme.DATA_MODEL.read_text(encoding="utf-8")
     assert readme.updated(text) == text, "run: python -m local.readme"
+    assert readme.CONSOLE_FIELDS.read_text(encoding="utf-8") == readme.console_fields(), "run: python -m local.readme"
 
 
 def test_a_page_that_lacks_a_section_is_refused() -> None:

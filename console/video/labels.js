@@ -1,0 +1,61 @@
+// The fields of a video, generated from shared/video_fields.py: run `python -m local.readme`.
+
+/** What people call them. @type {Record<string, string>} */
+export const LABELS = {
+  "videoId": "Id",
+  "userId": "Owner",
+  "createdAt": "Created",
+  "updatedAt": "Time of the change",
+  "title": "Title",
+  "description": "Description",
+  "duration": "Duration",
+  "fileSize": "File size",
+  "format": "Format",
+  "resolution": "Resolution",
+  "videoCodec": "Video codec",
+  "audioCodec": "Audio codec",
+  "frameRate": "Frame rate",
+  "origins": "Where it is from",
+  "resolutions": "Versions",
+  "tags": "Tags",
+  "category": "Category",
+  "releaseYear": "Release year",
+  "language": "Language",
+  "seriesId": "Series",
+  "season": "Season",
+  "episode": "Episode",
+  "status": "Status",
+  "visibility": "Visibility",
+  "publishAt": "Published from",
+  "expiresAt": "Published until",
+  "purgeAt": "Removed for good",
+  "metadata": "Metadata",
+  "thumbnails": "Pictures",
+  "source": "Upload",
+  "failure": "Failure",
+  "viewCount": "Views",
+  "version": "Version",
+  "schemaVersion": "Form it is stored in",
+  "pictures": "Pictures",
+  "posterTime": "Moment of the poster"
+};
+
+/** How people type those that they edit. */
+/** @type {Record<string, "text" | "number" | "time" | "list">} */
+export const INPUTS = {
+  "title": "text",
+  "description": "text",
+  "tags": "list",
+  "category": "text",
+  "releaseYear": "number",
+  "language": "text",
+  "seriesId": "text",
+  "season": "number",
+  "episode": "number",
+  "visibility": "text",
+  "publishAt": "time",
+  "expiresAt": "time"
+};
+
+/** Those that the probe sets. */
+export const PROBED = /** @type {const} */ (["duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate"]);

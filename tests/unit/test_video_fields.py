@@ -1,0 +1,31 @@
+"""Each row of shared/video_fields.py reaches what cannot be made of it: every failure names the file to edit."""
+
+from shared.openapi.document import document
+from shared.video_fields import FACETS, PROJECTION, SENT, VIDEO_FIELDS
+from shared.videos.documents import INTERNAL
+from tests.unit.test_videos import EVERYTHING
+from tools.form import VideoLine
+
+
+def test_every_field_has_what_is_not_made_of_its_row() -> None:
+    names = {field.name for field in VIDEO_FIELDS}
+    shown = {field.name for field in VIDEO_FIELDS if field.is_shown}
+    labelled = {field.name for field in VIDEO_FIELDS if field.label}
+    schemas = document()["components"]["schemas"]
+    computed = {"viewCount", "categoryShard"}
+    known = {
+        "label in shared/video_fields.py": (names - INTERNAL, labelled),
+        "attribute of VideoLine in tools/form.py": (names - computed, set(VideoLine.model_fields)),
+        "schema in shared/openapi/videos.py": (shown, set(schemas["Video"]["properties"])),
+        "value in EVERYTHING of tests/unit/test_videos.py": (
+            {field.name for field in SENT if field.create == "client"},
+            set(EVERYTHING),
+        ),
+        "facet in shared/openapi/search.py": (set(FACETS), set(schemas["Facets"]["properties"])),
+    }
+    missing = {what: sorted(wanted - having) for what, (wanted, having) in known.items() if wanted - having}
+    assert missing == {}
+
+
+def test_positions_in_the_projection_are_counted_from_one() -> None:
+    assert sorted(field.projected for field in VIDEO_FIELDS if field.projected) == [*range(1, len(PROJECTION) + 1)]
