@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -21,7 +20,6 @@ SECONDS_TO_STOP = 30
 """How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class AggregatesSettings(Settings):
     aggregates_queue_url: str
 

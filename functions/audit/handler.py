@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -35,7 +34,6 @@ JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
 """What is counted of the changes, by their action."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class AuditSettings(Settings):
     audit_table_name: str
     audit_days: int

@@ -1,7 +1,6 @@
 """Captions of videos, in WebVTT and SubRip, and their chapters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from shared.captions.reading import Kind
 
 
-@dataclass(frozen=True, kw_only=True)
 class CaptionsSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -30,7 +29,6 @@ METRICS = {
 """What is measured of deliveries, and the attribute of Delivered that it is."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DeliveriesSettings(Settings):
     audit_table_name: str
     webhook_secret_arn: str

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
@@ -33,7 +32,6 @@ PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
 """What says whose a playlist is, and who may know of it."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class HistorySettings(Settings):
     audit_table_name: str
     cursor_secret_arn: str

@@ -1,6 +1,5 @@
 """Runs every minute: takes the index of films to where the feed is, and publishes it for the functions that search."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -18,7 +17,6 @@ SECONDS_TO_STOP = 120
 """How long before its time-out it reads no more: merging and uploading a large index may take as long."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class IndexerSettings(Settings):
     audit_table_name: str
     media_bucket: str

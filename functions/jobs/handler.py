@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class JobsSettings(Settings):
     jobs_per_day: int
     media_bucket: str

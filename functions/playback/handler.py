@@ -1,6 +1,5 @@
 """What a player needs of a video: film, renditions and captions by URLs that are good for a while, pictures, chapters."""
 
-from dataclasses import dataclass
 from functools import partial
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -15,7 +14,6 @@ from shared.web.http import http_function, operation
 from shared.web.requests import Request
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlaybackSettings(Settings):
     media_bucket: str
     media_url: str

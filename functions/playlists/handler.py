@@ -1,7 +1,6 @@
 """Playlists, their entries in order, and the playlists of a video."""
 
 import uuid
-from dataclasses import dataclass
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings
@@ -17,7 +16,6 @@ from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
 
 
-@dataclass(frozen=True, kw_only=True)
 class PlaylistsSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str

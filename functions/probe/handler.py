@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProbeSettings(Settings):
     renditions: tuple[str, ...]
     aws_lambda_function_memory_size: int

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -19,7 +18,6 @@ SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PurgeSettings(Settings):
     sources_bucket: str
     media_bucket: str

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from shared.aws.listing import Window
@@ -30,7 +29,6 @@ from shared.web.requests import JSON, Request
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 
 
-@dataclass(frozen=True, kw_only=True)
 class RelationsSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -21,7 +20,6 @@ SECONDS_TO_STOP = 20
 """How long before its time-out it leaves the rest to another message: longer than one part of it may take."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class RevertsSettings(Settings):
     audit_table_name: str
     jobs_per_day: int

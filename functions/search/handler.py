@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from shared.search.finding import Finding
 
 
-@dataclass(frozen=True, kw_only=True)
 class SearchSettings(Settings):
     audit_table_name: str
     cursor_secret_arn: str

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.stream import process
-from shared.core.settings import VARIABLES, LambdaHandler, Settings
+from shared.core.settings import LambdaHandler, Settings, several
 from shared.core.telemetry import logged
 from shared.upkeep.stream_router import QUEUES, StreamRouter
 
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-@dataclass(frozen=True, kw_only=True)
 class StreamRouterSettings(Settings):
     media_bucket: str
     shares: Mapping[str, int]
     """Concurrency quota per owner, by queue."""
-    queue_urls: Mapping[str, str] = field(metadata={VARIABLES: {name: f"{name.upper()}_QUEUE_URL" for name in QUEUES}})
+    queue_urls: Mapping[str, str] = several({name: f"{name.upper()}_QUEUE_URL" for name in QUEUES})
 
 
 def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> LambdaHandler:

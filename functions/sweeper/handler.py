@@ -3,7 +3,6 @@ whose publishAt or expiresAt comes, and for webhooks that are due."""
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
@@ -30,7 +29,6 @@ METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "f
 """What is counted of a sweep, and the outcome that it is the count of."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SweeperSettings(Settings):
     aggregates_queue_url: str
     deliveries_queue_url: str

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -33,7 +32,6 @@ FOR_EVER = "public, max-age=31536000, immutable"
 """Another film or another moment has another hash, and so another URL."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class ThumbnailsSettings(Settings):
     media_bucket: str
     aws_lambda_function_memory_size: int

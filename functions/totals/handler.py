@@ -1,7 +1,6 @@
 """What was counted beforehand: how much a user has, how often tags are used, and what is viewed most."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -22,7 +21,6 @@ from shared.web.parameters import user_id_of
 from shared.web.requests import Request
 
 
-@dataclass(frozen=True, kw_only=True)
 class TotalsSettings(Settings):
     cursor_secret_arn: str
     media_bucket: str

@@ -1,6 +1,5 @@
 """Undo: set videos back, and take change sets back, by what the audit trail knows of them."""
 
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -26,7 +25,6 @@ LAST_PART_SECONDS = 9
 """No part of a change set is begun later than this after the request came: the function has 28."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class UndoSettings(Settings):
     audit_table_name: str
     jobs_per_day: int

@@ -1,7 +1,6 @@
 """Uploads: URLs by which clients send a film straight to S3."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from shared.aws.runtime import EntryPoint, Resources
@@ -19,7 +18,6 @@ NOT_CACHED = {"Cache-Control": "no-store"}
 """Who has these URLs may upload: they are not for any cache."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class UploadsSettings(Settings):
     sources_bucket: str
     jobs_per_day: int

@@ -1,7 +1,7 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from shared.aws.listing import Window
 from shared.aws.runtime import EntryPoint, Resources
@@ -29,7 +29,6 @@ from shared.web.requests import JSON, MERGE_PATCH, Request
 VARY = {"Vary": "Accept-Language"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class VideosSettings(Settings):
     audit_table_name: str
     cursor_secret_arn: str

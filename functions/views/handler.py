@@ -1,7 +1,5 @@
 """Views: counts them, and says what was counted when. Of all functions, this one's role alone may count a view at once."""
 
-from dataclasses import dataclass
-
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import within
 from shared.core.settings import Settings
@@ -12,7 +10,6 @@ from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 
-@dataclass(frozen=True, kw_only=True)
 class ViewsSettings(Settings):
     view_window_seconds: int
     """Interval in which the views of one viewer count once."""

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -35,7 +34,6 @@ Send = Callable[..., sending.Answer]
 """What `sending.send` is."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class WebhooksSettings(Settings):
     audit_table_name: str
     cursor_secret_arn: str

@@ -1,31 +1,37 @@
 """Settings of the functions: read from the environment and checked once, when a function starts."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, dataclass_transform
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 LambdaHandler: TypeAlias = Callable[[dict[str, Any], "LambdaContext"], dict[str, Any]]
 
-VARIABLES = "variables"
-"""Key in a field's metadata: the variables of a mapping that is read from several, by their keys in the mapping."""
-
 
 class InvalidSettings(Exception):
     """Variables of the environment are missing or invalid. The message names each of them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+class Several(dict[str, str]):
+    """A field that is read from several variables: their names, by the keys of the mapping that the field holds."""
+
+
+def several(variables: Mapping[str, str]) -> Any:
+    """Declare a field that maps each key to the value of its variable."""
+    return Several(variables)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(several,))
 class Settings:
-    """The settings of every function; a function that needs more has a class of its own.
+    """The settings of every function, which cannot be changed; a function that needs more derives a class of its own.
 
     Each field is read from the environment variable of the same name in capitals. A field with a default is optional:
 
-        @dataclass(frozen=True, kw_only=True)
         class UploadsSettings(Settings):
             jobs_per_day: int
+
+    To checkers of types it is a dataclass; @dataclass itself would take 4 million instructions of a cold start per class.
     """
 
     environment: str
@@ -34,27 +40,50 @@ class Settings:
     answer_seconds: float = 5.0
     """Deadline of a GET."""
 
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} is read only.")
+
+    @classmethod
+    def variables(cls) -> dict[str, bool]:
+        """Return the names of the environment variables, and whether each is required."""
+        names: dict[str, bool] = {}
+        for name in cls._types():
+            default = getattr(cls, name, None)
+            if isinstance(default, Several):
+                names |= dict.fromkeys(default.values(), True)
+            else:
+                names[name.upper()] = not hasattr(cls, name)
+        return names
+
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
         """Read and check all fields; raises InvalidSettings."""
+        faults = [
+            f"{name} is missing" for name, required in cls.variables().items() if required and not environment.get(name)
+        ]
         values: dict[str, Any] = {}
-        faults: list[str] = []
-        for field in fields(cls):
-            if parts := field.metadata.get(VARIABLES):
-                faults += [f"{name} is missing" for name in parts.values() if not environment.get(name)]
-                values[field.name] = {key: environment.get(name, "") for key, name in parts.items()}
-                continue
-            name = field.name.upper()
-            if text := environment.get(name):
+        for name, kind in cls._types().items():
+            default, text = getattr(cls, name, None), environment.get(name.upper())
+            if isinstance(default, Several):
+                values[name] = {key: environment.get(variable) for key, variable in default.items()}
+            elif text:
                 try:
-                    values[field.name] = _PARSERS[field.type](text)
+                    values[name] = _PARSERS[kind](text)
                 except ValueError as error:
-                    faults.append(f"{name} is {text!r}: {error}")
-            elif field.default is MISSING:
-                faults.append(f"{name} is missing")
+                    faults.append(f"{name.upper()} is {text!r}: {error}")
         if faults:
             raise InvalidSettings(f"The environment variables of this function are not valid. {'; '.join(faults)}.")
         return cls(**values)
+
+    @classmethod
+    def _types(cls) -> dict[str, Any]:
+        """Return the types of all fields, inherited ones first."""
+        return {
+            name: kind for base in reversed(cls.__mro__) for name, kind in getattr(base, "__annotations__", {}).items()
+        }
 
 
 def _boolean(text: str) -> bool:

@@ -1,42 +1,45 @@
 """Settings of the functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 
-from shared.core.settings import VARIABLES, InvalidSettings, Settings
+from shared.core.settings import InvalidSettings, Settings, several
 
 COMMON = {"ENVIRONMENT": "test", "TABLE_NAME": "videos"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Example(Settings):
     most: int
     is_local: bool = False
     names: tuple[str, ...]
     shares: Mapping[str, int]
     bus: str | None = None
-    urls: Mapping[str, str] = field(metadata={VARIABLES: {"a": "A_URL", "b": "B_URL"}})
+    urls: Mapping[str, str] = several({"a": "A_URL", "b": "B_URL"})
 
 
 VALID = COMMON | {"MOST": "3", "NAMES": "240p,720p", "SHARES": "probe=4,purge=1", "A_URL": "1", "B_URL": "2"}
 
 
 def test_settings_have_the_values_of_their_variables() -> None:
-    assert Example.read(
-        VALID | {"IS_LOCAL": "true", "BUS": "main", "ANSWER_SECONDS": "2.5", "UNKNOWN": "x"}
-    ) == Example(
-        environment="test",
-        table_name="videos",
-        answer_seconds=2.5,
-        most=3,
-        is_local=True,
-        names=("240p", "720p"),
-        shares={"probe": 4, "purge": 1},
-        bus="main",
-        urls={"a": "1", "b": "2"},
-    )
+    settings = Example.read(VALID | {"IS_LOCAL": "true", "BUS": "main", "ANSWER_SECONDS": "2.5", "UNKNOWN": "x"})
+    assert vars(settings) == {
+        "environment": "test",
+        "table_name": "videos",
+        "answer_seconds": 2.5,
+        "most": 3,
+        "is_local": True,
+        "names": ("240p", "720p"),
+        "shares": {"probe": 4, "purge": 1},
+        "bus": "main",
+        "urls": {"a": "1", "b": "2"},
+    }
+
+
+def test_settings_are_read_only() -> None:
+    settings = Example.read(VALID)
+    with pytest.raises(AttributeError, match="most is read only"):
+        settings.most = 4  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("optional", [{}, {"IS_LOCAL": "", "BUS": "", "ANSWER_SECONDS": ""}])

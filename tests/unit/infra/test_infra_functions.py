@@ -2,10 +2,9 @@
 
 import json
 import re
-from dataclasses import MISSING, fields
 from importlib import import_module
 
-from shared.core.settings import VARIABLES, Settings
+from shared.core.settings import Settings
 from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, plain
 
 READS_THE_STREAM = {
@@ -666,13 +665,8 @@ def _variables(folder: str) -> tuple[set[str], set[str]]:
         own = set(re.findall(r'os\.environ\["(\w+)"\]', handler))
     else:
         settings = import_module(f"functions.{folder}.handler").lambda_handler.settings
-    read = {
-        name
-        for field in fields(settings)
-        for name in field.metadata.get(VARIABLES, {field.name: field.name.upper()}).values()
-    }
-    optional = {field.name.upper() for field in fields(settings) if field.default is not MISSING}
-    return {name for name in read | own if not name.startswith("AWS_")}, optional
+    read = {name: required for name, required in settings.variables().items() if not name.startswith("AWS_")}
+    return {*read, *own}, {name for name, required in read.items() if not required}
 
 
 def _environment(templates: Templates, folder: str) -> Json:
