@@ -1,7 +1,7 @@
-"""A stand-in for DynamoDB on loopback: its wire, with answers from one made-up catalogue.
+"""The stub of the testbed on loopback, with one made-up catalogue in it.
 
 What is measured over it is the caller's processor time: signing, sending, waiting, parsing. It keeps nothing, so every
-request has the same answer each time. It knows videos by our keys and by a plain `videoId`, as the peers have them.
+request has the same answer each time. It knows videos by our keys and, in another table, by a plain `videoId`, as the peers have them.
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import threading
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
 from functools import cache, lru_cache
@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from local import ROOT
-from shared.core.attributes import AttributeMap, encode_item
+from local.testbed.stub import Place, Stub
+from shared.core.attributes import AttributeMap
 from shared.core.caller import Caller
-from shared.schema import INDEXES, RELATION_INDEX, TAIL, VIEW_COUNTER, shard_of, tag_relation
-from shared.video_fields import PROJECTION
+from shared.schema import VIEW_COUNTER, Attribute, Index
 from shared.videos.documents import SUMMARY_FIELDS, document
+from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
 
 OWNER = "alice"
@@ -34,6 +35,7 @@ NEWEST = 1_750_000_000
 VIDEOS = 2_000
 VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
+PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
 """Of a document, and of the answer to a view: what only this service has, so that peers are spared it."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
@@ -76,106 +78,46 @@ def stored(number: int) -> Json:
     return stamp(item, caller=Caller(OWNER, frozenset()), now=at, version=3, write_id="0" * 32)
 
 
+class Frozen(Stub):
+    """A stub that answers each request from the same items: what is written is carried out, and not kept."""
+
+    is_filled = False
+
+    def keep(self, place: Place, item: AttributeMap | None) -> None:
+        """Have an item at a place, as long as it is filled."""
+        if not self.is_filled:
+            super().keep(place, item)
+
+
 @cache
-def _peers_video(number: int) -> Json:
-    whole = document(stored(number), VIEWS)
-    return {name: value for name, value in whole.items() if name not in OURS_ALONE}
+def ours() -> Stub:
+    """The tables of this service: the videos, with their tags and counters."""
+    stub = Frozen()
+    for video in map(stored, range(VIDEOS)):
+        counter = VIEW_COUNTER.key(videoId=video["videoId"], shard=0) | {"views": VIEWS, "schemaVersion": 3}
+        stub.load([video, *tag_entries(video), counter])
+    stub.is_filled = True
+    return stub
+
+
+@cache
+def peers() -> Stub:
+    """The table of the peers, with the same videos by their ids."""
+    owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
+    stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
+    documents = (document(stored(number), VIEWS) for number in range(VIDEOS))
+    stub.load({name: value for name, value in whole.items() if name not in OURS_ALONE} for whole in documents)
+    stub.is_filled = True
+    return stub
 
 
 def answer(operation: str, asked: Mapping[str, Any]) -> Json:
     """What DynamoDB would answer, or Secrets Manager."""
-    match operation:
-        case "GetItem" if asked["Key"].get("sk") == {"S": TAIL}:
-            return {}
-        case "GetItem":
-            return {"Item": _projected(_item(asked["Key"]), asked)}
-        case "BatchGetItem":
-            found = {
-                table: [_projected(_item(key), wanted) for key in wanted["Keys"]]
-                for table, wanted in asked["RequestItems"].items()
-            }
-            return {"Responses": found, "UnprocessedKeys": {}}
-        case "Query":
-            return _query(asked)
-        case "UpdateItem" if asked.get("ReturnValues", "NONE") != "NONE":
-            counted: Json = _counter(asked["Key"]) if "pk" in asked["Key"] else {"viewCount": VIEWS}
-            return {"Attributes": encode_item(counted)}
-        case "PutItem" | "UpdateItem" | "TransactWriteItems":
-            return {}
-        case "GetSecretValue":
-            return {"Name": "cursors", "SecretString": "a secret of the bench"}
-    raise ValueError(f"the bench has no answer to {operation}")
-
-
-def _item(key: Mapping[str, Any]) -> Json:
-    if "videoId" in key:
-        return _peers_video(_number(key["videoId"]["S"]))
-    kind, _, rest = key["pk"]["S"].partition("#")
-    return _counter(key) if kind == "VIEWS" else stored(_number(rest))
-
-
-def _counter(key: Mapping[str, Any]) -> Json:
-    counted = VIEW_COUNTER.key(videoId=key["pk"]["S"].split("#")[1], shard=0)
-    return {**counted, "views": VIEWS, "schemaVersion": 3}
-
-
-def _number(of: str) -> int:
-    return uuid.UUID(of).int - _FIRST_ID
-
-
-def _query(asked: Mapping[str, Any]) -> Json:
-    """A page of an index, the newest first: `Limit` items, and where it goes on."""
-    index = next((index for index in INDEXES if index.name == asked["IndexName"]), None)
-    values = asked["ExpressionAttributeValues"]
-    numbers: Sequence[int] = range(VIDEOS)
-    if index is None:
-        show, keys = _peers_summary, ["userId", "createdAt", "videoId"]
-    else:
-        is_of_tag = any(value.get("S") == tag_relation(TAGS[0]) for value in values.values())
-        show = _tag_entry if is_of_tag else _listed
-        keys = ["pk", "sk", *(attribute.name for attribute in (*index.partition, *index.sort))]
-        if index is RELATION_INDEX:
-            numbers = _of_shard(int(values[":relShard"]["N"]))
-    start = asked.get("ExclusiveStartKey")
-    if start:
-        last = _number(start[keys[-1]]["S"])
-        numbers = [number for number in numbers if number > last]
-    page = numbers[: asked["Limit"]]
-    return {
-        "Items": [_projected(show(number), asked) for number in page],
-        "Count": len(page),
-        "ScannedCount": len(page),
-        "LastEvaluatedKey": encode_item({name: show(page[-1])[name] for name in keys}),
-    }
-
-
-@cache
-def _of_shard(shard: int) -> list[int]:
-    return [number for number in range(VIDEOS) if shard_of(video_id(number)) == shard]
-
-
-def _listed(number: int) -> Json:
-    item = stored(number)
-    keys = ("pk", "sk", "rel", "relShard", "relSort", "relId")
-    return {name: item[name] for name in (*keys, *PROJECTION) if name in item}
-
-
-def _peers_summary(number: int) -> Json:
-    return {name: value for name, value in stored(number).items() if name in SUMMARY_FIELDS}
-
-
-def _tag_entry(number: int) -> Json:
-    item = stored(number)
-    place = {name: item[name] for name in ("pk", "relShard", "relSort", "relId")}
-    return {**place, "sk": f"TAG#{TAGS[0]}", "rel": tag_relation(TAGS[0])}
-
-
-def _projected(item: Json, asked: Mapping[str, Any]) -> AttributeMap:
-    if "ProjectionExpression" in asked:
-        names = asked.get("ExpressionAttributeNames", {})
-        wanted = [part.strip() for part in asked["ProjectionExpression"].split(",")]
-        item = {name: item[name] for name in (names.get(part, part) for part in wanted) if name in item}
-    return encode_item(item)
+    if operation == "GetSecretValue":
+        return {"Name": "cursors", "SecretString": "a secret of the bench"}
+    table = peers() if asked.get("TableName") == PEERS_TABLE else ours()
+    found: Json = table.carry_out(operation, **asked)
+    return found
 
 
 class _Connection(socketserver.StreamRequestHandler):

@@ -95,7 +95,9 @@ def spent(kind: str, load: float) -> Spent:
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
     """What the stream writes for one of the last views that were marked; nothing for those that were counted at once."""
     marked = [
-        (old, new) for old, new in simulation.changes if new and VIEWER.partition_prefix in new[PARTITION_KEY]["S"]
+        (old, new)
+        for old, new in simulation.items.changes
+        if new and VIEWER.partition_prefix in new[PARTITION_KEY]["S"]
     ]
     together = round(min(max(load, 1), BATCH))
     # Before those that are measured, some fill the room for marks in the counter.

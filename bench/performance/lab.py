@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.performance.workload import BASE, OURS, PEERS, Operation, operations
+from bench.stub import PEERS_TABLE
 from local import ROOT
 
 FOLDER = ROOT / ".local" / "bench"
@@ -87,7 +88,7 @@ class Lab:
         """The environment of an app that finds AWS at this endpoint."""
         services = ("DYNAMODB", "SECRETS_MANAGER")
         found = SETTINGS | {f"AWS_ENDPOINT_URL_{service}": endpoint for service in services}
-        found["PYTHONPATH"] = str(self.code)
+        found |= {"PYTHONPATH": str(self.code)} | ({} if app == OURS else {"TABLE_NAME": PEERS_TABLE})
         if self.certificate:
             found["AWS_CA_BUNDLE"] = str(self.certificate / ("amazon.pem" if app == OURS else "all.pem"))
         return found

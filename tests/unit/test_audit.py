@@ -17,13 +17,13 @@ from functions.audit import handler as audit_handler
 from local.testbed.backstage import FakeQueue
 from local.testbed.harness import NOW, Context, create_audit_table
 from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
+from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import raised
-from shared.aws.dynamodb import LARGEST_BURST, OPERATIONS, Table, make_client
-from shared.aws.lean.client import Client
+from shared.aws.dynamodb import LARGEST_BURST, Table, make_client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.aws.stream import Record
-from shared.core.attributes import Item, decode_item, encode_item
+from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
@@ -396,12 +396,12 @@ def killed_after(send: Send) -> dict[str, Any]:
 INCIDENTS = (throttled, answer_lost, killed_before, killed_after)
 
 
-class Ahead(Client):
+class Ahead(StubClient):
     """Sends requests to a cloud before the answers to earlier ones are waited for, as the deployed client does."""
 
     def __init__(self, cloud: "Cloud") -> None:
+        super().__init__(cloud.stub)
         self._cloud = cloud
-        self._idle = []
         self._under_way = 0
         self.most = 0
         """How many requests were under way at a time."""
@@ -411,15 +411,16 @@ class Ahead(Client):
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         try:
-            finish = partial(_given, getattr(self._cloud, OPERATIONS[operation])(**parameters))
+            answer = self._cloud.call(operation, lambda: self.stub.carry_out(operation, **parameters))
+            finish = partial(_given, answer)
         except Exception as error:
             finish = partial(raised, error)
 
-        def answer() -> Any:
+        def answered() -> Any:
             self._under_way -= 1
             return finish()
 
-        return answer
+        return answered
 
 
 def _given(answer: Any) -> Any:
@@ -428,65 +429,25 @@ def _given(answer: Any) -> Any:
 
 @dataclass
 class Cloud:
-    """As much of DynamoDB and S3 as the audit function uses, with incidents at calls that are chosen by number."""
+    """A DynamoDB in memory, and as much of S3 as the audit function uses, with incidents at calls that are chosen by number."""
 
     incidents: dict[int, Incident] = field(default_factory=dict)
-    items: dict[tuple[str, str], Item] = field(default_factory=dict)
-    logs: dict[tuple[str, str], Item] = field(default_factory=dict)
-    """What the feed has."""
+    stub: Stub = field(default_factory=Stub)
     objects: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     ahead: Ahead | None = None
     """The client of the function that was made last."""
 
-    def put_item(self, **parameters: Any) -> dict[str, Any]:
-        """PutItem: of an entry if absent, of a log's item as its conditions have it."""
-
-        def send() -> dict[str, Any]:
-            item = decode_item(parameters["Item"])
-            kept, key = self.logs if "CHANGES" in item["pk"] else self.items, (item["pk"], item["sk"])
-            values = decode_item(parameters.get("ExpressionAttributeValues", {}))
-            old = kept.get(key)
-            match parameters["ConditionExpression"]:
-                case "attribute_not_exists(#pk)":
-                    allowed = old is None
-                case "attribute_not_exists(#pk) OR #count < :held":
-                    allowed = old is None or old["count"] < values[":held"]
-                case "#first = :read AND #count = :held":
-                    allowed = old is not None and (old["first"], old["count"]) == (values[":read"], values[":held"])
-            if not allowed:
-                raise ClientError({"Error": {"Code": "ConditionalCheckFailedException", "Message": ""}}, "PutItem")
-            kept[key] = item
-            return {}
-
-        return self._call("PutItem", send)
-
-    def get_item(self, **parameters: Any) -> dict[str, Any]:
-        """GetItem of a log's tail."""
-        key = decode_item(parameters["Key"])
-
-        def send() -> dict[str, Any]:
-            item = self.logs.get((key["pk"], key["sk"]))
-            return {"Item": encode_item(item)} if item else {}
-
-        return self._call("GetItem", send)
-
-    def query(self, **parameters: Any) -> dict[str, Any]:
-        """Query of all that a log has from a place on."""
-        values = decode_item(parameters["ExpressionAttributeValues"])
-
-        def send() -> dict[str, Any]:
-            keys = sorted(key for key in self.logs if key[0] == values[":log"] and key[1] >= values.get(":first", ""))
-            items = [encode_item(self.logs[key]) for key in (keys if parameters["ScanIndexForward"] else keys[::-1])]
-            return {"Items": items, "ScannedCount": len(items)}
-
-        return self._call("Query", send)
+    @property
+    def items(self) -> dict[tuple[str, str], Item]:
+        """The entries that are stored, by their keys."""
+        return {(item["pk"], item["sk"]): item for item in self.stub.stored() if "CHANGES" not in item["pk"]}
 
     def told(self) -> dict[str, list[str]]:
         """The ids of the changes in each log of the feed, in their order; positions are dense, or this fails."""
-        feed = Feed(Table("VideoAudit", Cloud(logs=self.logs)), lambda: NOW)
+        feed = Feed(Table("VideoAudit", StubClient(self.stub)), lambda: NOW)
         logs: dict[str, list[str]] = {}
-        for log in {pk for pk, _ in self.logs}:
+        for log in {item["pk"] for item in self.stub.stored() if "CHANGES" in item["pk"]}:
             read = feed.read(log, OLDEST, 10_000).told
             assert [told.position for told in read] == list(range(1, len(read) + 1))
             logs[log] = [told.change["id"] for told in read]
@@ -501,7 +462,7 @@ class Cloud:
             self.objects[parameters["Key"]] = parameters["Body"]
             return {}
 
-        return self._call("PutObject", send)
+        return self.call("PutObject", send)
 
     def function(self, attempts: int = 1) -> LambdaHandler:
         """The function over it."""
@@ -519,7 +480,7 @@ class Cloud:
 
         def invoke(event: dict[str, Any]) -> dict[str, Any]:
             answer = function(event, Context())
-            return self._call("answer", lambda: answer)
+            return self.call("answer", lambda: answer)
 
         return [raw for batch in batches for raw in deliver(batch, invoke, retries=retries, bisect=bisect)]
 
@@ -528,7 +489,8 @@ class Cloud:
         """All lines of the archive, object by object."""
         return [line for _, data in sorted(self.objects.items()) for line in data.decode().splitlines()]
 
-    def _call(self, name: str, send: Send) -> dict[str, Any]:
+    def call(self, name: str, send: Send) -> dict[str, Any]:
+        """Carry out a call, at which an incident may happen."""
         incident = self.incidents.get(len(self.calls))
         self.calls.append(name)
         return incident(send) if incident else send()

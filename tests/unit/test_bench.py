@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench import catalogue
 from bench.performance.__main__ import PAGE, PICTURE
 from bench.performance.lab import Lab, running, start
 from bench.performance.measure import Measurements
@@ -141,3 +142,7 @@ def test_the_page_and_its_picture_show_them(instructions: float | None) -> None:
     texts = [element.text for element in picture.iter() if element.text]
     assert {"ours", *PEERS, GET.name, POST.name, VIEW.name, LIST.name} <= set(texts)
     assert texts.count("0.50") == 2 * len(COMMON)
+
+
+def test_measured_import_writes_all_titles_with_what_belongs_to_them() -> None:
+    assert catalogue.imported(20)["items"] > 3 * 20

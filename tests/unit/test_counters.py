@@ -461,7 +461,7 @@ class TestStorm:
     @staticmethod
     def _counted(simulation: Simulation[ViewCounters]) -> int:
         """What all shards hold by themselves."""
-        return sum(sums_of(item)["views"] for item in simulation.stored())
+        return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
     def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[Run], list[Item]]:
         """What `calm` makes of a counter, with `per_second` views a second around each call."""

@@ -15,21 +15,18 @@ Followers read through the real functions all the while: a page of changes, then
 nothing. What the export's own code writes of the same table at the end is what they have then.
 
 Two things are simpler than in the service. Videos are made and stamped by the functions that the store writes with, but put into a
-table in memory, whose Query does what DynamoDB's does, without the API and its conditions. And the table removes deleted videos
-though their 90 days are not over.
+table in memory without the API and its conditions. And the table removes deleted videos though their 90 days are not over.
 """
 
 import json
 import logging
 import random
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import pytest
 
@@ -39,17 +36,18 @@ from functions.videos import handler as videos
 from local.testbed.backstage import FakeQueue
 from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
 from local.testbed.streams import EXPIRY, Raw, change, deliver
+from local.testbed.stub import Stub, StubClient
 from local.testbed.trail import DAYS, NoArchive
-from shared.aws.dynamodb import Asked, Key, QueryPage, Table, Write
-from shared.aws.failures import ConditionFailed
-from shared.core.attributes import Item, decode_item, encode_item
+from local.testbed.wire import come_between
+from shared.aws.dynamodb import Key, Table
+from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Throttled, Unavailable
 from shared.core.settings import LambdaHandler
 from shared.feed.log import OLDEST, Feed, owner_log, shard_logs
 from shared.history.trail import AuditStore
 from shared.routes import ROUTES
-from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, RELATION_INDEX, SORT_KEY, TABLE_NAME, TAIL, VIDEO
+from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY, TABLE_NAME, TAIL, VIDEO
 from shared.videos import video
 from shared.videos.documents import document
 from tools.exporting import Export
@@ -71,55 +69,23 @@ class Killed(BaseException):
     """The function's process is gone."""
 
 
-class InMemory(Table):
-    """A table without DynamoDB."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, None, sleep=lambda _: None)
-        self.items: defaultdict[str, dict[str, Item]] = defaultdict(dict)
-        """By partition and sort key."""
-
-    def get(self, key: Key, **_: Any) -> Item | None:
-        """The item of a key."""
-        return self.items[key[PARTITION_KEY]].get(key[SORT_KEY])
-
-    def begin_batch_get(self, keys: Sequence[Key], **_: Any) -> Callable[[], list[Item]]:
-        """The items that there are of these keys."""
-        return lambda: [item for key in keys if (item := InMemory.get(self, key))]
-
-    def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
-        """A page of a partition, or of one of RelationIndex."""
-        names, values, ascending = asked["condition"].names, asked["condition"].values, asked.get("ascending", True)
-        parts = [re.fullmatch(r"(#\w+) (>?=) (:\w+)", part) for part in asked["condition"].text.split(" AND ")]
-        bounds = [(names[part[1]], part[2], values[part[3]]) for part in parts if part]
-        assert len(bounds) == len(parts)
-        if asked["index"]:
-            assert asked["index"] == RELATION_INDEX.name
-            order = tuple(attribute.name for attribute in RELATION_INDEX.sort)
-            rows = [item for partition in self.items.values() for item in partition.values() if order[0] in item]
-        else:
-            order, rows = (SORT_KEY,), list(self.items[str(values.get(":pk", values.get(":log")))].values())
-        for name, relation, value in bounds:
-            rows = [item for item in rows if item[name] == value or (relation == ">=" and item[name] > value)]
-        place = itemgetter(*order)
-        rows.sort(key=place, reverse=not ascending)
-        if start := asked.get("start"):
-            rows = [item for item in rows if (place(item) > place(start) if ascending else place(item) < place(start))]
-        page = rows[: asked["limit"]]
-        key = (PARTITION_KEY, SORT_KEY, *(name for name, relation, _ in bounds if relation == "="), *order)
-        last = encode_item({name: page[-1][name] for name in key}) if len(page) < len(rows) else None
-        return lambda: QueryPage(page, len(page), last)
-
-
-class Shaky(InMemory):
-    """The table of the trail and the feed, which kills and throttles whoever asks it while there is danger."""
+class Shaky:
+    """What comes between the functions and the table of the trail and the feed: it kills and throttles while there is danger."""
 
     def __init__(self, chance: random.Random) -> None:
-        super().__init__(AUDIT_TABLE_NAME)
+        self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()), sleep=lambda _: None)
+        come_between(self.table.client, self._between)
         self.chance, self.danger = chance, 0.0
         self.overtake: Callable[[], object] | None = None
         """Lets another function do what is being done."""
         self.incidents: Counter[str] = Counter()
+
+    def _between(self, operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        self._incident(Throttled, Killed)
+        answer = send()
+        if operation == "PutItem":
+            self._incident(Unavailable, Killed)  # the answer is lost
+        return answer
 
     def _incident(self, *kinds: type[BaseException]) -> None:
         if self.overtake and self.chance.random() < OVERTAKEN:
@@ -131,50 +97,6 @@ class Shaky(InMemory):
             self.incidents[kind.__name__] += 1
             raise kind()
 
-    def get(self, key: Key, **asked: Any) -> Item | None:
-        """The item of a key."""
-        self._incident(Throttled, Killed)
-        return super().get(key, **asked)
-
-    def begin_get(self, key: Key, **asked: Any) -> Callable[[], Item | None]:
-        """The item of a key, when it is waited for."""
-        return lambda: self.get(key, **asked)
-
-    def begin_write(self, write: Write) -> Callable[[], None]:
-        """A put, when its answer is waited for."""
-
-        def done() -> None:
-            self.write(write)
-
-        return done
-
-    def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
-        """A page of a log."""
-        self._incident(Throttled, Killed)
-        return super().begin_query(**asked)
-
-    def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """A put on one of the conditions that the trail and the feed have."""
-        self._incident(Throttled, Killed)
-        item = decode_item(write.parameters["Item"])
-        values = decode_item(write.parameters.get("ExpressionAttributeValues", {}))
-        kept = self.items[item[PARTITION_KEY]]
-        old = kept.get(item[SORT_KEY])
-        match write.parameters["ConditionExpression"]:
-            case "attribute_not_exists(#pk)":
-                is_allowed = old is None
-            case "#first = :read AND #count = :held":
-                is_allowed = old is not None and (old["first"], old["count"]) == (values[":read"], values[":held"])
-            case "attribute_not_exists(#pk) OR #count < :held":
-                is_allowed = old is None or old["count"] < values[":held"]
-            case other:
-                raise AssertionError(other)
-        if not is_allowed:
-            raise ConditionFailed(old)
-        kept[item[SORT_KEY]] = item
-        self._incident(Unavailable, Killed)  # the answer is lost
-        return {}
-
 
 @dataclass
 class Catalogue:
@@ -182,7 +104,7 @@ class Catalogue:
 
     chance: random.Random
     clock: Clock
-    table: InMemory = field(default_factory=lambda: InMemory(TABLE_NAME))
+    table: Table = field(default_factory=lambda: Table(TABLE_NAME, StubClient(Stub())))
     records: list[Raw] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -196,10 +118,10 @@ class Catalogue:
         old = self.table.get(key)
         new = self._next(old, key, number)
         if new is None:
-            del self.table.items[key[PARTITION_KEY]]
+            self.table.delete(key)
         else:
             new["writeId"] = str(number)
-            self.table.items[key[PARTITION_KEY]][key[SORT_KEY]] = new
+            self.table.write(self.table.put(new))
         identity = None if new else EXPIRY
         self.records.append(change(old, new, sequence=number + 1, at=int(self.clock()), identity=identity))
         return self.records[-1]
@@ -258,27 +180,29 @@ class Lane:
 class Workers:
     """Instances of the audit function over one table. One that is killed is replaced by another, which remembers nothing."""
 
-    def __init__(self, table: Shaky, clock: Clock) -> None:
-        self.table, self.clock = table, clock
+    def __init__(self, shaky: Shaky, clock: Clock) -> None:
+        self.shaky, self.clock = shaky, clock
         self.queue = FakeQueue()
         self._instances = [self._made() for _ in range(4)]
 
     def _made(self) -> LambdaHandler:
-        return audit.make(AuditStore(self.table), NoArchive(), DAYS, Feed(self.table, self.clock), self.queue)
+        return audit.make(
+            AuditStore(self.shaky.table), NoArchive(), DAYS, Feed(self.shaky.table, self.clock), self.queue
+        )
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
         """Hand a batch to one of them, and maybe to another one before that is done."""
-        one, other = self.table.chance.sample(range(len(self._instances)), 2)
+        one, other = self.shaky.chance.sample(range(len(self._instances)), 2)
 
         def overtake() -> None:
             with suppress(Killed, Unavailable):  # nobody hears of it
                 self._run(other, event)
 
-        self.table.danger, self.table.overtake = DANGER, overtake
+        self.shaky.danger, self.shaky.overtake = DANGER, overtake
         try:
             return self._run(one, event)
         finally:
-            self.table.danger, self.table.overtake = 0, None
+            self.shaky.danger, self.shaky.overtake = 0, None
 
     def _run(self, number: int, event: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -293,7 +217,7 @@ class Follower:
 
     def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
         self.user, self.scopes, self.query, self.after = user, scopes, query, ""
-        resources = FakeResources(world.catalogue.table, world.clock, audit=world.table)
+        resources = FakeResources(world.catalogue.table, world.clock, audit=world.shaky.table)
         self._functions = {
             "listChanges": resources.make(history.lambda_handler),
             "getVideo": resources.make(videos.lambda_handler),
@@ -333,8 +257,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance, self.clock = random.Random(seed), Clock()
         self.catalogue = Catalogue(self.chance, self.clock)
-        self.table = Shaky(self.chance)
-        self.workers = Workers(self.table, self.clock)
+        self.shaky = Shaky(self.chance)
+        self.workers = Workers(self.shaky, self.clock)
         self.lanes = [Lane(self.chance) for _ in range(LANES)]
         self.search = Follower(self, "search", "videos/read videos/admin", "")
         self.alice = Follower(self, "alice", "videos/read", "&userId=alice")
@@ -395,8 +319,8 @@ def world() -> World:
 def test_the_stream_was_disturbed(world: World) -> None:
     assert len(world.delivered) == CHANGES
     assert world.delivered.total() > 1.3 * CHANGES
-    assert set(world.table.incidents) == {"Throttled", "Killed", "Unavailable", "overtaken"}
-    assert min(world.table.incidents.values()) > 10
+    assert set(world.shaky.incidents) == {"Throttled", "Killed", "Unavailable", "overtaken"}
+    assert min(world.shaky.incidents.values()) > 10
     assert world.late > 50
     assert world.lanes[0].has_started_over
     assert {owner for message in world.workers.queue.sent for owner in message["owners"]} == set(OWNERS)
@@ -420,14 +344,14 @@ def test_positions_are_dense_and_each_change_is_told_once(world: World) -> None:
 
 
 def _all(world: World, log: str) -> list[Item]:
-    feed, place, told = Feed(world.table, world.clock), OLDEST, list[Item]()
+    feed, place, told = Feed(world.shaky.table, world.clock), OLDEST, list[Item]()
     while True:
         stretch = feed.read(log, place, 1000)
         assert [read.position for read in stretch.told] == list(range(len(told) + 1, len(told) + 1 + len(stretch.told)))
         told += [read.change for read in stretch.told]
         place = stretch.place
         if stretch.is_end:
-            tail = world.table.items[log][TAIL]
+            tail = world.shaky.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}) or {}
             assert tail["first"] + tail["count"] == len(told) + 1
             return told
 

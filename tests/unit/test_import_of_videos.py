@@ -13,7 +13,7 @@ from local.testbed.harness import NOW, Context
 from local.testbed.limits import Run, Simulation
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
-from shared.core.attributes import Item, encode_item
+from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
 from shared.films.messages import aggregates_message
 from shared.relations.mover import EntryMover
@@ -36,7 +36,7 @@ class Import:
     def __init__(self, videos: Sequence[Item]) -> None:
         self.queue = FakeQueue()
         self.simulation: Simulation[LambdaHandler] = Simulation(self._worker, writers=WORKERS)
-        self.simulation.items |= {(item["pk"], item["sk"]): encode_item(item) for item in videos}
+        self.simulation.items.load(videos)
         self._messages = [json.dumps(aggregates_message(item["videoId"])) for item in videos]
         self._taken = 0
 
@@ -97,7 +97,7 @@ def assert_exact(videos: Import, number: int, tags: Mapping[str, int]) -> None:
     assert {tag: (item["count"], item["relSort"]) for tag, item in counted.items()} == {
         tag: (count, count) for tag, count in tags.items()
     }
-    assert sum(item["sk"] == schema.MARKER.sk for item in videos.simulation.stored()) == number
+    assert sum(item["sk"] == schema.MARKER.sk for item in videos.simulation.items.stored()) == number
 
 
 def test_five_thousand_a_second_of_one_owner_with_one_tag_throttle_nothing() -> None:

@@ -31,7 +31,7 @@ class TestLimits:
         assert run.done == pytest.approx(2.5 * WRITES, rel=0.01)
         assert len(run.failed) == run.requests["throttled"] == run.calls - run.done
         assert {type(error) for error in run.failed} <= {NotApplied, *NotApplied.__subclasses__()}
-        assert simulation.stored() == [KEY | {"count": run.done}]
+        assert simulation.items.stored() == [KEY | {"count": run.done}]
 
     def test_items_have_limits_of_their_own(self) -> None:
         def counting(table: Table, _: int) -> None:

@@ -295,7 +295,7 @@ class TestManyRaters:
         """64 instances of the service, and the video."""
         simulation = Simulation(RatingStore, writers=64, burst=0.1)
         simulation.table.write(simulation.table.put(table.get(schema.VIDEO.key(videoId=video_id)) or {}))
-        simulation.changes.clear()
+        simulation.items.changes.clear()
         return simulation
 
     def rate(self, simulation: Simulation[RatingStore], video_id: str, users: int) -> Run:
@@ -321,7 +321,7 @@ class TestManyRaters:
         assert run.writes == 1_000 + users  # each, and each user's place in the index
         assert max(units for (place, _), units in simulation.peaks.items()) < 0.4 * WRITES
 
-        given = [item for item in simulation.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
+        given = [item for item in simulation.items.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
         assert len(given) == users
         deliver(simulation, table)
         deliver(simulation, table)  # as a stream may
@@ -335,7 +335,7 @@ class TestManyRaters:
 def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
     """Apply what the stream has of a simulation to the totals, in batches of 500."""
     tallies = Tallies(table)
-    changes = [[None if item is None else decode_item(item) for item in change] for change in simulation.changes]
+    changes = [[None if item is None else decode_item(item) for item in change] for change in simulation.items.changes]
     records = [Record(change(old, new, sequence=number)) for number, (old, new) in enumerate(changes)]
     for start in range(0, len(records), 500):
         collector = Collector()

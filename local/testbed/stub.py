@@ -1,0 +1,465 @@
+"""DynamoDB in memory: the requests that the stores send, answered from items that a dictionary holds.
+
+    stub = Stub()
+    table = Table(TABLE_NAME, StubClient(stub))
+
+It stands at the other end of the wire: what it takes and answers is DynamoDB's JSON. All tables that use the same key share its items.
+Of expressions it knows what the stores write, and raises NotImplementedError for all else. `local/testbed/limits.py` gives it
+DynamoDB's limits and virtual time, and `bench/stub.py` serves it on loopback.
+"""
+
+import operator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, partial
+from itertools import chain
+from typing import Any
+
+from local.testbed.units import index_entry
+from local.testbed.wire import raised
+from shared.aws.dynamodb import OPERATIONS
+from shared.aws.lean import client
+from shared.aws.lean.client import Refused
+from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item, encode_item
+from shared.schema import AUDIT_INDEXES, INDEXES, PARTITION_KEY, SORT_KEY, Index
+
+Place = tuple[str, str]
+"""Partition and sort key of an item; the latter is empty in a table without one."""
+
+
+class Stub:
+    """A table in memory with its indexes. `carry_out` is its one entrance; what begins with `spend` is for subclasses."""
+
+    def __init__(
+        self, indexes: Iterable[Index] = (*INDEXES, *AUDIT_INDEXES), key: Sequence[str] = (PARTITION_KEY, SORT_KEY)
+    ) -> None:
+        self.partitions: defaultdict[str, dict[str, AttributeMap]] = defaultdict(dict)
+        """Items by partition and sort key."""
+        self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
+        """What puts, updates and deletes outside of transactions have changed, in order: each item before and after it."""
+        self._indexes = {index.name: index for index in indexes}
+        self._key = tuple(key)
+
+    def carry_out(self, operation: str, **asked: Any) -> Any:
+        """Answer one request, such as GetItem. Raises Refused as our client does."""
+        self.wait_for(operation)
+        return getattr(self, f"_{OPERATIONS[operation]}")(**asked)
+
+    def load(self, items: Iterable[Item]) -> None:
+        """Put items, without any conditions or limits."""
+        for item in map(encode_item, items):
+            self.keep(self.place(item), item)
+
+    def stored(self) -> list[Item]:
+        """All items, by their keys."""
+        return [
+            decode_item(self.partitions[pk][sk]) for pk in sorted(self.partitions) for sk in sorted(self.partitions[pk])
+        ]
+
+    def item(self, place: Place) -> AttributeMap | None:
+        """The item at a place, if there is one."""
+        return self.partitions.get(place[0], {}).get(place[1])
+
+    def keep(self, place: Place, item: AttributeMap | None) -> None:
+        """Have an item at a place, or none."""
+        if item is not None:
+            self.partitions[place[0]][place[1]] = item
+        else:
+            self.partitions[place[0]].pop(place[1], None)
+
+    def place(self, item: AttributeMap) -> Place:
+        """Where an item, or what has its key, is kept."""
+        values = [item[name]["S"] for name in self._key]
+        return values[0], values[1] if len(values) > 1 else ""
+
+    # What a request takes. Subclasses wait and refuse here. ---------------------------------------------------------
+
+    def wait_for(self, operation: str) -> None:
+        """Wait until a request is carried out."""
+
+    def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
+        """Take the capacity of reading an item; raises Refused when there is none."""
+
+    def spend_write(
+        self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
+    ) -> None:
+        """Take the capacity of these changes, `together` in a transaction; raises Refused when there is none."""
+
+    def held(self, places: set[Place], parts: Sequence[Place]) -> AbstractContextManager[Any]:
+        """Keep others from items while a transaction writes them; raises Refused when another one does."""
+        return nullcontext()
+
+    # Operations -----------------------------------------------------------------------------------------------------
+
+    def _read(self, place: Place, asked: Mapping[str, Any]) -> AttributeMap | None:
+        item = self.item(place)
+        self.spend_read(item, place, consistent=asked.get("ConsistentRead", False))
+        return _projected(item, asked) if item else None
+
+    def _get_item(self, *, Key: AttributeMap, **asked: Any) -> Any:
+        item = self._read(self.place(Key), asked)
+        return {"Item": item} if item else {}
+
+    def _batch_get_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
+        """What has no capacity left stays unprocessed."""
+        ((table, asked),) = RequestItems.items()
+        items, left = [], []
+        for key in asked["Keys"]:
+            try:
+                items.append(self._read(self.place(key), asked))
+            except Refused:
+                left.append(key)
+        found = [item for item in items if item]
+        return {"Responses": {table: found}, "UnprocessedKeys": {table: {**asked, "Keys": left}} if left else {}}
+
+    def _query(self, **asked: Any) -> Any:
+        """Answer a page of one partition of the table or of an index; what it reads takes no capacity."""
+        known, index = _Placeholders.of(asked), self._indexes.get(asked.get("IndexName", ""))
+        if asked.get("IndexName") and not index:
+            raise NotImplementedError(asked["IndexName"])
+        condition = _condition(asked["KeyConditionExpression"])
+        names = (*(attribute.name for attribute in index.sort), *self._key) if index else self._key[1:]
+        order = partial(_sorted_by, names)
+        rows = sorted((row for row in self._rows(asked, index) if condition(row, known)), key=order)
+        if not asked.get("ScanIndexForward", True):
+            rows.reverse()
+        if start := asked.get("ExclusiveStartKey"):
+            is_behind = operator.gt if asked.get("ScanIndexForward", True) else operator.lt
+            rows = [row for row in rows if is_behind(order(row), order(start))]
+        examined = rows[: asked.get("Limit")]
+        keep = _condition(asked["FilterExpression"]) if "FilterExpression" in asked else lambda *_: True
+        items = [_projected(row, asked) for row in examined if keep(row, known)]
+        page: dict[str, Any] = {"Items": items, "Count": len(items), "ScannedCount": len(examined)}
+        if len(examined) < len(rows):
+            keys = {*names, *self._key, *(attribute.name for attribute in (index.partition if index else ()))}
+            page["LastEvaluatedKey"] = {name: value for name, value in examined[-1].items() if name in keys}
+        return page
+
+    def _rows(self, asked: Mapping[str, Any], index: Index | None) -> Iterable[AttributeMap]:
+        """All that a Query may find: the items of its partition, or the entries of its index."""
+        if index:
+            entries = (
+                index_entry(item, index) for item in chain.from_iterable(map(dict.values, self.partitions.values()))
+            )
+            return filter(None, entries)
+        for name, value in re.findall(r"(#?\w+) = (:\w+)", asked["KeyConditionExpression"]):
+            if asked.get("ExpressionAttributeNames", {}).get(name, name) == self._key[0]:
+                return list(self.partitions.get(asked["ExpressionAttributeValues"][value]["S"], {}).values())
+        raise NotImplementedError(asked["KeyConditionExpression"])
+
+    def _put_item(self, *, Item: AttributeMap, **asked: Any) -> Any:
+        return self._write(self.place(Item), lambda _: dict(Item), asked)
+
+    def _update_item(self, *, Key: AttributeMap, UpdateExpression: str, **asked: Any) -> Any:
+        change = _change(UpdateExpression)
+        return self._write(self.place(Key), lambda old: change(old or Key, _Placeholders.of(asked)), asked)
+
+    def _delete_item(self, *, Key: AttributeMap, **asked: Any) -> Any:
+        return self._write(self.place(Key), lambda _: None, asked)
+
+    def _batch_write_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
+        """Delete items; what has no capacity left stays unprocessed."""
+        ((table, requests),) = RequestItems.items()
+        left = []
+        for request in requests:
+            place = self.place(request["DeleteRequest"]["Key"])
+            try:
+                self.spend_write([(place, self.item(place), None)], together=False)
+            except Refused:
+                left.append(request)
+            else:
+                self.keep(place, None)
+        return {"UnprocessedItems": {table: left} if left else {}}
+
+    def _transact_write_items(self, *, TransactItems: list[Mapping[str, Mapping[str, Any]]], **_: Any) -> Any:
+        """Carry out all writes or none."""
+        parts = [_Part.of(kind, asked, self.place) for part in TransactItems for kind, asked in part.items()]
+        places = [part.place for part in parts]
+        with self.held(set(places), places):
+            olds = [self.item(place) for place in places]
+            unmet = [not part.is_met(old) for part, old in zip(parts, olds, strict=True)]
+            if any(unmet):
+                raise cancelled({"Code": "ConditionalCheckFailed" if failed else "None"} for failed in unmet)
+            changes = [(part.place, old, part.change(old)) for part, old in zip(parts, olds, strict=True)]
+            self.spend_write(changes, together=True)
+            for place, _old, new in changes:
+                self.keep(place, new)
+        return {}
+
+    def _write(
+        self, place: Place, change: Callable[[AttributeMap | None], AttributeMap | None], asked: Mapping[str, Any]
+    ) -> Any:
+        old = self.item(place)
+        condition = _condition(asked["ConditionExpression"]) if "ConditionExpression" in asked else lambda *_: True
+        is_met = condition(old or {}, _Placeholders.of(asked))
+        new = change(old) if is_met else old
+        # A write whose condition fails takes units too.
+        self.spend_write([(place, old, new)], together=False)
+        if not is_met:
+            returned = {"Item": old} if old else {}
+            raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **returned})
+        self.keep(place, new)
+        if new != old:
+            self.changes.append((old, new))
+        match asked.get("ReturnValues", "NONE"):
+            case "ALL_NEW":
+                return {"Attributes": new or {}}
+            case "UPDATED_NEW":
+                changed = {name: value for name, value in (new or {}).items() if value != (old or {}).get(name)}
+                return {"Attributes": changed}
+            case "ALL_OLD":
+                return {"Attributes": old or {}}
+            case _:
+                return {}
+
+
+class StubClient(client.Client):
+    """Our client, with a stub at the other end of the wire."""
+
+    def __init__(self, stub: Stub) -> None:
+        self.stub = stub
+        self._idle = []
+
+    def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
+        """Carry the operation out at once; the answer, or the error, is kept."""
+        try:
+            answer = self.stub.carry_out(operation, **parameters)
+        except Exception as error:
+            return partial(raised, error)
+        return lambda: answer
+
+
+def cancelled(reasons: Iterable[Mapping[str, str]]) -> Refused:
+    """The refusal of a transaction; one reason for each of its writes."""
+    return Refused(400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]})
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One write of a transaction."""
+
+    place: Place
+    change: Callable[[AttributeMap | None], AttributeMap | None]
+    is_met: Callable[[AttributeMap | None], bool]
+
+    @classmethod
+    def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":
+        known, condition = _Placeholders.of(asked), asked.get("ConditionExpression")
+        test = _condition(condition) if condition else lambda *_: True
+        change: Callable[[AttributeMap | None], AttributeMap | None]
+        match kind:
+            case "Put":
+                key, item = asked["Item"], asked["Item"]
+                change = lambda _: dict(item)  # noqa: E731
+            case "Update":
+                key, made = asked["Key"], _change(asked["UpdateExpression"])
+                change = lambda old: made(old or key, known)  # noqa: E731
+            case "Delete":
+                key, change = asked["Key"], lambda _: None
+            case "ConditionCheck":
+                key, change = asked["Key"], lambda old: old
+            case _:
+                raise NotImplementedError(kind)
+        return cls(place(key), change, lambda old: test(old or {}, known))
+
+
+def _sorted_by(names: Iterable[str], item: AttributeMap) -> tuple[Any, ...]:
+    return tuple(_plain(item[name]) for name in names)
+
+
+def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
+    if "ProjectionExpression" not in asked:
+        return item
+    known = _Placeholders.of(asked)
+    names = {known.name(part) for part in asked["ProjectionExpression"].split(", ")}
+    return {name: value for name, value in item.items() if name in names}
+
+
+# Expressions ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Placeholders:
+    """What the placeholders of a request stand for."""
+
+    names: Mapping[str, str]
+    values: Mapping[str, AttributeValue]
+
+    @classmethod
+    def of(cls, asked: Mapping[str, Any]) -> "_Placeholders":
+        return cls(asked.get("ExpressionAttributeNames", {}), asked.get("ExpressionAttributeValues", {}))
+
+    def name(self, word: str) -> str:
+        """The attribute that a word names, by a placeholder or itself."""
+        return self.names[word] if word.startswith("#") else word
+
+
+_Read = Callable[[AttributeMap, _Placeholders], AttributeValue | None]
+_Test = Callable[[AttributeMap, _Placeholders], bool]
+_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class _Words:
+    """The words of an expression, one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._words = re.findall(r"[#:]?\w+|<=|>=|<>|[=<>(),+\-]|\S", text)
+        self._at = 0
+
+    @property
+    def next(self) -> str:
+        return self._words[self._at] if self._at < len(self._words) else ""
+
+    def take(self, *expected: str) -> str:
+        word = self.next
+        if expected and word not in expected:
+            raise NotImplementedError(f"{word!r} in {' '.join(self._words)}")
+        self._at += 1
+        return word
+
+    def operand(self) -> _Read:
+        """A name, a value, `if_not_exists(name, operand)`, or the sum or difference of two."""
+        first = self._single()
+        if self.next not in ("+", "-"):
+            return first
+        sign = 1 if self.take() == "+" else -1
+        second = self._single()
+        return lambda item, known: _sum(first(item, known), second(item, known), sign)
+
+    def _single(self) -> _Read:
+        word = self.take()
+        if word == "if_not_exists":
+            self.take("(")
+            name = self.take()
+            self.take(",")
+            otherwise = self.operand()
+            self.take(")")
+            return lambda item, known: item.get(known.name(name)) or otherwise(item, known)
+        if word.startswith(":"):
+            return lambda _, known: known.values[word]
+        if not re.fullmatch(r"#?\w+", word) or self.next == "(":
+            raise NotImplementedError(f"{word!r} in {' '.join(self._words)}")
+        return lambda item, known: item.get(known.name(word))
+
+    def listed(self) -> Iterator[str]:
+        """The first words of the parts of a list."""
+        yield self.take()
+        while self.next == ",":
+            self.take()
+            yield self.take()
+
+    def alternatives(self) -> _Test:
+        tests = [self._all()]
+        while self.next == "OR":
+            self.take()
+            tests.append(self._all())
+        return tests[0] if len(tests) == 1 else lambda item, known: any(test(item, known) for test in tests)
+
+    def _all(self) -> _Test:
+        tests = [self._one()]
+        while self.next == "AND":
+            self.take()
+            tests.append(self._one())
+        return tests[0] if len(tests) == 1 else lambda item, known: all(test(item, known) for test in tests)
+
+    def _one(self) -> _Test:
+        if self.next == "(":
+            self.take()
+            inner = self.alternatives()
+            self.take(")")
+            return inner
+        if self.next in ("attribute_exists", "attribute_not_exists"):
+            wanted = self.take() == "attribute_exists"
+            self.take("(")
+            name = self.take()
+            self.take(")")
+            return lambda item, known: (known.name(name) in item) == wanted
+        if self.next == "begins_with":
+            self.take()
+            self.take("(")
+            whole = self.operand()
+            self.take(",")
+            beginning = self.operand()
+            self.take(")")
+            return _holding(str.startswith, whole, beginning)
+        left = self.operand()
+        if self.next == "BETWEEN":
+            self.take()
+            low = self.operand()
+            self.take("AND")
+            return _holding(lambda value, low, high: low <= value <= high, left, low, self.operand())
+        return _holding(_COMPARISONS[self.take(*_COMPARISONS)], left, self.operand())
+
+
+def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
+    """Return a test that holds where all operands are there, of one type, and compare so."""
+
+    def test(item: AttributeMap, known: _Placeholders) -> bool:
+        values = [read(item, known) for read in reads]
+        there = [value for value in values if value is not None]
+        return len(there) == len(reads) and len(set(map(tuple, there))) == 1 and compare(*map(_plain, there))
+
+    return test
+
+
+def _plain(value: AttributeValue) -> Any:
+    ((kind, content),) = value.items()
+    return Decimal(content) if kind == "N" else content
+
+
+def _sum(one: AttributeValue | None, other: AttributeValue | None, sign: int = 1) -> AttributeValue:
+    if one is None or other is None:
+        raise NotImplementedError("a sum of what is not there")
+    return {"N": str(Decimal(one["N"]) + sign * Decimal(other["N"]))}
+
+
+@cache
+def _condition(text: str) -> _Test:
+    words = _Words(text)
+    test = words.alternatives()
+    words.take("")
+    return test
+
+
+@cache
+def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
+    """What an update expression makes of an item."""
+    words = _Words(text)
+    assigned: list[tuple[str, _Read]] = []
+    added: list[tuple[str, _Read]] = []
+    removed: list[str] = []
+    while words.next:
+        match words.take("SET", "ADD", "REMOVE"):
+            case "SET":
+                for name in words.listed():
+                    words.take("=")
+                    assigned.append((name, words.operand()))
+            case "ADD":
+                added += [(name, words.operand()) for name in words.listed()]
+            case _:
+                removed += words.listed()
+
+    def change(old: AttributeMap, known: _Placeholders) -> AttributeMap:
+        # All operands are read from the item as it was.
+        new = {
+            **old,
+            **{known.name(name): value for name, read in assigned if (value := read(old, known)) is not None},
+        }
+        for name, read in added:
+            new[known.name(name)] = _sum(old.get(known.name(name), {"N": "0"}), read(old, known))
+        for name in removed:
+            new.pop(known.name(name), None)
+        return new
+
+    return change
