@@ -34,7 +34,7 @@ FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 SIDE_BY_SIDE = 8
 """Requests at once. MiniStack waits up to 50 ms after each call for log lines, so one at a time would mostly wait;
 but each also needs a function worker of its own, of about 80 MB."""
-ATTEMPTS = 8
+REQUEST_ATTEMPTS = 8
 """Tries per request before the demo gives up on the service."""
 NEWEST_YEAR = 2011
 """The table was made in 2010 and knows a few films announced for 2011; it wrote years with two digits on the way,
@@ -168,7 +168,7 @@ class Client:
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request, again after a pause while the service is busy; raises LocalError when it stays so."""
         problem, pause = "", 0.0
-        for attempt in range(ATTEMPTS):
+        for attempt in range(REQUEST_ATTEMPTS):
             time.sleep(pause)  # at least as long as the service asks; 0 before the first attempt
             pause = min(0.2 * 2**attempt, 5.0) * random.uniform(0.75, 1.25)
             try:
@@ -182,7 +182,7 @@ class Client:
                 return answer
             problem = f"{answer.status_code} {answer.text[:200]}"
             pause = max(pause, retry_after(answer))
-        raise LocalError(f"The service stays busy: {method} {path} failed {ATTEMPTS} times ({problem}).")
+        raise LocalError(f"The service stays busy: {method} {path} failed {REQUEST_ATTEMPTS} times ({problem}).")
 
     def close(self) -> None:
         """Close the connections."""

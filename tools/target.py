@@ -19,7 +19,7 @@ from tools import ToolError
 from tools.pace import PacedTable, TrailPace
 from tools.preflight import NO_REGION
 
-ATTEMPTS = 20
+REQUEST_ATTEMPTS = 20
 """Tries of one request: a table that grows under an import throttles for some seconds."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
 """What DynamoDB takes for the name of a table, or its ARN."""
@@ -36,7 +36,7 @@ def open_table(name: str | None) -> Table:
     else:
         _choose_region(os.environ)
     try:
-        table = Table(name or TABLE_NAME, make_client(), attempts=ATTEMPTS, sleep=time.sleep)
+        table = Table(name or TABLE_NAME, make_client(), attempts=REQUEST_ATTEMPTS, sleep=time.sleep)
     except NoRegionError as error:
         raise ToolError(NO_REGION) from error
     except BotoCoreError as error:
@@ -49,7 +49,7 @@ def open_trail(table: Table) -> AuditStore:
     name = table.name.replace(TABLE_NAME, AUDIT_TABLE_NAME)
     if name == table.name:
         raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
-    return AuditStore(_readable(Table(name, table.client, attempts=ATTEMPTS, sleep=time.sleep)))
+    return AuditStore(_readable(Table(name, table.client, attempts=REQUEST_ATTEMPTS, sleep=time.sleep)))
 
 
 def paced(table: Table, changeset_id: str) -> tuple[Table, TrailPace | None]:
@@ -59,7 +59,7 @@ def paced(table: Table, changeset_id: str) -> tuple[Table, TrailPace | None]:
     except ToolError as error:
         print(f"{error} So nothing slows this command down.", file=sys.stderr)
         return table, None
-    return PacedTable(pace, table.name, table.client, attempts=ATTEMPTS, sleep=time.sleep), pace
+    return PacedTable(pace, table.name, table.client, attempts=REQUEST_ATTEMPTS, sleep=time.sleep), pace
 
 
 def _readable(table: Table) -> Table:

@@ -30,8 +30,8 @@ LARGEST_TRANSACTION = 100
 LARGEST_BURST = 32
 """Requests of one `gather` that are under way at a time: each has its own connection."""
 
-ATTEMPTS = 4
-"""Tries of one request, the first included."""
+REQUEST_ATTEMPTS = 4
+"""Maximum attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
 """Seconds to wait at most before the second try, and before any."""
 
@@ -118,7 +118,7 @@ class Table:
         name: str,
         client: Any,
         *,
-        attempts: int = ATTEMPTS,
+        attempts: int = REQUEST_ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = name

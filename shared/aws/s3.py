@@ -21,7 +21,7 @@ from shared.core.errors import InternalError, Unavailable
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-ATTEMPTS = 3
+REQUEST_ATTEMPTS = 3
 """Tries of one request, the first included."""
 LONGEST_WAIT = 0.5
 """Seconds to wait at most before another try."""
@@ -116,7 +116,7 @@ class Objects:
     """Objects in any bucket. Methods raise shared.core.errors.Unavailable when S3 is busy or does not answer."""
 
     def __init__(
-        self, client: "S3Client", *, attempts: int = ATTEMPTS, sleep: Callable[[float], None] = time.sleep
+        self, client: "S3Client", *, attempts: int = REQUEST_ATTEMPTS, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.client = client
         self._attempts = attempts

@@ -10,7 +10,7 @@ from shared.aws.lean.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused
 from shared.core.deadline import has_time
 from shared.core.errors import Unavailable
 
-ATTEMPTS = 3
+REQUEST_ATTEMPTS = 3
 PAUSE = 0.1
 """Seconds between two attempts."""
 
@@ -24,7 +24,7 @@ def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Call
     def read() -> str:
         client = _secrets_client()
         failure: Exception | None = None
-        for attempt in range(ATTEMPTS):
+        for attempt in range(REQUEST_ATTEMPTS):
             pause = PAUSE if attempt else 0
             if not has_time(pause):
                 break

@@ -19,7 +19,7 @@ from shared.core.telemetry import correlated, service_logger
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-ATTEMPTS = 3
+REQUEST_ATTEMPTS = 3
 """Tries of one request, the first included."""
 LONGEST_WAIT = 0.4
 """Seconds to wait at most before another try."""
@@ -202,7 +202,12 @@ class Queue:
     """One queue to send to."""
 
     def __init__(
-        self, url: str, client: "SQSClient", *, attempts: int = ATTEMPTS, sleep: Callable[[float], None] = time.sleep
+        self,
+        url: str,
+        client: "SQSClient",
+        *,
+        attempts: int = REQUEST_ATTEMPTS,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url = url
         self.client = client

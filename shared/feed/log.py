@@ -34,14 +34,14 @@ SKEW_MS = 300_000
 """Milliseconds by which the clock of who appended a change may be behind that of the stream."""
 MOST_BLOCKS = 50
 """How many blocks one Query reads."""
-ATTEMPTS = 50
-"""How often an append is tried while others append to the same log."""
+MAX_APPENDS = 50
+"""Maximum attempts of one append, including the first, while other writers append to the same log."""
 APPEND_WAIT = 0.01
 """Seconds by which the longest pause before another attempt grows with each: another append takes about as long."""
 MOST_TAILS = 1000
 """How many tails are remembered: those of an import may be of very many owners."""
-LOOKS = 3
-"""How often a block that is missing is looked for: the tail may become one in the middle of a Query."""
+MAX_READS = 3
+"""Maximum reads of a stretch in which a block is missing: the tail may become one in the middle of a Query."""
 
 
 @cache
@@ -183,7 +183,7 @@ class Feed:
 
     def _append(self, left: dict[str, list[Change]]) -> None:
         """Append changes to several logs at a time."""
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_APPENDS):
             left = {log: changes for log, changes in left.items() if changes}
             if not left:
                 return
@@ -343,7 +343,7 @@ class Feed:
 
         Raises Gone when what comes next is no longer kept.
         """
-        for _ in range(LOOKS):
+        for _ in range(MAX_READS):
             stretch = self._read(log, place, limit, consistent=consistent, begun=begun)
             if stretch is not None:
                 return stretch

@@ -47,8 +47,8 @@ KEPT_SECONDS = 3600
 """How long after it was written an object stays that no generation names: somebody may be about to name it, or to read it."""
 SIDE_BY_SIDE = 8
 """Objects that are read or written at a time."""
-ROUNDS = 3
-"""How often a copy is begun anew, when the generation is removed while it is read."""
+MAX_COPIES = 3
+"""Maximum attempts of one copy, including the first: the generation may be removed while it is read."""
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
@@ -319,12 +319,12 @@ class Generations:
 
         Raises ObjectGone when generations are removed faster than they are copied, and DamagedFile.
         """
-        for turn in range(ROUNDS):
+        for turn in range(MAX_COPIES):
             pointer = self.pointer()
             try:
                 self.copy_of(pointer.readable, copy)
             except ObjectGone:
-                if turn == ROUNDS - 1:
+                if turn == MAX_COPIES - 1:
                     raise
             else:
                 break

@@ -48,8 +48,8 @@ from shared.upkeep.comparison import Comparison, Difference, Family, Moved, grou
 from shared.upkeep.viewed import Views
 
 RECONCILE = Caller.job("reconcile")
-LOOKS = 5
-"""How often something is looked at before it counts as busy."""
+MAX_COMPARISONS = 5
+"""Maximum comparisons of one item before it is reported as busy."""
 SECONDS_BETWEEN = 3
 """How long an index is given to agree with its table; usually it takes a fraction of a second."""
 SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
@@ -197,7 +197,7 @@ class Reconcile:
         """
         repairs = self._repairs and repair
         seen: Difference | None = None
-        for attempt in range(LOOKS):
+        for attempt in range(MAX_COMPARISONS):
             if attempt:
                 self._sleep(SECONDS_BETWEEN)
             try:
@@ -264,7 +264,7 @@ class Reconcile:
 
     def _await_stream(self, late: Sequence[_Late]) -> None:
         """Look again after a while, until nothing differs any more, or the same did twice in a row."""
-        for _ in range(1, LOOKS):
+        for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
             if self._waits < MOST_WAITS or self._repairs:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item
@@ -143,7 +143,7 @@ class ViewCounters:
                     lowest = 0
                 elif not is_new:
                     lowest = shards // 2
-                elif pauses == ATTEMPTS - 1:
+                elif pauses == REQUEST_ATTEMPTS - 1:
                     raise
                 else:
                     lowest, pauses = 0, pauses + 1

@@ -16,7 +16,7 @@ from botocore.awsrequest import AWSResponse
 
 from local.testbed.harness import Api, Clock, Reply, make_api
 from shared.access_patterns import ACCESS_PATTERNS
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.videos.counters import ViewCounters
 from tests.integration import faults
 from tests.integration.conftest import NewTable
@@ -236,7 +236,7 @@ def service(new_service: NewService) -> Service:
 @pytest.fixture
 def deployed(new_service: NewService) -> Service:
     """A service with retries as deployed."""
-    return new_service(ATTEMPTS)
+    return new_service(REQUEST_ATTEMPTS)
 
 
 Outcome = tuple[int, Any, list[str]]
@@ -410,7 +410,7 @@ def test_lasting_throttling_is_503_after_a_few_attempts(deployed: Service, case:
     assert reply.json["type"] == "urn:video-metadata:problem:unavailable"
     # The first call is never got past; a list sends one to each partition at once.
     assert set(deployed.line.calls) == {case.calls[0]}
-    assert len(deployed.line.calls) <= ATTEMPTS * len(case.calls)
+    assert len(deployed.line.calls) <= REQUEST_ATTEMPTS * len(case.calls)
     assert contents(deployed.table) == before
 
 
@@ -452,7 +452,7 @@ def test_a_lasting_conflict_is_reported_and_the_key_still_works_later(
 
     assert (reply.status, reply.headers["retry-after"]) == (409, "1")
     assert reply.json["type"] == "urn:video-metadata:problem:request-in-flight"
-    assert deployed.line.calls.count("TransactWriteItems") == ATTEMPTS
+    assert deployed.line.calls.count("TransactWriteItems") == REQUEST_ATTEMPTS
     assert contents(deployed.table) == before
 
     deployed.line.disarm()
@@ -494,7 +494,7 @@ def test_a_batch_read_that_never_completes_is_503(deployed: Service) -> None:
     video_id = deployed.arrange(VIEW)
     deployed.line.arm(_unprocessed(deployed, video_id))
     assert_unavailable(deployed.instance().get(f"/v1/videos/{video_id}"))
-    assert len(deployed.line.calls) == ATTEMPTS
+    assert len(deployed.line.calls) == REQUEST_ATTEMPTS
 
 
 def test_health_is_503_while_the_table_does_not_answer(service: Service) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api
 from shared import schema
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.core.attributes import Item
 from shared.core.errors import WriteContention
 from shared.relations.mover import EntryMover
@@ -33,7 +33,7 @@ PATH = f"/v1/videos/{VIDEO_ID}/rating"
 THREADS = 8
 
 
-def through(table: Table, tapped: tuple["DynamoDBClient", Line], attempts: int = ATTEMPTS) -> Table:
+def through(table: Table, tapped: tuple["DynamoDBClient", Line], attempts: int = REQUEST_ATTEMPTS) -> Table:
     """The same table at the other end of the line."""
     return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
 
@@ -196,7 +196,7 @@ def named(incidents: Sequence[Incident]) -> pytest.MarkDecorator:
 
 
 class TestBrokenCalls:
-    @pytest.mark.parametrize("attempts", [1, ATTEMPTS], ids=["first", "deployed"])
+    @pytest.mark.parametrize("attempts", [1, REQUEST_ATTEMPTS], ids=["first", "deployed"])
     @named((*INCIDENTS, *FATAL))
     def test_a_rating_is_counted_once_and_a_retry_completes_it(
         self,
@@ -230,7 +230,7 @@ class TestBrokenCalls:
             assert own_ratings(table).get("bob") == choice
             assert_exact_ratings(table, streams)
 
-    @pytest.mark.parametrize("conflicts", [1, ATTEMPTS - 1])
+    @pytest.mark.parametrize("conflicts", [1, REQUEST_ATTEMPTS - 1])
     def test_conflicts_with_an_import_are_waited_out(
         self,
         api: Api,
@@ -262,7 +262,7 @@ class TestBrokenCalls:
         line.arm(lambda send: faults.conflict(send) if line.calls[-1] == "PutItem" else None)
         reply = rating("bob", 8)(make_api(through(table, tapped)))
         assert (reply.status, reply.headers["retry-after"]) == (409, "1")
-        assert line.calls.count("PutItem") == ATTEMPTS
+        assert line.calls.count("PutItem") == REQUEST_ATTEMPTS
         assert_exact_ratings(table, streams)
 
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from local.testbed.harness import LINKS, NOW, Api, Clock, recorded
 from local.testbed.wire import come_between
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.core.caller import Caller
 from shared.routes import ROUTES
 from shared.schema import VIDEO
@@ -402,7 +402,7 @@ class TestTrouble:
     def test_a_throttled_operation_is_tried_again(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _throttle(monkeypatch, table, times=2 * ATTEMPTS + 1)
+        _throttle(monkeypatch, table, times=2 * REQUEST_ATTEMPTS + 1)
         (item,) = _batch(api, _creation())
         assert item["status"] == 201
 
@@ -420,7 +420,7 @@ class TestTrouble:
     def test_one_that_others_are_in_the_way_of_is_tried_again(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        _throttle(monkeypatch, table, code="TransactionConflictException", times=2 * ATTEMPTS + 1)
+        _throttle(monkeypatch, table, code="TransactionConflictException", times=2 * REQUEST_ATTEMPTS + 1)
         (item,) = _batch(api, _creation())
         assert item["status"] == 201
 
@@ -438,7 +438,7 @@ class TestTrouble:
         video = api.create(title="old", tags=["old"])
         # Longer than a single request is sent again for, so that the operation is tried again.
         for name in ("put_item", "update_item", "transact_write_items"):
-            _lose_answers(monkeypatch, table, name, times=ATTEMPTS)
+            _lose_answers(monkeypatch, table, name, times=REQUEST_ATTEMPTS)
         made, patched = _batch(
             api, _creation(videoId=MISSING, tags=tags), _patch(video, {"tags": tags}, ifMatch='"1"'), user="admin"
         )

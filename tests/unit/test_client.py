@@ -22,7 +22,7 @@ from botocore.credentials import Credentials as BotocoreCredentials
 from local.ports import free_port
 from local.testbed.harness import Clock
 from shared.aws import boto3_client, secrets
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.lean import connections
 from shared.aws.lean.client import (
     DYNAMODB,
@@ -244,7 +244,7 @@ def _comparable(client: Any) -> Any:
 @both
 @pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
 def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, body: bytes) -> None:
-    server.answers = [answer(body)] * ATTEMPTS
+    server.answers = [answer(body)] * REQUEST_ATTEMPTS
     # botocore lets the parser's error through
     with pytest.raises(Unavailable if make is ours else (Unavailable, ValueError)):
         Table("T", make(server), attempts=1).get({"pk": "p", "sk": "s"})

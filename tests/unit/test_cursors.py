@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from local.testbed.harness import NOW, Clock
 from shared.aws.lean.client import AnswerLost, Client, Refused
-from shared.aws.secrets import ATTEMPTS, secret_reader
+from shared.aws.secrets import REQUEST_ATTEMPTS, secret_reader
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
@@ -125,7 +125,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         (LONGEST_ATTEMPT, 1),
         (2 * LONGEST_ATTEMPT, 1),
         (2 * LONGEST_ATTEMPT + 1, 2),
-        (99, ATTEMPTS),
+        (99, REQUEST_ATTEMPTS),
     ):
         tries, begun = 0, clock.now
         with within(seconds, clock), pytest.raises(Unavailable):

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 from local.testbed.harness import Api, make_api, recorded
 from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
-from shared.aws.dynamodb import ATTEMPTS, LONGEST_WAIT, SHORTEST_WAIT, Table, gather, require_all
+from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, gather, require_all
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.deadline import has_time
@@ -141,14 +141,14 @@ def test_a_lasting_conflict_ends() -> None:
     table, client = _table(_error("TransactionConflictException"))
     with pytest.raises(TransactionConflict):
         table.write(table.put(KEY, condition=ABSENT))
-    assert len(client.calls) == ATTEMPTS
+    assert len(client.calls) == REQUEST_ATTEMPTS
 
 
 @pytest.mark.parametrize("failure", [ReadTimeoutError(endpoint_url="x"), _error("InternalServerError")], ids=repr)
 def test_what_may_be_done_twice_is_tried_again_and_what_may_not_is_not(failure: Exception) -> None:
     requests: dict[Callable[[Table], object], int] = {
-        lambda table: table.get(KEY): ATTEMPTS,
-        lambda table: table.write(table.put(KEY, condition=ABSENT)): ATTEMPTS,
+        lambda table: table.get(KEY): REQUEST_ATTEMPTS,
+        lambda table: table.write(table.put(KEY, condition=ABSENT)): REQUEST_ATTEMPTS,
         lambda table: table.write(table.update(KEY, Expression("ADD #n :one"))): 1,
     }
     for send, calls in requests.items():
@@ -183,7 +183,7 @@ def test_keys_that_stay_unprocessed_end_as_unavailable() -> None:
     table, client = _table({"Responses": {}, "UnprocessedKeys": {"T": {"Keys": [{"pk": {"S": "b"}}]}}})
     with pytest.raises(Unavailable):
         table.batch_get([{"pk": "b"}])
-    assert len(client.calls) == ATTEMPTS
+    assert len(client.calls) == REQUEST_ATTEMPTS
 
 
 def test_a_hundred_keys_and_the_next_are_under_way_side_by_side() -> None:
@@ -364,7 +364,7 @@ class TestBatches:
         table, client = _table({"UnprocessedItems": {"T": [{}]}})
         with pytest.raises(Unavailable):
             table.batch_delete([KEY])
-        assert len(client.calls) == ATTEMPTS
+        assert len(client.calls) == REQUEST_ATTEMPTS
 
 
 class TestConditionalDelete:

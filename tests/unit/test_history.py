@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from local.testbed.harness import NOW, Api, Clock, Reply, recorded
 from local.testbed.streams import EXPIRY, change
 from local.testbed.wire import come_between
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import request_of
@@ -320,7 +320,7 @@ class TestPages:
 
 class TestThrottling:
     @pytest.mark.parametrize("operation", ["GetItem", "Query"])
-    @pytest.mark.parametrize(("refusals", "status"), [(1, 200), (ATTEMPTS - 1, 200), (ATTEMPTS, 503)])
+    @pytest.mark.parametrize(("refusals", "status"), [(1, 200), (REQUEST_ATTEMPTS - 1, 200), (REQUEST_ATTEMPTS, 503)])
     def test_it_is_tried_again_and_then_reported(
         self, trail: Trail, operation: str, refusals: int, status: int
     ) -> None:

@@ -11,7 +11,7 @@ from moto.core.models import botocore_stubber
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from shared.aws import s3 as module
 from shared.aws.s3 import (
-    ATTEMPTS,
+    REQUEST_ATTEMPTS,
     ObjectChanged,
     ObjectExists,
     ObjectFacts,
@@ -284,7 +284,7 @@ class TestFaults:
             line.arm(incident)
             with pytest.raises(Unavailable) as raised:
                 REQUESTS[request_](objects)
-            assert len(line.calls) == ATTEMPTS
+            assert len(line.calls) == REQUEST_ATTEMPTS
             assert raised.value.detail == "The object store is busy; try again."
 
 

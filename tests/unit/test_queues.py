@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSResponse
 from moto.core.models import botocore_stubber
 
 from shared.aws import sqs as module
-from shared.aws.sqs import ATTEMPTS, BadMessage, Message, Queue, process, process_groups, process_together
+from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Message, Queue, process, process_groups, process_together
 from shared.core.errors import PASSING, InternalError, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
@@ -236,7 +236,7 @@ class TestSend:
             line.arm(incident)
             with pytest.raises(Unavailable, match="queue is busy"):
                 queue.send({"n": 1})
-            assert len(line.calls) == ATTEMPTS
+            assert len(line.calls) == REQUEST_ATTEMPTS
 
     def test_a_refusal_that_no_retry_mends_is_not_repeated(self, queue: Queue) -> None:
         line = Line(queue.client, carry=botocore_stubber)
@@ -281,7 +281,7 @@ class TestSendTogether:
         line.arm(_sqs_busy)
         with pytest.raises(Unavailable, match="queue is busy"):
             queue.send_all([{"n": 1}])
-        assert len(line.calls) == ATTEMPTS
+        assert len(line.calls) == REQUEST_ATTEMPTS
 
     def test_only_what_was_not_sent_is_sent_again(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
         send, asked = queue.client.send_message_batch, list[list[str]]()

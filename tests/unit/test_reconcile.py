@@ -21,7 +21,7 @@ from shared.relations.ratings import Choice, RatingStore
 from shared.upkeep import ledger
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.reconcile import (
-    LOOKS,
+    MAX_COMPARISONS,
     RECENTLY,
     SECONDS_BETWEEN,
     SECONDS_FOR_STREAM,
@@ -381,7 +381,7 @@ class TestUnderTraffic:
         path = f"/v1/videos/{api.publish()['videoId']}"
         run.meanwhile = lambda: api.patch(path, {"fileSize": len(run.waited)})
         assert [(kind, outcome) for kind, _, outcome in run()] == [("marker", "busy")]
-        assert run.waited == [SECONDS_FOR_STREAM] * (LOOKS - 1)
+        assert run.waited == [SECONDS_FOR_STREAM] * (MAX_COMPARISONS - 1)
 
     def test_a_run_does_not_wait_for_the_stream_for_ever(
         self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
@@ -417,7 +417,7 @@ class TestUnderTraffic:
         run.meanwhile = rate
         assert run(repair=True) == [("ratings", video_id, "busy")]
         assert not run.summary.agrees
-        assert len(run.waited) == LOOKS - 1
+        assert len(run.waited) == MAX_COMPARISONS - 1
         run.meanwhile = lambda: None
         assert run(repair=True) == [("ratings", video_id, "repaired")]
 

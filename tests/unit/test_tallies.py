@@ -15,7 +15,7 @@ from local.testbed import streams
 from local.testbed.backstage import SHARES, Backstage, FakeQueue, grouped
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
 from shared import schema
-from shared.aws.dynamodb import ATTEMPTS, Table
+from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
@@ -748,4 +748,4 @@ class TestTheFunction:
         counting.line.arm(throttled)
         answer = counting.tallies(grouped(message(views=views(1)), message(views=views(2))), Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
-        assert counting.line.calls == ["GetItem"] * ATTEMPTS
+        assert counting.line.calls == ["GetItem"] * REQUEST_ATTEMPTS
