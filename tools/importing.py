@@ -12,11 +12,11 @@ from pathlib import Path
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import ABSENT, unchanged
+from shared.aws.records import ABSENT, CONFLICTS, retry_on_conflict, unchanged
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied
+from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
 from shared.relations.beside import OWNER
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.mover import EntryMover
@@ -63,7 +63,6 @@ MOST_TOGETHER = MOST_ENTRIES + 1
 """Lines of one video or playlist that are carried out together: a playlist is written whole."""
 RATINGS_AT_A_TIME = 50
 """In one transaction."""
-ROUNDS = 8
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
 """Entities that are one item beside their video, and nothing else."""
@@ -300,10 +299,7 @@ class Restore:
     def _carry_out(self, writes: Sequence[Write]) -> None:
         """One write, or several in a transaction; raises ConditionFailed, or NotApplied when others are in the way."""
         try:
-            if len(writes) == 1:
-                self._table.write(writes[0])
-            else:
-                self._table.transact(writes)
+            self._table.write_all(writes)
         except TransactionConflict as conflict:
             raise NotApplied from conflict
 
@@ -322,19 +318,20 @@ class Restore:
         items = {
             _place(item): item for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
         }
-        for attempt in range(1, ROUNDS + 1):
+
+        def attempt(_: Item | None) -> list[Outcome]:
             there = self._there(list(items.values()))
             rated = {place: item for place, item in there.items() if Choice.of(item)}
             missing = [(item, unchanged(there.get(place))) for place, item in items.items() if place not in rated]
-            try:
-                if missing:
-                    self._rate.take(len(missing))
-                    self._table.transact([self._table.put(item, condition=condition) for item, condition in missing])
-            except (ConditionFailed, TransactionConflict):
-                self._table.pause(attempt)
-            else:
-                return [(line.line, self._became(line, rated, items)) for line in lines]
-        raise NotApplied
+            if missing:
+                self._rate.take(len(missing))
+                self._table.transact([self._table.put(item, condition=condition) for item, condition in missing])
+            return [(line.line, self._became(line, rated, items)) for line in lines]
+
+        try:
+            return retry_on_conflict(attempt, "the ratings", pause=self._table.pause, on=CONFLICTS)
+        except WriteContention as contention:
+            raise NotApplied from contention
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write the entries of a playlist, which nobody sees, and then the playlist itself."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import ABSENT
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import ABSENT, CONFLICTS, retry_on_conflict
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, WriteContention
@@ -50,9 +50,6 @@ KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", O
 
 NAMED = ("personId", "region", "language", "kind")
 """What distinguishes the items of one video."""
-
-ROUNDS = 10
-"""How often a count is raised while views are counted."""
 
 MISSING = Refused("is missing, and may have been taken out on purpose: left out")
 IN_THIS_MOMENT = Refused("it was changed just now: left alone")
@@ -196,7 +193,8 @@ class Repair(Restore):
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
         """A count only ever grows: it is raised to what was kept of it, and never lowered."""
         key, video_id = _key(kept), line.attributes["videoId"]
-        for attempt in range(1, ROUNDS + 1):
+
+        def attempt(stored: Item | None) -> str | Refused:
             if stored is None:
                 return IN_THIS_MOMENT
             counted = self._counters.counts({video_id: stored})[video_id]
@@ -204,15 +202,14 @@ class Repair(Restore):
             if not lacking and TTL_ATTRIBUTE not in stored:
                 return UNCHANGED
             self._rate.take(1)
-            try:
-                self._table.write(self._raised(key, stored, lacking))
-            except (ConditionFailed, TransactionConflict):
-                self._table.pause(attempt)
-                stored = self._found(key)
-            else:
-                self._tell(f"{_name(line)}: views {counted} -> {counted + lacking}")
-                return CHANGED
-        return COUNTED_ON
+            self._table.write(self._raised(key, stored, lacking))
+            self._tell(f"{_name(line)}: views {counted} -> {counted + lacking}")
+            return CHANGED
+
+        try:
+            return retry_on_conflict(attempt, "the views", present=stored, pause=self._table.pause, on=CONFLICTS)
+        except WriteContention:
+            return COUNTED_ON
 
     def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
         """The write that adds what a counter lacks, and takes away a time of removal, which none has."""

@@ -316,6 +316,13 @@ class Table:
         token = os.urandom(16).hex()
         self._send("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
+    def write_all(self, writes: Sequence[Write]) -> None:
+        """Carry out one write alone, and several as a transaction; raises what `write` and `transact` do."""
+        if len(writes) == 1:
+            self.write(writes[0])
+        else:
+            self.transact(writes)
+
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request that may be repeated; what is returned waits for its answer, and tries again."""
         line = receipt.begin(operation, parameters)

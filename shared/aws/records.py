@@ -6,19 +6,22 @@ version (If-Match), the version is the condition instead.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from shared.aws.dynamodb import Key, Table
+from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed
+from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import WriteContention
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
 
-ROUNDS = 10
-"""How often a change is tried when others change the same thing meanwhile."""
+MAX_ATTEMPTS = 10
+"""Maximum attempts of one change, including the first, while other writers change the same items."""
+
+CONFLICTS = (ConditionFailed, TransactionConflict)
+"""Errors of a write that another writer was ahead of; nothing was written."""
 
 _Result = TypeVar("_Result")
 
@@ -83,18 +86,45 @@ def is_ours(present: Item | None, written: Item) -> bool:
     return present is not None and present.get("writeId") == written["writeId"]
 
 
-def contended(what: str) -> WriteContention:
-    """What to answer when others changed the same thing at every attempt, such as `the video`."""
+def write_once(table: Table, writes: Sequence[Write], *made: Item) -> None:
+    """Carry out conditional writes, several as a transaction; the first of them write the items `made`.
+
+    Succeeds also if an earlier attempt, whose response was lost, has written them. Raises ConditionFailed and TransactionConflict.
+    """
+    try:
+        table.write_all(writes)
+    except ConditionFailed as failure:
+        if failure.position >= len(made) or not is_ours(failure.item, made[failure.position]):
+            raise
+
+
+def write_contention(what: str) -> WriteContention:
+    """Return the error for a conflict at every attempt; `what` is named in it, such as `the video`."""
     return WriteContention(f"Others are changing {what}; try again.")
 
 
-def again(table: Table, attempt: Callable[[], _Result], what: str) -> _Result:
-    """What `attempt` returns, tried again when others changed `what` meanwhile, such as `the video`; raises WriteContention."""
-    for number in range(ROUNDS):
+def retry_on_conflict(
+    attempt: Callable[[Item | None], _Result],
+    what: str,
+    *,
+    present: Item | None = None,
+    pause: Callable[[int], object] = lambda attempt: None,
+    on: tuple[type[Exception], ...] = (ConditionFailed,),
+) -> _Result:
+    """Return the result of `attempt`, which is repeated when it raises one of `on`: another writer was first.
+
+    `attempt` is called with `present`, and after a ConditionFailed with its item, so an attempt that needs only this item
+    need not read it again. `pause` is called before each retry with its number, from 1: Table.pause, unless the item at
+    hand is the newest. Raises WriteContention that names `what`, such as `the video`, after MAX_ATTEMPTS attempts.
+    """
+    failure: Exception | None = None
+    for number in range(MAX_ATTEMPTS):
         if number:
-            table.pause(number)
+            pause(number)
         try:
-            return attempt()
-        except ConditionFailed:
-            continue
-    raise contended(what)
+            return attempt(present)
+        except on as conflict:
+            failure = conflict
+            if isinstance(conflict, ConditionFailed):
+                present = conflict.item
+    raise write_contention(what) from failure

@@ -183,6 +183,7 @@ class Feed:
 
     def _append(self, left: dict[str, list[Change]]) -> None:
         """Append changes to several logs at a time."""
+        # Not `retry_on_conflict`: each attempt appends to some of the logs, and a busy log takes more attempts.
         for attempt in range(MAX_APPENDS):
             left = {log: changes for log, changes in left.items() if changes}
             if not left:

@@ -1,12 +1,23 @@
 """The store of jobs: every transition of shared/films/job.py as one conditional write, or one transaction with the video."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.failures import ConditionFailed
 from shared.aws.listing import LARGEST_READ, walk
-from shared.aws.records import contended, is_ours, key_of, new_write_id, unchanged
+from shared.aws.records import (
+    CONFLICTS,
+    is_ours,
+    key_of,
+    new_write_id,
+    retry_on_conflict,
+    unchanged,
+    write_contention,
+    write_once,
+)
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import IllegalTransition, NotFound
@@ -43,8 +54,8 @@ from shared.videos.access import owned_by
 from shared.videos.entries import as_read
 from shared.videos.video import job_failed, stamp
 
-CONTENTION_ATTEMPTS = 5
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
+_Result = TypeVar("_Result")
 LONGEST_PATIENCE = 6 * HOUR
 """Seconds after which at the latest the message of a job that waits is sent once more."""
 
@@ -179,8 +190,8 @@ class JobStore:
         finish. `edit` puts the result into the video's item, which is not written if that changes nothing. `beside` says
         what else is written, given the video; it is asked again when others write the same.
         """
-        for round_ in range(CONTENTION_ATTEMPTS):
-            self._pause(round_)
+
+        def attempt(_: Item | None) -> Item | None:
             job = self._pending(ticket)
             video = self.wanting(job) if job else None
             if job is None or video is None:
@@ -191,9 +202,10 @@ class JobStore:
             done = at_rest(done, worker, now)
             edited = edit(video)
             new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
-            if self._together(job, done, video, video if edited == video else new, more.writes):
-                return done
-        raise contended("the video")
+            self._write_both(job, done, video, video if edited == video else new, more.writes)
+            return done
+
+        return self._retry(attempt, "the video")
 
     def fail(
         self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
@@ -204,27 +216,23 @@ class JobStore:
         without this job becomes `failed` in the same transaction.
         """
         error = {"reason": reason, "at": now, "attempt": ticket.attempt} | ({"final": True} if final else {})
-        for round_ in range(CONTENTION_ATTEMPTS):
-            self._pause(round_)
+
+        def attempt(_: Item | None) -> Item | None:
             job = self._pending(ticket)
             if job is None or job["attempt"] != ticket.attempt:
                 return None
             if retry and tries(job) < LAST_ATTEMPT:
-                again = queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1)
-                if self._replaced(job, again):
-                    return again
-                continue
+                return self._replaced(job, queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1))
             failed = at_rest({**job, "state": "failed", "error": error, "finishedAt": now}, worker, now)
             video = self.wanting(job) if kind_of(job["kind"]).needed else None
             if video is None:
-                if self._replaced(job, failed):
-                    return failed
-                continue
+                return self._replaced(job, failed)
             edited = job_failed(video, job["kind"], reason, now)
             new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
-            if self._together(job, failed, video, new):
-                return failed
-        raise contended("the video")
+            self._write_both(job, failed, video, new)
+            return failed
+
+        return self._retry(attempt, "the video")
 
     def send_again(self, job: Item, now: int, actor: Caller = SWEEPER) -> Item | None:
         """Let the message of a job that waits be sent again, for the same attempt, or give up one that waited too long;
@@ -236,7 +244,9 @@ class JobStore:
         sends = int(job["sends"]) + 1
         due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
         changed = job | {"sentAt": now, "sends": sends, "relSort": due} | author_of(actor, now)
-        return changed if self._replaced(job, changed) else None
+        with suppress(*CONFLICTS):
+            return self._replaced(job, changed)
+        return None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
         """Queue a failed job again, with all its attempts, and let the video that it held up go on.
@@ -247,8 +257,9 @@ class JobStore:
         it is done.
         """
         charged = False
-        for round_ in range(CONTENTION_ATTEMPTS):
-            self._pause(round_)
+
+        def attempt(_: Item | None) -> Item:
+            nonlocal charged
             video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
             job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
             asked = wanted(video).get(kind)
@@ -267,18 +278,17 @@ class JobStore:
                 charged = True
             if known is None:
                 self.want(video, kind, asked, now, caller)
-                continue  # to what it is now
+                raise ConditionFailed(None)  # the next attempt reads what it is now
             again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
             again = {name: value for name, value in again.items() if name != "error"} | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
-                if self._replaced(known, again):
-                    return again
-            else:
-                new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
-                if self._together(known, again, video, new):
-                    return again
-        raise contended("the job")
+                return self._replaced(known, again)
+            new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
+            self._write_both(known, again, video, new)
+            return again
+
+        return self._retry(attempt, "the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
         """The video without the failure of a job that is tried again: with that of another one, if there is one."""
@@ -352,39 +362,28 @@ class JobStore:
         asked = wanted(video).get(job["kind"])
         return video if asked is not None and input_hash(asked) == job["inputHash"] else None
 
-    def _together(self, job: Item, changed: Item, video: Item, new: Item, writes: Sequence[Write] = ()) -> bool:
-        """Write job and video, and more, in one transaction; False when one of them has changed since it was read."""
+    def _write_both(self, job: Item, changed: Item, video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
+        """Write job and video, and more, in one transaction; raises one of CONFLICTS if any has changed since it was read."""
         key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
         update = self.table.update(key, change_between(video, new), condition=present)
         first = self.table.check(key, condition=present) if new is video else update
-        try:
-            self.table.transact([first, self._change(job, changed), *writes])
-        except ConditionFailed as failure:
-            # Had an earlier attempt got through, the video or the job would be the first to say so.
-            return failure.position < 2 and is_ours(failure.item, (new, changed)[failure.position])
-        except TransactionConflict:
-            return False
-        return True
+        # Had an earlier attempt got through, the video or the job would be the first to say so.
+        write_once(self.table, [first, self._change(job, changed), *writes], new, changed)
 
-    def _replaced(self, job: Item, changed: Item) -> bool:
-        """Write a job alone; False when it has changed since it was read."""
-        try:
-            self.table.write(self._change(job, changed))
-        except ConditionFailed as failure:
-            return is_ours(failure.item, changed)
-        except TransactionConflict:
-            return False
-        return True
+    def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:
+        return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
-    def _pause(self, round_: int) -> None:
-        """Let others who write to the same video finish first."""
-        if round_:
-            self.table.pause(round_)
+    def _replaced(self, job: Item, changed: Item) -> Item:
+        """Write a job alone, and return it; raises one of CONFLICTS if it has changed since it was read."""
+        write_once(self.table, [self._change(job, changed)], changed)
+        return changed
 
     def _replace(self, job: Item, changed: Item) -> None:
-        # The caller is the router: should the job change meanwhile, its stream record is delivered again.
-        if not self._replaced(job, changed):
-            raise contended("the job")
+        # The caller is the stream's router: if the job changes concurrently, its stream record is delivered again.
+        try:
+            self._replaced(job, changed)
+        except CONFLICTS as conflict:
+            raise write_contention("the job") from conflict
 
     def _change(self, job: Item, changed: Item) -> Write:
         return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from shared.aws.dynamodb import Table
-from shared.aws.records import contended
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
 from shared.core.changes import escaped, parts_of
@@ -19,9 +20,6 @@ from shared.relations.playlist_entries import MOST_PLACED, EntryStore
 from shared.relations.playlists import DELETED_AT, PlaylistStore, Revision
 from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
-
-ROUNDS = 100
-"""How often a playlist is looked at: once for each write, and for each time that others were quicker."""
 
 WHOLE = ""
 """The JSON Pointer of a playlist itself, which comes and goes."""
@@ -75,7 +73,10 @@ class PlaylistReverts:
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}
         written: int | None = None
-        for _ in range(ROUNDS):
+
+        def attempt(_: Item | None) -> Outcome | None:
+            """Write the next step; return None if there may be another one."""
+            nonlocal written
             playlist = self.table.get(key, consistent=True)
             if playlist is None or is_purged(playlist, now) or not wish.caller.owns(playlist["userId"]):
                 raise NotFound("There is no such playlist.")
@@ -89,10 +90,14 @@ class PlaylistReverts:
                 return Outcome.of(back or plan.fields or done, plan.skipped)
             try:
                 fields, written = self._carry_out(playlist, plan, wish.caller, now)
-            except VersionMismatch:
-                continue
-            back |= dict.fromkeys(fields)
-        raise contended("the playlist")
+            except VersionMismatch as error:
+                raise ConditionFailed(None) from error
+            back.update(dict.fromkeys(fields))
+            return None
+
+        while (outcome := retry_on_conflict(attempt, "the playlist")) is None:
+            pass
+        return outcome
 
     def _carry_out(self, playlist: Item, plan: _Plan, caller: Caller, now: int) -> tuple[list[str], int]:
         """Write the next step of a plan; returns what it changed, and the version that it made. Raises VersionMismatch."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from shared.aws.dynamodb import Key, Table
-from shared.aws.records import contended
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import retry_on_conflict
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
@@ -29,7 +30,6 @@ from shared.relations.credits import RelationStore
 from shared.relations.ratings import RatingStore
 from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VIDEO
 from shared.videos.access import owned_by
-from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.entries import NO_LANGUAGE
 
 TEXT = "/text"
@@ -51,7 +51,8 @@ class BesideReverts(ABC):
         One conditional write, planned again when others write meanwhile. What an earlier try of the run did counts as
         reverted. Raises ServiceError: one of PASSING is worth another try.
         """
-        for _ in range(CHANGE_ATTEMPTS):
+
+        def attempt(_: Item | None) -> Outcome:
             video_key = VIDEO.key(videoId=entries[0]["videoId"])
             stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
             video = owned_by(stored, wish.caller, now)
@@ -66,10 +67,12 @@ class BesideReverts(ABC):
                 return Outcome.of(_fields(planned), planned.skipped)
             try:
                 self.write(entries[0], planned.state, present, wish.caller, now)
-            except (NotFound, VersionMismatch):
-                continue  # it was written meanwhile; if it is the video that is gone, the next look says so
+            except (NotFound, VersionMismatch) as error:
+                # It was written meanwhile; if it is the video that is gone, the next attempt says so.
+                raise ConditionFailed(None) from error
             return Outcome.of(_fields(planned), planned.skipped)
-        raise contended("the video")
+
+        return retry_on_conflict(attempt, "the video")
 
     def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
         if state and not self.is_writable(wish.caller):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed
-from shared.aws.records import ABSENT, is_ours, key_of, new_write_id, signed
+from shared.aws.records import ABSENT, key_of, new_write_id, signed, write_once
 from shared.aws.stream import Record
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
@@ -88,11 +87,7 @@ class RunStore:
             TTL_ATTRIBUTE: now + DAYS_KEPT * 86_400,
         }
         run = signed(content, wish.caller, now)
-        try:
-            self.table.write(self.table.put(run, condition=ABSENT))
-        except ConditionFailed as failure:
-            if not is_ours(failure.item, run):
-                raise
+        write_once(self.table, [self.table.put(run, condition=ABSENT)], run)
         return run
 
     def read(self, revert_id: str) -> Item | None:
@@ -158,14 +153,7 @@ class RunStore:
             content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
             writes.append(self.table.put(signed(content, caller, now)))
         writes += [self.table.remove(key_of(part)) for part in settled]
-        try:
-            if len(writes) == 1:
-                self.table.write(writes[0])
-            else:
-                self.table.transact(writes)
-        except ConditionFailed as failure:
-            if not is_ours(failure.item, new):
-                raise
+        write_once(self.table, writes, new)
         return new
 
 

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 
-from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import change_between
-from shared.aws.failures import ConditionFailed
-from shared.aws.records import contended, is_ours, new_write_id, unchanged
+from shared.aws.records import new_write_id, retry_on_conflict, unchanged, write_once
 from shared.core.attributes import Item, without
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.schema import VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import owned_by, seen_by
-from shared.videos.catalogue import CHANGE_ATTEMPTS
 
 OWNER = "owner"
 """Attribute: whose video it is. Those that were written before the trail followed them have none."""
@@ -49,18 +47,15 @@ class BesideStore:
         seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
 
     def _put(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
-        for _ in range(CHANGE_ATTEMPTS):
+        def attempt(present: Item | None) -> tuple[Item, bool]:
             require_allowed(allows, present)
             if present and _content(present) == _content(item):
                 return present, False
             new = item | {"version": present["version"] + 1 if present else 1}
-            try:
-                self._write_once(self.table.put(new, condition=unchanged(present)), new)
-            except ConditionFailed as failure:
-                present = failure.item
-            else:
-                return new, present is None
-        raise contended("the video")
+            write_once(self.table, [self.table.put(new, condition=unchanged(present))], new)
+            return new, present is None
+
+        return retry_on_conflict(attempt, "the video", present=present)
 
     def _delete(self, key: Key, video_id: str, caller: Caller, now: int, allows: Allows, absent: str) -> None:
         _, present = self._own(key, video_id, caller, now)
@@ -70,31 +65,19 @@ class BesideStore:
 
     def _remove(self, key: Key, present: Item, caller: Caller, now: int, allows: Allows) -> None:
         """Remove what is there, or what others make of it meanwhile; raises VersionMismatch when `allows` refuses."""
-        for _ in range(CHANGE_ATTEMPTS):
+
+        def attempt(present: Item | None) -> None:
+            if present is None:
+                return  # removed concurrently, or by an attempt of ours whose response was lost
             require_allowed(allows, present)
             # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:
             # whoever finds it like this, because the next write never came, sees no other version of it.
             leaving = caller.signed(present) | {"writeId": new_write_id(), REMOVING: True}
-            try:
-                sign = self.table.update(key, change_between(present, leaving), condition=unchanged(present))
-                self._write_once(sign, leaving)
-                self.table.write(self.table.remove(key, condition=unchanged(leaving)))
-            except ConditionFailed as failure:
-                # Gone by now, by another's hand or by an attempt of ours whose answer was lost.
-                if failure.item is None:
-                    return
-                present = failure.item
-            else:
-                return
-        raise contended("the video")
+            sign = self.table.update(key, change_between(present, leaving), condition=unchanged(present))
+            write_once(self.table, [sign], leaving)
+            self.table.write(self.table.remove(key, condition=unchanged(leaving)))
 
-    def _write_once(self, write: Write, new: Item) -> None:
-        """Carry out the write that makes `new` of an item; raises ConditionFailed."""
-        try:
-            self.table.write(write)
-        except ConditionFailed as failure:
-            if not is_ours(failure.item, new):
-                raise
+        retry_on_conflict(attempt, "the video", present=present)
 
 
 def _require_there(video: Item) -> None:

@@ -13,7 +13,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import contended, key_of, stamped
+from shared.aws.records import key_of, retry_on_conflict, stamped
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
@@ -30,7 +30,6 @@ from shared.schema import (
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published
-from shared.videos.catalogue import CHANGE_ATTEMPTS
 from shared.videos.documents import SUMMARY_FIELDS, summary
 from shared.videos.entries import NO_LANGUAGE, as_read, placed
 
@@ -190,7 +189,8 @@ class RelationStore(BesideStore):
     def _put_in_place(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
         item, created = self._put(item, present, allows)
         key = VIDEO.key(videoId=item["videoId"])
-        for _ in range(CHANGE_ATTEMPTS):
+
+        def attempt(_: Item | None) -> tuple[Item, bool]:
             # The video may have moved, and all its entries with it, between the reading and the writing.
             video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             change = change_between(item, placed(item, video)) if video else Expression("")
@@ -200,11 +200,11 @@ class RelationStore(BesideStore):
             try:
                 self.table.transact([check, self.table.update(key_of(item), change, condition=unmoved(item))])
             except ConditionFailed as failure:
-                if failure.position == 1:
-                    return item, created  # moved already, or replaced by somebody who has looked again as well
-            else:
-                return item, created
-        raise contended("the video")
+                if failure.position != 1:  # moved already, or replaced by a writer that has read the video again too
+                    raise
+            return item, created
+
+        return retry_on_conflict(attempt, "the video")
 
     def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))

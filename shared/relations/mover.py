@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.expressions import Expression, change_between
-from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import contended, key_of, unchanged
+from shared.aws.records import CONFLICTS, key_of, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
 from shared.relations.children import children_of, prefix_of
 from shared.schema import CREDIT, EPISODE, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
-from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
+from shared.videos.catalogue import VideoStore
 from shared.videos.entries import as_read, episode_entry, next_move, placed, schedule, stand_alike, tag_entries
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
@@ -34,26 +33,24 @@ class EntryMover:
         step, says to stop. Each change of a video's place has a move of its own, which comes later and finds what this
         one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
         """
-        after, failures = None, 0
-        while in_time():
-            try:
-                video = self.videos.settle(video_id, now)
-                if video is None:
-                    # It never comes back, and what belonged to it is purged. Until then the sweeper must not send for it.
-                    self.table.delete(SCHEDULE.key(videoId=video_id))
-                    return None
-                after = self._move_page(video, now, after)
-            except (ConditionFailed, TransactionConflict) as failure:
-                # The video or an entry was written meanwhile; so the page is read again.
-                failures += 1
-                if failures == CHANGE_ATTEMPTS:
-                    raise contended("the video") from failure
-                self.table.pause(failures)
-            else:
-                failures = 0
-                if after is None:
-                    due = next_move(video, now)
-                    return due - now if due is not None and due - now <= SOON else None
+        after: Position | None = None
+
+        def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
+            """Move the next page of entries of the video as it is now; return None if there was no time."""
+            if not in_time():
+                return None
+            video = self.videos.settle(video_id, now)
+            return video, self._move_page(video, now, after) if video else None
+
+        while moved := retry_on_conflict(attempt, "the video", pause=self.table.pause, on=CONFLICTS):
+            video, after = moved
+            if video is None:
+                # It never comes back, and what belonged to it is purged. Until then the sweeper must not send for it.
+                self.table.delete(SCHEDULE.key(videoId=video_id))
+                return None
+            if after is None:
+                due = next_move(video, now)
+                return due - now if due is not None and due - now <= SOON else None
         return 0
 
     def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:

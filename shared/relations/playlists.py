@@ -16,7 +16,7 @@ from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
+from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
@@ -161,7 +161,7 @@ class PlaylistStore:
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), write_id or new_write_id()
 
-        def attempt() -> dict[str, Any]:
+        def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
             # After the playlist: see VideoStore.change.
             if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
@@ -182,7 +182,7 @@ class PlaylistStore:
                     raise revision.refusal from failure
                 raise
 
-        return again(self.table, attempt, _WHAT)
+        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
         """Delete a playlist of the caller's: nobody sees it any more, and `restore` brings it back as it was.
@@ -191,7 +191,7 @@ class PlaylistStore:
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
-        def attempt() -> None:
+        def attempt(_: Item | None) -> None:
             playlist = _owned_by(self.table.get(key, consistent=True), caller)
             _check_version(playlist, matches)
             gone = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
@@ -201,7 +201,7 @@ class PlaylistStore:
             writes = [update, self._counted(playlist["userId"], -1, caller, now)]
             carry_out(self.table, writes, new, {}, what=_WHAT)
 
-        again(self.table, attempt, _WHAT)
+        retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def restore(
         self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool] = any_version
@@ -213,7 +213,7 @@ class PlaylistStore:
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
-        def attempt() -> dict[str, Any]:
+        def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
             playlist = _owned_by(None if item and is_purged(item, now) else item, caller, even_deleted=True)
             _check_version(playlist, matches)
@@ -230,7 +230,7 @@ class PlaylistStore:
                     raise _too_many() from failure
                 raise
 
-        return again(self.table, attempt, _WHAT)
+        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None

@@ -12,7 +12,15 @@ from typing import Any
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.records import contended, is_ours, new_write_id, signed, signing, unchanged
+from shared.aws.records import (
+    is_ours,
+    new_write_id,
+    retry_on_conflict,
+    signed,
+    signing,
+    unchanged,
+    write_once,
+)
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition
@@ -20,9 +28,6 @@ from shared.core.limits import BEST_RATING
 from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, rated_relation, shard_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, seen_by
-
-ROUNDS = 8
-"""How often a rating is tried when the same user rates the video in other requests meanwhile."""
 
 DAYS_TAKEN_BACK = 30
 """How long the table keeps that a rating was taken back. That item, without a value, is what a rating gives way to: a
@@ -182,18 +187,14 @@ class RatingStore:
 
     def _replace(self, new: Item, own: Item | None) -> Item:
         """Put the new rating, or that there is none, in place of the user's own; returns what then is there."""
-        for _ in range(ROUNDS):
+
+        def attempt(own: Item | None) -> Item:
             if own is not None and Choice.of(own) == Choice.of(new):
                 return own
-            try:
-                self.table.write(self.table.put(new, condition=unchanged(own)))
-            except ConditionFailed as failure:
-                if is_ours(failure.item, new):
-                    return new
-                own = failure.item
-            else:
-                return new
-        raise contended("your rating of the video")
+            write_once(self.table, [self.table.put(new, condition=unchanged(own))], new)
+            return new
+
+        return retry_on_conflict(attempt, "your rating of the video", present=own)
 
 
 def rating_key(video_id: str, user_id: str) -> Key:

@@ -16,8 +16,7 @@ from functools import cached_property
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import signing, stamped, unchanged
+from shared.aws.records import CONFLICTS, MAX_ATTEMPTS, signing, stamped, unchanged
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
@@ -39,9 +38,6 @@ from shared.upkeep.totals import SIZES
 from shared.videos.access import is_published
 from shared.videos.entries import place_of
 from shared.videos.video import folded_tags, is_listed
-
-ROUNDS = 10
-"""How often videos are looked at in one call; the last look finds nothing to move, unless others are always faster."""
 
 VIDEOS_AT_A_TIME = 500
 """Videos that are looked at side by side: ten requests' worth."""
@@ -229,7 +225,8 @@ class Aggregates:
         """The videos that were due, and those that still may be."""
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
-        for attempt in range(ROUNDS):
+        # Not `retry_on_conflict`: each attempt settles some of the videos, and the last one finds nothing that is due.
+        for attempt in range(MAX_ATTEMPTS):
             moves = [move for move in self._moves(pending, written, requests) if move.is_due]
             pending = [move.video_id for move in moves]
             due.update(pending)
@@ -277,7 +274,7 @@ class Aggregates:
             began = self._elapsed()
             try:
                 self.table.transact(writes)
-            except (ConditionFailed, TransactionConflict):
+            except CONFLICTS:
                 continue
             written |= {move.video_id: marker for move, marker in zip(batch, markers, strict=True)}
             self.table.rest(busiest(batch) / UNITS_PER_SECOND - (self._elapsed() - began))

@@ -16,7 +16,7 @@ from itertools import groupby
 from shared.aws.dynamodb import Asked, Key, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
-from shared.aws.records import ABSENT, contended
+from shared.aws.records import ABSENT, retry_on_conflict
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SEEN_PAGE, SORT_KEY, TTL_ATTRIBUTE
@@ -44,8 +44,6 @@ SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
 """Seconds that a page may cover: the fewest that hold its marks. So those of one second are found by four queries."""
 PAGES = 100
 """Pages that one query reads."""
-ROUNDS = 8
-"""How often an addition is tried when others add to the same total."""
 
 Sums = Mapping[str, int]
 
@@ -111,23 +109,22 @@ class Ledger:
         """
         waiting = {bytes.fromhex(mark): sums for mark, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
-        state = _State.of(self.table.get(total.key, attributes=attributes, consistent=True))
         added = 0
-        for attempt in range(1, ROUNDS + 1):
+
+        def attempt(present: Item | None) -> int:
+            nonlocal added
+            state = _State.of(present)
             new = self._not_counted(total, state, waiting)
             if not new or not (state.exists or total.is_wanted()):
                 return added
-            try:
-                for start in range(0, len(new), AT_ONCE):
-                    some = new[start : start + AT_ONCE]
-                    state = self._write(total, state, {mark: waiting[mark] for mark in some}, now)
-                    added += len(some)
-            except ConditionFailed as failure:
-                state = _State.of(failure.item)
-                self.table.pause(attempt)
-            else:
-                return added
-        raise contended("the counts of the video")
+            for start in range(0, len(new), AT_ONCE):
+                some = new[start : start + AT_ONCE]
+                state = self._write(total, state, {mark: waiting[mark] for mark in some}, now)
+                added += len(some)
+            return added
+
+        read = self.table.get(total.key, attributes=attributes, consistent=True)
+        return retry_on_conflict(attempt, "the counts of the video", present=read, pause=self.table.pause)
 
     def _not_counted(self, total: Total, state: _State, marks: Iterable[bytes]) -> list[bytes]:
         """Those of the marks that the total has not counted, oldest first."""

@@ -12,8 +12,7 @@ from typing import Any
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed
-from shared.aws.records import ABSENT, contended, new_write_id, signing, unchanged
+from shared.aws.records import new_write_id, retry_on_conflict, signing, unchanged
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -32,7 +31,7 @@ from shared.schema import (
     shard_of,
     viewed_relation,
 )
-from shared.upkeep.ledger import ROUNDS, Ledger, Sums, Total, mark_of
+from shared.upkeep.ledger import Ledger, Sums, Total, mark_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED, SUMS, sums_of
@@ -146,21 +145,16 @@ class Tallies:
         """Keep what a counter had at the start of a period, or the lesser of that and what is kept already."""
         if not video.is_there():
             return
-        kept: Item | None = None
-        for attempt in range(1, ROUNDS + 1):
+
+        def attempt(kept: Item | None) -> None:
             merged = least((kept or {}).get("starts", {}), starts)
             if kept is not None and kept["starts"] == merged:
                 return
             item = kept or {**key, **video.described(), **until, "rel": viewed_relation(period)}
             item = item | {"starts": merged, "relSort": _views(merged), "writeId": new_write_id()}
-            try:
-                self.table.write(self.table.put(item, condition=unchanged(kept) if kept else ABSENT))
-            except ConditionFailed as failure:
-                kept = failure.item
-                self.table.pause(attempt)
-            else:
-                return
-        raise contended("the hours of the video")
+            self.table.write(self.table.put(item, condition=unchanged(kept)))
+
+        retry_on_conflict(attempt, "the hours of the video", pause=self.table.pause)
 
 
 class _Video:

@@ -23,9 +23,9 @@ from shared.web.requests import Request
 
 WORKERS = 16
 """Operations that are carried out at a time: as many as the client has connections."""
-TRIES = 5
-"""How often an operation is tried when DynamoDB is busy or others are in the way; each try sends each request several
-times."""
+OPERATION_ATTEMPTS = 5
+"""Maximum attempts of one operation, including the first, when DynamoDB is busy or other writers were first at every attempt of
+its own: `retry_on_conflict` has neither the time limit nor the longer pauses."""
 LONGEST_PAUSE = 4.0
 """Seconds to wait at most before another try."""
 LAST_TRY_SECONDS = 9
@@ -162,7 +162,7 @@ class Batches:
         failure: ServiceError = Unavailable(
             "There was no time left for this operation. It changed nothing; send it again."
         )
-        for attempt in range(TRIES):
+        for attempt in range(OPERATION_ATTEMPTS):
             if attempt:
                 self._store.table.pause(attempt + 2, LONGEST_PAUSE)
             if self._elapsed() > deadline:

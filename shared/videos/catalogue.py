@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import ABSENT, contended, is_ours, unchanged
+from shared.aws.records import ABSENT, CONFLICTS, is_ours, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
@@ -27,10 +27,7 @@ from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
-from shared.web.idempotency import Once, in_flight
-
-CHANGE_ATTEMPTS = 10
-"""How often a change without If-Match is tried again when others change the video meanwhile."""
+from shared.web.idempotency import Once, carry_out, in_flight
 
 
 class Fetched(NamedTuple):
@@ -75,7 +72,7 @@ class VideoStore:
         answer = document(new, view_count=0)
         writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
         try:
-            self._write(writes, once, answer)
+            self.table.write_all([once.record(self.table, answer), *writes] if once else writes)
         except ConditionFailed as failure:
             if once and failure.position == 0:
                 return once.replayed(failure.item)
@@ -112,16 +109,8 @@ class VideoStore:
 
         Were it just replaced, the new video would have the credits, ratings and places in playlists of the old one.
         """
-        with suppress(ConditionFailed, TransactionConflict):  # somebody else has done it, or is about to
+        with suppress(*CONFLICTS):  # somebody else has done it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
-
-    def _write(self, writes: Sequence[Write], once: Once | None, answer: dict[str, Any]) -> None:
-        """The video's write, then those of its entries; a record of `once` comes before them."""
-        record = [once.record(self.table, answer)] if once else []
-        if len(writes) == 1 and not record:
-            self.table.write(writes[0])
-        else:
-            self.table.transact([*record, *writes])
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> Fetched:
         """The document, if the caller may see it; only some fields, if any are named.
@@ -208,7 +197,8 @@ class VideoStore:
         # would then find its own work done and call it a mistake.
         if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
             return answer
-        for _ in range(CHANGE_ATTEMPTS):
+
+        def attempt(present: Item | None) -> dict[str, Any]:
             item = owned_by(present, caller, now)
             if write_id and item.get("writeId") == write_id:
                 return document(item)
@@ -217,20 +207,11 @@ class VideoStore:
             if new is None or dry_run:
                 return document(new or item)
             try:
-                self._write(self._writes(item, new), once, document(new))
-            except ConditionFailed as failure:
-                if once and failure.position == 0:
-                    return once.replayed(failure.item)
-                present = failure.item
+                return carry_out(self.table, self._writes(item, new), new, document(new), once, what="the video")
             except TransactionConflict as conflict:
-                if once:
-                    raise in_flight("Another request is changing the video; try again.") from conflict
-                present = self.table.get(key, consistent=True)
-            else:
-                return document(new)
-            if is_ours(present, new):
-                return document(new)
-        raise contended("the video")
+                raise ConditionFailed(self.table.get(key, consistent=True)) from conflict
+
+        return retry_on_conflict(attempt, "the video", present=present)
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
         """The writes that change one version of a video into the next, and move the entries of its tags and series."""
@@ -262,7 +243,7 @@ class VideoStore:
         version = stored["version"] + (current != stored)
         new = stamp(current, caller=STRANGER, now=now, version=version)
         new |= {name: stored[name] for name in kept if name in stored}
-        self._write(self._writes(stored, new), None, {})
+        self.table.write_all(self._writes(stored, new))
         return new
 
 

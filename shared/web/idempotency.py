@@ -87,10 +87,7 @@ def carry_out(
     """
     records = [once.record(table, answer)] if once else []
     try:
-        if records or len(writes) > 1:
-            table.transact([*records, *writes])
-        else:
-            table.write(writes[0])
+        table.write_all([*records, *writes])
     except ConditionFailed as failure:
         if once and failure.position == 0:
             return once.replayed(failure.item)

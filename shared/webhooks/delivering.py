@@ -26,9 +26,8 @@ from heapq import merge
 from statistics import fmean
 from typing import Protocol
 
-from shared.aws.failures import ConditionFailed
 from shared.aws.quotas import Claim
-from shared.aws.records import contended, new_write_id
+from shared.aws.records import new_write_id, retry_on_conflict
 from shared.core.attributes import Item, without
 from shared.core.errors import PASSING, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
@@ -76,8 +75,6 @@ LONGEST_DELAY = 900
 """Seconds that SQS keeps a message back at most."""
 FRESH_MS = 60_000
 """By how many milliseconds a change may be older than the end of the log that it stands behind."""
-TURNS_LOST = 5
-"""How often a worker begins anew with what somebody else wrote meanwhile."""
 
 GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
 
@@ -159,15 +156,8 @@ class Deliverer:
         """
         run = _Run(self, webhook_id, seconds_left, claimed)
         try:
-            for _ in range(TURNS_LOST):
-                try:
-                    run.carry_on()
-                except TurnTaken:
-                    # By the owner; or by another worker, which may have looked for changes before the one that this message is about.
-                    continue
-                break
-            else:
-                raise contended("how far the webhook is")
+            # A turn is taken by the owner; or by another worker, which may have read before the change that this message is about.
+            retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(TurnTaken,))
         except Exception:
             run.end()  # the lease may remain until it expires, but no worker is at the webhook
             raise
@@ -408,19 +398,15 @@ class _Run:
                 log_failure("message not sent", error, webhook_id=self.webhook_id)
 
     def _pause(self, new: Item, because: str) -> None:
-        hook: Item | None = self.hook
-        for _ in range(TURNS_LOST):
+        def attempt(hook: Item | None) -> None:
             if hook is None:
                 return  # it was deleted
-            try:
-                self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
-            except ConditionFailed:  # it was changed in some other way, such as its description
-                hook = self._webhook()
-                continue
+            self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
             service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
             self.to.measure(Delivered(paused=1))
-            return
-        raise contended("the webhook")
+
+        # After a conflict, the webhook was changed in another way, such as its description.
+        retry_on_conflict(attempt, "the webhook", present=self.hook)
 
     def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Try], *, is_first: bool) -> None:
         """Keep for the webhook's owner what was tried, and measure it."""

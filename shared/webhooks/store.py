@@ -13,7 +13,7 @@ from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.listing import Lists, Window, unsharded
-from shared.aws.records import ABSENT, again, at_version, new_write_id, signing, stamped
+from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
@@ -223,7 +223,7 @@ class WebhookStore:
         `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
         """
 
-        def attempt() -> None:
+        def attempt(_: Item | None) -> None:
             hook = self.read_for(webhook_id, caller).hook
             _check_version(hook, matches)
             writes = [
@@ -238,7 +238,7 @@ class WebhookStore:
                 if failure.item is not None:
                     raise
 
-        again(self.table, attempt, _WHAT)
+        retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def _revise(
         self,
@@ -258,7 +258,7 @@ class WebhookStore:
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
-        def attempt() -> dict[str, Any]:
+        def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
             # After the webhook: see VideoStore.change.
             if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
@@ -282,7 +282,7 @@ class WebhookStore:
             answer = Followed(new, place).document(now) | {name: new[name] for name in shown}
             return carry_out(self.table, writes, new, answer, once, what=_WHAT)
 
-        return again(self.table, attempt, _WHAT)
+        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def _listed(
         self, how: str, webhook_id: str, user_id: str, caller: Caller, now: int, condition: Expression | None = None

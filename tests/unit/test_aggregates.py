@@ -17,6 +17,7 @@ from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, record
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -25,10 +26,10 @@ from shared.films.messages import aggregates_message
 from shared.relations.credits import credit_item
 from shared.relations.models import CreditContent
 from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import ROUNDS, Aggregates, contribution
+from shared.upkeep.aggregates import Aggregates, contribution
 from shared.upkeep.stream_router import StreamRouter
 from shared.video_fields import PROJECTION
-from shared.videos.catalogue import CHANGE_ATTEMPTS, VideoStore
+from shared.videos.catalogue import VideoStore
 from shared.videos.models import NewVideo
 from shared.videos.video import STATUSES
 from tests.integration.contents import items_of
@@ -445,7 +446,7 @@ class TestMeetingOthers:
         tries = meanwhile.always(error)
         with pytest.raises(WriteContention):
             Aggregates(table).settle([video_id], NOW)
-        assert len(tries) == ROUNDS
+        assert len(tries) == MAX_ATTEMPTS
 
 
 def _years(table: Table, video_id: str) -> list[int]:
@@ -578,7 +579,7 @@ class TestYears:
         tries = meanwhile.always(error)
         with pytest.raises(WriteContention):
             EntryMover(table).move_entries(video_id, NOW)
-        assert len(tries) == CHANGE_ATTEMPTS
+        assert len(tries) == MAX_ATTEMPTS
 
 
 class TestWorker:

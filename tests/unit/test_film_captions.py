@@ -317,14 +317,14 @@ def test_a_text_that_cannot_be_stored_is_tried_again(workers: Workers, monkeypat
 
 def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: Workers, deed: Callable[[], object]) -> None:
     """Let something happen when a job has read what is there, and writes next."""
-    transact, left = JobStore._together, [deed]
+    transact, left = JobStore._write_both, [deed]
 
-    def late(store: JobStore, *args: Any) -> bool:
+    def late(store: JobStore, *args: Any) -> None:
         if len(args) > 4 and args[4] and left:
             left.pop()()
-        return transact(store, *args)
+        transact(store, *args)
 
-    monkeypatch.setattr(JobStore, "_together", late)
+    monkeypatch.setattr(JobStore, "_write_both", late)
 
 
 def test_captions_that_are_sent_while_the_job_ends_stay(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,3 +130,35 @@ def test_only_the_pool_of_threads_makes_threads_for_concurrent_calls() -> None:
     }
     # A run of mutants ends their programs before it waits for its threads, and stores each outcome as it comes.
     assert importers == {"shared/threads.py", "local/mutants.py"}
+
+
+CONFLICTS = {"CONFLICTS", "ConditionFailed", "TransactionConflict", "WriteContention"}
+WITH_OWN_LOOP = {
+    "shared/aws/dynamodb.py:_carry_out",  # sends one request again
+    "shared/history/undoing.py:carry_on",  # one turn after another; a conflict ends it
+    "shared/upkeep/aggregates.py:_carry_out",  # one transaction after another: what conflicts is left to the next attempt
+    "shared/upkeep/ledger.py:_keep_pages",  # one page after another: a page that is there already is not written
+    "shared/upkeep/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
+    "shared/videos/batches.py:_done",  # repeats whole operations within a time, also when DynamoDB is busy
+    "shared/webhooks/places.py:save",  # repeats while DynamoDB is busy; a conflict ends it
+}
+"""Functions that catch a conflict within a loop of their own, each for its reason."""
+
+
+def test_conflicts_are_retried_only_by_their_helper() -> None:
+    found = set[str]()
+    for folder in ("shared", "functions", "tools"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(function, ast.FunctionDef) and any(
+                    isinstance(node, ast.ExceptHandler) and node.type and CONFLICTS & _names(node.type)
+                    for loop in ast.walk(function)
+                    if isinstance(loop, ast.For | ast.While)
+                    for node in ast.walk(loop)
+                ):
+                    found.add(f"{path.relative_to(ROOT).as_posix()}:{function.name}")
+    assert found == WITH_OWN_LOOP
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}

@@ -14,12 +14,13 @@ from local.testbed.units import Units
 from shared import schema
 from shared.aws.dynamodb import Table, Write, make_client
 from shared.aws.failures import ConditionFailed
+from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.films.messages import TallyMessage, parse
-from shared.relations.ratings import DAYS_TAKEN_BACK, ROUNDS, TOTALS, Choice, RatingStore, ratings_document, share
+from shared.relations.ratings import DAYS_TAKEN_BACK, TOTALS, Choice, RatingStore, ratings_document, share
 from shared.upkeep.tallies import Collector, Tallies
 from tests.integration.contents import items_of
 from tests.rated import settle_ratings
@@ -379,7 +380,7 @@ class TestMeetingOthers:
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write = table.write
-        left = [ConditionFailed({"value": 2, "writeId": "another"})] * (ROUNDS - 2) + [ConditionFailed(None)]
+        left = [ConditionFailed({"value": 2, "writeId": "another"})] * (MAX_ATTEMPTS - 2) + [ConditionFailed(None)]
 
         def changing(change: Write) -> Item:
             if left:

@@ -13,6 +13,7 @@ import pytest
 from local.testbed.backstage import FIELDS, RENDITIONS, Backstage
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
 from local.testbed.lean_moto import put_back
+from shared.aws import records
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -41,7 +42,6 @@ from shared.upkeep.purging import PURGE, Purge
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 from tools import __main__ as command
-from tools import restoring
 from tools.exporting import Export
 from tools.pace import Pool, Rate
 from tools.progress import Bars
@@ -511,7 +511,7 @@ class TestCounts:
     def test_a_counter_that_never_rests_is_reported_and_the_rest_continues(
         self, lost: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(restoring, "ROUNDS", 1)
+        monkeypatch.setattr(records, "MAX_ATTEMPTS", 1)
         lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
         self._viewed_after_reading(lost, monkeypatch, 1)
         outcomes, told = lost.restore()

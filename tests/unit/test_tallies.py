@@ -16,13 +16,14 @@ from local.testbed.backstage import SHARES, Backstage, FakeQueue, grouped
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
+from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
 from shared.films.messages import TallyMessage, parse, tally_message
 from shared.upkeep import ledger
-from shared.upkeep.ledger import AT_ONCE, ROUNDS, mark_of
+from shared.upkeep.ledger import AT_ONCE, mark_of
 from shared.upkeep.stream_router import StreamRouter
 from shared.upkeep.tallies import Tallies, least
 from shared.videos.counters import SUMS, ViewCounters
@@ -385,7 +386,7 @@ class TestViewsAndRatings:
         counting.line.arm(count_before)
         with pytest.raises(WriteContention):
             Tallies(table).apply([parse(TallyMessage, message(views=views(1)))], NOW)
-        assert next(numbers) == ROUNDS + 1
+        assert next(numbers) == MAX_ATTEMPTS + 1
 
     @pytest.mark.parametrize("gone", [True, False], ids=["gone", "past its purgeAt"])
     def test_nothing_is_made_for_a_video_that_is_gone(
