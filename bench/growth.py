@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from bench.cost.run import VIDEO_BODY, Place, clients, made, measure_alone
 from local import ROOT
+from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.harness import NOW
 from local.testbed.meter import Meter
 from local.testbed.units import index_entry
 from local.testbed.wire import come_between
-from shared.access_patterns import ACCESS_PATTERNS
 from shared.aws.listing import Window
 from shared.core.attributes import AttributeMap, Item, encode_item
 from shared.core.caller import Caller

@@ -30,7 +30,7 @@ from infra.settings import Architecture, Misconfigured, Settings, Target
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
 FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
-NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*", "access_patterns")
+NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 
 FILMS = "thumbnails"
 """The folder below `functions/` whose own requirements the second asset adds."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from local import ROOT
-from shared.access_patterns import ACCESS_PATTERNS
+from local.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
 from shared.video_fields import PROBED, SENT, VIDEO_FIELDS, VideoField

@@ -22,8 +22,8 @@ from bench.cost.bill import (
 from bench.cost.naive import Comparison, comparisons
 from bench.cost.run import Catalogue, Measured
 from bench.tables import Grid
+from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.units import Units, size
-from shared.access_patterns import ACCESS_PATTERNS
 
 MONTHLY = (
     "DynamoDB",

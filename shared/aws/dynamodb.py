@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
 
-from shared.aws import receipt
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict, translating
 from shared.aws.lean import client
 from shared.aws.lean.client import AnswerLost, NotSent
+from shared.core import receipt
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
 from shared.core.errors import NotApplied, Throttled, Unavailable

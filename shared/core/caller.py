@@ -1,7 +1,7 @@
 """Who is asking, what that token allows, and for which request something is done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from shared.core.attributes import Item
@@ -99,3 +99,16 @@ def done_for(item: Item, correlation_id: str | None) -> Item:
 def request_of(item: Item | None) -> str | None:
     """The correlation id of the request that an item was written for last, if it names one."""
     return item.get(UPDATED_FOR) if item else None
+
+
+@dataclass(frozen=True)
+class Once:
+    """A request with an Idempotency-Key: who sent it, what it does, its key and a digest of its content."""
+
+    caller: Caller
+    operation: str
+    key: str
+    fingerprint: str
+    now: int
+    replays: list[str] = field(default_factory=list)
+    """Ids of the requests whose answers were given again."""

@@ -11,10 +11,9 @@ from shared.core import errors
 from shared.core.errors import ServiceError
 from shared.videos.video import STATUSES
 from shared.web.cursors import LONGEST
-from shared.web.idempotency import LONGEST_KEY
 from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Query, Schema
-from shared.web.requests import JSON
+from shared.web.requests import JSON, LONGEST_KEY
 
 EXAMPLE_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 STATUS: Schema = {"type": "string", "enum": list(STATUSES)}

@@ -12,7 +12,7 @@ from shared.aws.expressions import Expression
 from shared.aws.listing import hydrated
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
 from shared.core.attributes import Item
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Once
 from shared.core.errors import AlreadyExists, InvalidContent, LimitReached, NotFound
 from shared.core.position import Page, Position
 from shared.relations import ranks
@@ -23,7 +23,6 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, is_shown
 from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
-from shared.web.idempotency import Once
 
 MOST_ENTRIES = 5000
 """Of one playlist."""

@@ -15,10 +15,11 @@ from typing import Any
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
+from shared.aws.idempotency import carry_out, earlier_answer
 from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Once
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
@@ -34,7 +35,6 @@ from shared.schema import (
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, seen_by
 from shared.videos.video import merge_patch
-from shared.web.idempotency import Once, carry_out
 
 MOST_PLAYLISTS = 1000
 """Of one owner."""
@@ -164,7 +164,7 @@ class PlaylistStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
             # After the playlist: see VideoStore.change.
-            if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
+            if answer := earlier_answer(self.table, once):
                 return answer
             playlist = _owned_by(item, caller, even_deleted=even_deleted)
             _check_version(playlist, matches)

@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
+from shared.core.caller import Once
 from shared.core.changes import fitting
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, pointer
 from shared.threads import map_threads
@@ -18,7 +19,6 @@ from shared.videos.documents import changes, document
 from shared.videos.links import Links
 from shared.web.answers import failed_part
 from shared.web.etags import if_match
-from shared.web.idempotency import Once
 from shared.web.requests import Request
 
 WORKERS = 16

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.idempotency import carry_out, earlier_answer, in_flight, record, replayed
 from shared.aws.records import ABSENT, CONFLICTS, is_ours, retry_on_conflict, unchanged
 from shared.core.attributes import Item
-from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.caller import UPDATED_FOR, Caller, Once
 from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
 from shared.schema import (
     PARTITION_KEY,
@@ -27,7 +28,6 @@ from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
-from shared.web.idempotency import Once, carry_out, in_flight
 
 
 class Fetched(NamedTuple):
@@ -72,10 +72,10 @@ class VideoStore:
         answer = document(new, view_count=0)
         writes = [self.table.put(new, condition=ABSENT), *map(self.table.put, own_entries(new))]
         try:
-            self.table.write_all([once.record(self.table, answer), *writes] if once else writes)
+            self.table.write_all([record(self.table, once, answer), *writes] if once else writes)
         except ConditionFailed as failure:
             if once and failure.position == 0:
-                return once.replayed(failure.item)
+                return replayed(once, failure.item)
             if is_ours(failure.item, new):
                 return answer
             if failure.item and is_purged(failure.item, now):
@@ -195,7 +195,7 @@ class VideoStore:
         present = self.table.get(key, consistent=True)
         # After the video: were it read before, the same request could be carried out in between, and this one
         # would then find its own work done and call it a mistake.
-        if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
+        if answer := earlier_answer(self.table, once):
             return answer
 
         def attempt(present: Item | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
+from shared.aws.idempotency import LIFETIME_SECONDS
 from shared.aws.records import absent_or_purged, is_ours, new_write_id
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -18,7 +19,6 @@ from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEWER, lane_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published, seen_by
 from shared.videos.counters import UNCOUNTED, ViewCounters
-from shared.web.idempotency import LIFETIME_SECONDS
 
 CACHE_SECONDS = 5
 """How long a change of who may see a video can go unnoticed when counting its views."""

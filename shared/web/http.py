@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from shared.aws import receipt
+from shared.core import receipt
 from shared.core.caller import Caller
 from shared.core.deadline import within
 from shared.core.errors import InternalError, MethodNotAllowed, NotFound, ServiceError

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Once
 from shared.core.errors import (
     ContentTooLarge,
     InvalidParameter,
@@ -19,11 +19,12 @@ from shared.core.errors import (
 )
 from shared.routes import Route
 from shared.web import etags
-from shared.web.idempotency import LONGEST_KEY, Once
 from shared.web.parameters import Query, correlation_id_of, uuid_of
 
 LARGEST_BODY = 1_000_000
 """Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
+LONGEST_KEY = 255
+"""Characters of an Idempotency-Key."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()

@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
-from shared.aws.receipt import Line
 from shared.core.errors import Forbidden
+from shared.core.receipt import Line
 from shared.routes import ROUTES, WRITE
 from shared.web.answers import Answer
 from shared.web.requests import Request

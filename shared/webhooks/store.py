@@ -12,10 +12,11 @@ from typing import Any
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
+from shared.aws.idempotency import carry_out, earlier_answer
 from shared.aws.listing import Lists, Window, unsharded
 from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Once
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
@@ -23,7 +24,6 @@ from shared.feed.log import Place
 from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
-from shared.web.idempotency import Once, carry_out
 from shared.webhooks.places import INDEXED, WAITING, due, plain
 from shared.webhooks.signing import secret_of
 
@@ -261,7 +261,7 @@ class WebhookStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
             # After the webhook: see VideoStore.change.
-            if once and (answer := once.recorded(self.table.get(once.item_key, consistent=True))):
+            if answer := earlier_answer(self.table, once):
                 return answer
             hook, place = followed.hook, followed.place
             _check_version(hook, matches)

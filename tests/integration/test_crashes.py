@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.awsrequest import AWSResponse
 
+from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.harness import Api, Clock, Reply, make_api
-from shared.access_patterns import ACCESS_PATTERNS
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.videos.counters import ViewCounters
 from tests.integration import faults

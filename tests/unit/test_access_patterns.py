@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from local.access_patterns import ACCESS_PATTERNS
+from local.access_patterns.pattern import AccessPattern
 from local.testbed.calls import CALLS
 from local.testbed.harness import Api, recorded
 from shared import schema
-from shared.access_patterns import ACCESS_PATTERNS
-from shared.access_patterns.pattern import AccessPattern
 from shared.aws.dynamodb import Table
 
 

@@ -26,9 +26,9 @@ SIGNING = ("uploads", "playback", "captions", "search")
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
-aws.dynamodb aws.expressions aws.failures aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.receipt aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.limits
-core.periods core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
-web.answers web.etags web.http web.idempotency web.parameters web.requests web.server_timing
+aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.limits
+core.periods core.receipt core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
+web.answers web.etags web.http web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """

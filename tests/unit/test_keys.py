@@ -22,7 +22,7 @@ from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
 from shared.videos.models import Tag
 from shared.videos.tags import folded
-from shared.web.idempotency import LONGEST_KEY
+from shared.web.requests import LONGEST_KEY
 
 LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
 LARGEST_NUMBER = 21

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from local import readme, tour
+from local.access_patterns import ACCESS_PATTERNS
 from local.tour import BLOCK, commands_of
 from shared import schema
-from shared.access_patterns import ACCESS_PATTERNS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

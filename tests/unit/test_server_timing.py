@@ -11,7 +11,7 @@ from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Refused
-from shared.aws.receipt import Line
+from shared.core.receipt import Line
 from shared.web import server_timing
 
 ELSEWHERE = {"headers": {"If-Match": '"9"'}}

@@ -54,12 +54,12 @@ from bench.cost.run import (
 from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
+from local.access_patterns import ACCESS_PATTERNS, AccessPattern
 from local.testbed.backstage import FakeQueue
 from local.testbed.calls import CALLS
 from local.testbed.harness import MEDIA_BUCKET, Api, Context
 from local.testbed.meter import Meter
 from local.testbed.units import Stored, Units, index_entry, read, size, write, written
-from shared.access_patterns import ACCESS_PATTERNS, AccessPattern
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed

@@ -9,8 +9,8 @@ import aws_cdk as cdk
 import pytest
 
 from app import add_stacks
+from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
-from shared.access_patterns import ACCESS_PATTERNS
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")

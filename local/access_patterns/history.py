@@ -1,6 +1,6 @@
 """Access patterns of the audit trail, in the table `VideoAudit`: what happened, what was, and taking it back."""
 
-from shared.access_patterns.pattern import READ_FIRST, AccessPattern
+from local.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import AUDIT, CHANGESET, CHANGESET_INDEX, PLAYLIST, PLAYLIST_AUDIT, REVERT, REVERT_PART, VIDEO
 
 _BACK = f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; in `VideoAudit` pk = {AUDIT.pk}, newest first, as far back as that version"

@@ -1,6 +1,6 @@
 """Access patterns of videos: one by one, in lists, and their views."""
 
-from shared.access_patterns.pattern import ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, WHO_ASKS, AccessPattern
+from local.access_patterns.pattern import ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, WHO_ASKS, AccessPattern
 from shared.schema import (
     CATEGORY_INDEX,
     EPISODE,

@@ -1,6 +1,6 @@
 """Access patterns of captions and chapters."""
 
-from shared.access_patterns.pattern import READ_FIRST, AccessPattern
+from local.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import CAPTION, CHAPTERS
 
 _CAPTIONS = f"pk = {CAPTION.pk}, sk = {CAPTION.sk}"

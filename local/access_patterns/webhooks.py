@@ -1,6 +1,6 @@
 """Access patterns of webhooks."""
 
-from shared.access_patterns.pattern import READ_FIRST, AccessPattern
+from local.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import (
     OWNER_CHANGES,
     RELATION_INDEX,

@@ -1,6 +1,6 @@
 """Access patterns of what the service keeps right by itself (totals, entries, schedules), and of its health."""
 
-from shared.access_patterns.pattern import AccessPattern
+from local.access_patterns.pattern import AccessPattern
 from shared.schema import (
     CREDIT,
     DUE,

@@ -1,6 +1,6 @@
 """Access patterns of the search index."""
 
-from shared.access_patterns.pattern import AccessPattern
+from local.access_patterns.pattern import AccessPattern
 from shared.schema import CHANGES, INDEX, RELATION_INDEX, RELEASE, SHARDS, TAIL, VIDEO
 
 _ITEM = f"pk = {INDEX.pk}, sk = {INDEX.sk}"

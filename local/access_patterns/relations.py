@@ -1,6 +1,6 @@
 """Access patterns of credits, releases, ratings and playlists."""
 
-from shared.access_patterns.pattern import READ_FIRST, WHO_ASKS, AccessPattern
+from local.access_patterns.pattern import READ_FIRST, WHO_ASKS, AccessPattern
 from shared.schema import (
     CREDIT,
     ENTRY,

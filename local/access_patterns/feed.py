@@ -1,6 +1,6 @@
 """Access patterns of the feed, in the table `VideoAudit`."""
 
-from shared.access_patterns.pattern import FOUR_PARTITIONS, AccessPattern
+from local.access_patterns.pattern import FOUR_PARTITIONS, AccessPattern
 from shared.schema import AUDIT, CHANGES, OWNER_CHANGES, TAIL
 
 _ALL = f"pk = {CHANGES.pk} of each of the four"

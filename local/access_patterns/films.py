@@ -1,6 +1,6 @@
 """Access patterns of uploads and jobs."""
 
-from shared.access_patterns.pattern import AccessPattern
+from local.access_patterns.pattern import AccessPattern
 from shared.schema import (
     CHAPTERS,
     JOB,

@@ -1,0 +1,35 @@
+"""The access patterns: what is asked, the one way in which DynamoDB answers it, and what that costs.
+
+`docs/data-model.md` lists them, and tests compare the stores and the costs with them. Each module has the patterns of the
+package of `shared/` of the same name.
+"""
+
+from local.access_patterns.captions import CAPTIONS
+from local.access_patterns.feed import FEED
+from local.access_patterns.films import FILMS
+from local.access_patterns.history import HISTORY
+from local.access_patterns.pattern import AccessPattern
+from local.access_patterns.relations import PLAYLISTS, RELATIONS
+from local.access_patterns.search import SEARCH
+from local.access_patterns.upkeep import TALLIES, TOTALS, UPKEEP
+from local.access_patterns.videos import VIDEOS, VIEWS
+from local.access_patterns.webhooks import WEBHOOKS_PATTERNS
+
+__all__ = ["ACCESS_PATTERNS", "AccessPattern"]
+
+ACCESS_PATTERNS = (
+    *VIDEOS,
+    *RELATIONS,
+    *CAPTIONS,
+    *TOTALS,
+    *PLAYLISTS,
+    *VIEWS,
+    *TALLIES,
+    *FILMS,
+    *HISTORY,
+    *FEED,
+    *WEBHOOKS_PATTERNS,
+    *SEARCH,
+    *UPKEEP,
+)
+"""In the order in which the documents list them."""

@@ -1,0 +1,91 @@
+"""Idempotency keys: a POST that is retried happens once and gets the same answer.
+
+The record is written in the same transaction as the change itself, so that neither exists without the other.
+https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
+"""
+
+import json
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from shared.aws.dynamodb import Key, Table, Write
+from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.records import absent_or_purged, is_ours
+from shared.core.attributes import Item
+from shared.core.caller import Once, request_of
+from shared.core.errors import KeyReused, RequestInFlight
+from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
+
+LIFETIME_SECONDS = 24 * 3600
+
+
+def record(table: Table, once: Once, answer: dict[str, Any]) -> Write:
+    """Return the write that stores the answer, unless a record exists that has not expired."""
+    item = {
+        **_key(once),
+        "fingerprint": once.fingerprint,
+        "answer": zlib.compress(json.dumps(answer, separators=(",", ":")).encode()),
+        "schemaVersion": SCHEMA_VERSION,
+        TTL_ATTRIBUTE: once.now + LIFETIME_SECONDS,
+    }
+    return table.put(once.caller.signed(item), condition=absent_or_purged(once.now))
+
+
+def earlier_answer(table: Table, once: Once | None) -> dict[str, Any] | None:
+    """Return the answer that the request was given before, if any: one GetItem. Raises KeyReused if it was to another request."""
+    return _recorded(once, table.get(_key(once), consistent=True)) if once else None
+
+
+def replayed(once: Once, item: Item | None) -> dict[str, Any]:
+    """Return the answer in the record that kept a request from being carried out; raises RequestInFlight without one."""
+    answer = _recorded(once, item)
+    if answer is None:
+        raise in_flight()
+    return answer
+
+
+def _key(once: Once) -> Key:
+    return IDEMPOTENCY.key(subject=once.caller.subject, operation=once.operation, key=once.key)
+
+
+def _recorded(once: Once, item: Item | None) -> dict[str, Any] | None:
+    if item is None or item[TTL_ATTRIBUTE] <= once.now:
+        return None
+    if item["fingerprint"] != once.fingerprint:
+        raise KeyReused("This Idempotency-Key was already used for another request; send a new one.")
+    first = request_of(item)
+    if first is not None:
+        once.replays.append(first)
+    answer: dict[str, Any] = json.loads(zlib.decompress(item["answer"]))
+    return answer
+
+
+def in_flight(
+    detail: str = "A request with this Idempotency-Key is still being carried out; try again.",
+) -> RequestInFlight:
+    """What to answer when another request is in the way at the moment."""
+    return RequestInFlight(detail, headers={"Retry-After": "1"})
+
+
+def carry_out(
+    table: Table, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None, *, what: str
+) -> dict[str, Any]:
+    """Carry out together the writes that make `new` of something; return the answer, or with `once` that of the first time.
+
+    Raises ConditionFailed with the position among these writes, 0 being that of the item itself, and RequestInFlight when with
+    `once` others are changing `what`, such as `the playlist`.
+    """
+    records = [record(table, once, answer)] if once else []
+    try:
+        table.write_all([*records, *writes])
+    except ConditionFailed as failure:
+        if once and failure.position == 0:
+            return replayed(once, failure.item)
+        if not is_ours(failure.item, new):
+            raise ConditionFailed(failure.item, failure.position - len(records)) from failure
+    except TransactionConflict as conflict:
+        if once:
+            raise in_flight(f"Another request is changing {what}; try again.") from conflict
+        raise
+    return answer
