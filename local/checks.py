@@ -33,6 +33,8 @@ AT_ONCE = (os.cpu_count() or 2) + 1
 """Maximum number of stages that run concurrently: one more than cores, because the rehearsal waits a lot."""
 GRACE_SECONDS = 90.0
 """For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
+NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
+"""Folders of unit tests that are stages of their own."""
 NO_TESTS = 5
 """pytest's exit status when none was selected."""
 LAST_LINES = 40
@@ -93,7 +95,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
     """
     given = shlex.split(settings.get("PYTEST_ARGS", ""))
     pytest = (sys.executable, "-m", "pytest", "-p", "local.slowest", *given)
-    unit = [["tests/unit", "--ignore=tests/unit/infra"]] if given else _halves(ROOT)
+    unit = [["tests/unit", *(f"--ignore={folder}" for folder in NOT_UNIT)]] if given else _halves(ROOT)
     python = shlex.quote(sys.executable)
     rehearsal = (sys.executable, "-m", "local.rehearsal", *shlex.split(settings.get("E2E_ARGS", "-n 3")))
     return {
@@ -103,6 +105,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
             Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
             *(Stage(f"unit-{n}", (*pytest, *tests), _tests, has_tests=True) for n, tests in enumerate(unit, 1)),
             Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
+            Stage("proofs", (*pytest, "tests/unit/proofs"), _tests, has_tests=True),
             Stage("integration", (*pytest, "tests/integration"), _tests, has_tests=True),
             Stage("infra", (*pytest, "tests/unit/infra"), _tests, has_tests=True),
             Stage("templates", (sys.executable, "-m", "local.templates"), _templates),
@@ -122,9 +125,9 @@ def named(names: Iterable[str], known: Mapping[str, Stage]) -> list[Stage]:
 
 
 def _halves(root: Path) -> list[list[str]]:
-    """Return the files of the unit tests, except those of the CDK app, in two lists of about the same size in bytes."""
-    folder = root / "tests" / "unit"
-    files = [file for file in folder.rglob("test_*.py") if folder / "infra" not in file.parents]
+    """Return the files of the stage `unit` in two lists of about the same size in bytes."""
+    others = {root / folder for folder in NOT_UNIT}
+    files = [file for file in (root / "tests" / "unit").rglob("test_*.py") if file.parent not in others]
     halves: list[list[str]] = [[], []]
     sizes = [0, 0]
     for file in sorted(files, key=lambda file: (-file.stat().st_size, file)):

@@ -19,7 +19,7 @@ from local.rehearsal import end_group
 from local.run import Stop, stop_on_signals
 
 LOGS = STATE / "soak"
-TESTS = ("rehearsal", "unit", "infra", "integration")
+TESTS = ("rehearsal", "unit", "proofs", "infra", "integration")
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 """A program that takes a whole core for as long as the process that started it lives."""
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from tests.waiting import LIMIT
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 CONFIG = """\
-hooks = "tests.unit.contract_hooks"
+hooks = "tests.unit.proofs.contract_hooks"
 
 [generation]
 deterministic = true

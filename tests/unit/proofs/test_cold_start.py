@@ -15,7 +15,7 @@ from shared.aws.runtime import EntryPoint
 from shared.core.settings import Settings
 from shared.routes import ROUTES
 
-FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[2] / "functions").glob("*/handler.py")))
+FUNCTIONS = tuple(sorted(path.parent.name for path in (Path(__file__).parents[3] / "functions").glob("*/handler.py")))
 ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")

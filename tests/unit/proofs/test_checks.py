@@ -250,17 +250,21 @@ def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) 
 def test_arguments_for_pytest_reach_every_stage_of_tests() -> None:
     made = stages({"PYTEST_ARGS": "-n 1 -k 'a or b'", "E2E_ARGS": "-k c"})
     given = ("-p", "local.slowest", "-n", "1", "-k", "a or b")
-    assert made["unit-1"].command[3:] == (*given, "tests/unit", "--ignore=tests/unit/infra")
+    ignored = ("--ignore=tests/unit/infra", "--ignore=tests/unit/proofs")
+    assert made["unit-1"].command[3:] == (*given, "tests/unit", *ignored)
     assert "unit-2" not in made
+    assert made["proofs"].command[3:] == (*given, "tests/unit/proofs")
     assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
 
 
 def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
     parts = [stage.command[5:] for stage in checks.named(["unit"], stages({}))]
-    unit = ROOT / "tests" / "unit"
-    files = [file for file in unit.rglob("test_*.py") if file.relative_to(unit).parts[0] != "infra"]
-    assert sorted(file for part in parts for file in part) == sorted(str(file.relative_to(ROOT)) for file in files)
+    files = {str(file.relative_to(ROOT)) for file in (ROOT / "tests" / "unit").rglob("test_*.py")}
+    given = [file for part in parts for file in part]
+    assert len(given) == len({*given})
+    others = {file for file in files - {*given} if re.match(r"tests/unit/(infra|proofs)/test_", file)}
+    assert {*given} | others == files
     sizes = [sum((ROOT / file).stat().st_size for file in part) for part in parts]
     assert len(sizes) == 2
     assert max(sizes) < 1.1 * min(sizes)

@@ -13,7 +13,7 @@ from shared.history.plan import REASONS
 from shared.videos.video import patched
 from tests.undoing import Undoing
 
-PAGE = (Path(__file__).parents[2] / "docs" / "history.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
 DIFF, UNDO, RUN = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 IDS = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(500)]
 HUNDREDS = [range(start, start + 100) for start in range(0, 500, 100)]
