@@ -3,6 +3,10 @@
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from socketserver import BaseServer
+from threading import Thread
 
 from local import LocalError
 
@@ -42,6 +46,19 @@ def bound(port: int) -> socket.socket:
         made.close()
         raise LocalError(f"Port {port} is taken.") from error
     return made
+
+
+@contextmanager
+def serving(server: BaseServer) -> Iterator[None]:
+    """Have a server answer requests inside the block, in a thread of its own."""
+    with server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def free_port() -> int:

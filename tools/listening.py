@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from local import LocalError, running_service
 from local.demo import reason
 from local.mint import mint
+from local.ports import serving
 from shared.routes import CHANGES, READ, WRITE
 from tools import ToolError
 from tools.history import moment, shown, who
@@ -160,14 +160,8 @@ def receiving(port: int) -> Iterator[Receiver]:
         receiver = Receiver(port)
     except (OSError, OverflowError) as error:
         raise ToolError(f"Port {port} cannot be listened to: {error}.") from error
-    with receiver:
-        thread = Thread(target=receiver.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            receiver.shutdown()
-            thread.join()
+    with serving(receiver):
+        yield receiver
 
 
 class Listener:

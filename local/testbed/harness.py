@@ -185,6 +185,11 @@ class Reply:
         """The ETag header."""
         return self.headers["etag"]
 
+    @property
+    def slug(self) -> str:
+        """The last word of a problem's type."""
+        return str(self.json["type"]).rpartition(":")[2]
+
 
 class WhenAsked(Mapping[str, LambdaHandler]):
     """Functions that are made when they are called for the first time: few tests call more than two."""

@@ -1,6 +1,5 @@
 """What webhooks of the tests lead to: a receiver on this machine, which only a service on it can reach."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from typing import Any
 
 from standardwebhooks import Webhook
 
-from local.ports import LOOPBACK
+from local.ports import LOOPBACK, serving
 
 
 @dataclass
@@ -57,11 +56,5 @@ class Receiver:
 def receiving() -> Iterator[Receiver]:
     """A receiver that answers inside the block."""
     made = Receiver()
-    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(made.server):
         yield made
-    finally:
-        made.server.shutdown()
-        thread.join()
-        made.server.server_close()

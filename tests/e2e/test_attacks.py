@@ -2,7 +2,6 @@
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from local.issuer import AUTHORIZE_PATH
+from local.ports import serving
 from tests.e2e.browser import wait_until
 from tests.e2e.conftest import Service
 
@@ -62,7 +62,7 @@ def attacks(service: Service) -> dict[str, str]:
 
 
 @contextmanager
-def serving(page: str) -> Iterator[int]:
+def at_another_origin(page: str) -> Iterator[int]:
     """Serve a page at another origin than the service's; yields its port."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,14 +75,9 @@ def serving(page: str) -> Iterator[int]:
         def log_message(self, *_: object) -> None:
             """Write no log."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(server):
+        yield server.server_port
 
 
 def _require_untouched(service: Service, attacks: dict[str, str]) -> None:
@@ -119,7 +114,7 @@ def test_a_page_of_another_origin_reaches_neither_aws_nor_the_issuer(
     def note(request: Request) -> None:
         ended.add(request.url)
 
-    with serving(PAGE.format(**attacks)) as port:
+    with at_another_origin(PAGE.format(**attacks)) as port:
         context = browser.new_context()
         try:
             page = context.new_page()

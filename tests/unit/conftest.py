@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from moto import mock_aws
 
+from local.testbed.backstage import Backstage
 from local.testbed.harness import (
     MEDIA_BUCKET,
     SOURCES_BUCKET,
@@ -25,6 +26,7 @@ from shared.aws.lean.client import DYNAMODB, Client, Service
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
+from tests.undoing import Undoing
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -129,6 +131,18 @@ def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[
             return stored_tables(), written
 
     return fill
+
+
+@pytest.fixture
+def backstage(table: Table, clock: Clock) -> Backstage:
+    """What follows the table's stream."""
+    return Backstage(table, clock)
+
+
+@pytest.fixture
+def undoing(api: Api) -> Undoing:
+    """The service with an empty trail."""
+    return Undoing(api)
 
 
 @pytest.fixture

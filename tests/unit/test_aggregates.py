@@ -52,12 +52,6 @@ VIDEO: Item = {
 DELETED: Item = {"status": "deleted", "rel": schema.status_relation("deleted")}
 
 
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The stream, the router and the worker."""
-    return Backstage(table, clock)
-
-
 def assert_exact(table: Table) -> None:
     """Every total is that of the videos that are there, and so is every marker."""
     items = items_of(table)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.testbed.backstage import Backstage
-from local.testbed.harness import NOW, Api, Clock
+from local.testbed.harness import NOW, Api
 from local.testbed.streams import EXPIRY, change
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
@@ -41,12 +41,6 @@ DAY = 86_400
 ALICE = Caller("alice", frozenset(), correlation_id="of-alice")
 IMPORTER = Caller.job("import").acting_for("import-1")
 ROLES = [{"category": "actor", "characters": ["Ilsa"]}]
-
-
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The table's stream."""
-    return Backstage(table, clock)
 
 
 def made_of(backstage: Backstage, *entities: str) -> list[Item]:

@@ -70,10 +70,6 @@ def chapters_of(api: Api, video_id: str, **options: Any) -> Reply:
     return api.get(f"/v1/videos/{video_id}/chapters", **options)
 
 
-def slug(reply: Reply) -> str:
-    return str(reply.json["type"]).rpartition(":")[2]
-
-
 def texts(objects: Objects, video_id: str) -> list[str]:
     """The keys of the texts that are kept of a video's captions."""
     answer = objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=captions_folder(video_id))
@@ -133,7 +129,7 @@ def test_the_same_captions_once_more_write_nothing(
 @pytest.mark.parametrize("kind", ["application/xml", "text/plain", "", "text/vtt; charset=iso-8859-1"])
 def test_another_content_type_is_refused_with_those_that_are_taken(api: Api, film: str, kind: str) -> None:
     reply = put(api, film, kind=kind)
-    assert (reply.status, slug(reply)) == (415, "unsupported-media-type")
+    assert (reply.status, reply.slug) == (415, "unsupported-media-type")
     assert WEBVTT in reply.json["detail"]
     assert SUBRIP in reply.json["detail"]
 
@@ -190,7 +186,7 @@ def test_a_mistake_is_named_with_its_line(
 ) -> None:
     reply = put(api, film, text, kind=kind)
 
-    assert (reply.status, slug(reply)) == (422, "invalid-content")
+    assert (reply.status, reply.slug) == (422, "invalid-content")
     (fault,) = reply.json["errors"]
     assert (fault["line"], bool(fault["detail"])) == (line, True)
     assert read(api, film).status == 404
@@ -233,7 +229,7 @@ def test_if_match_keeps_a_change_of_somebody_else_and_no_text_is_stored(api: Api
 
     late = put(api, film, VTT.replace("tide", "moon"), headers={"If-Match": first.etag})
 
-    assert (late.status, slug(late)) == (412, "version-mismatch")
+    assert (late.status, late.slug) == (412, "version-mismatch")
     assert read(api, film).body.decode() == OTHER
     assert len(texts(objects, film)) == 2
     assert put(api, film, headers={"If-Match": '"2"'}).status == 200
@@ -274,7 +270,7 @@ def test_a_deleted_video_takes_no_captions_and_keeps_those_that_it_has(api: Api,
         divide(api, film, CHAPTERS_SENT[:1]),
         api.delete(f"/v1/videos/{film}/chapters"),
     ):
-        assert (reply.status, slug(reply)) == (409, "illegal-transition")
+        assert (reply.status, reply.slug) == (409, "illegal-transition")
     assert len(texts(objects, film)) == 1
     assert read(api, film).body.decode() == VTT
     assert chapters_of(api, film).json["chapters"] == CHAPTERS_SENT
@@ -287,7 +283,7 @@ def test_a_video_has_captions_in_so_many_languages(api: Api, film: str, monkeypa
 
     refused = put(api, film, language="fr")
 
-    assert (refused.status, slug(refused)) == (409, "limit-reached")
+    assert (refused.status, refused.slug) == (409, "limit-reached")
     assert put(api, film, OTHER).status == 200
 
 
@@ -392,12 +388,6 @@ def test_captions_are_removed_once_and_their_text_stays(api: Api, film: str, obj
 
 
 PROPOSED: list[dict[str, Any]] = [{"start": 0}, {"start": 20_000, "title": "The letter"}]
-
-
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """What follows the table's stream."""
-    return Backstage(table, clock)
 
 
 def proposing(backstage: Backstage, video_id: str, upload: str = "0001", output: Item | None = None) -> None:

@@ -4,11 +4,9 @@ import datetime
 import json
 import socket
 import ssl
-import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from http.client import HTTPConnection
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -43,56 +41,31 @@ from shared.feed.change import Change
 from shared.webhooks.bus import EventBus
 from shared.webhooks.sending import Answer
 from tests.certificates import make_certificate, server_side
+from tests.connections import Listener
 from tests.waiting import LIMIT
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
 
-@dataclass
-class Server:
+class Server(Listener):
     """Answers one request after the other as a test says; what is not said breaks the connection."""
 
-    listener: socket.socket
-    tls: ssl.SSLContext | None = None
-    answers: list[bytes] = field(default_factory=list)
-    requests: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    """Headers and body of what came, in order."""
-    taken: list[socket.socket] = field(default_factory=list)
-    keeps: bool = True
-    """Whether connections stay open after an answer."""
-
-    @property
-    def endpoint(self) -> str:
-        """Where it listens."""
-        scheme = "https" if self.tls else "http"
-        return f"{scheme}://127.0.0.1:{self.listener.getsockname()[1]}"
-
-    def serve(self) -> None:
-        """Take connections until the listener is closed."""
-        threads = []
-        with suppress(OSError):
-            while True:
-                self.taken.append(self.listener.accept()[0])
-                threads.append(threading.Thread(target=self._take, args=(self.taken[-1],), daemon=True))
-                threads[-1].start()
-        for connection, thread in zip(self.taken, threads, strict=True):
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-            thread.join(LIMIT)
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: list[bytes] = []
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        """Headers and body of what came, in order."""
+        self.keeps = True
+        """Whether connections stay open after an answer."""
+        self.converse = self._answer
+        super().__init__(lambda connection: self.converse(connection), tls)
+        self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def connections(self) -> int:
         """How many clients have opened."""
         return len(self.taken)
 
-    def _take(self, connection: socket.socket) -> None:
-        with suppress(OSError):
-            if self.tls:
-                connection = self.tls.wrap_socket(connection, server_side=True)
-            self._converse(connection)
-        connection.close()
-
-    def _converse(self, connection: socket.socket) -> None:
+    def _answer(self, connection: socket.socket) -> None:
         stream = connection.makefile("rb")
         while stream.readline():
             headers = {}
@@ -122,15 +95,11 @@ def server() -> Iterator[Server]:
 
 
 def _served(tls: ssl.SSLContext | None) -> Iterator[Server]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(listener, tls)
-        thread = threading.Thread(target=server.serve, daemon=True)
-        thread.start()
-        yield server
-        while _CLIENTS:
-            _CLIENTS.pop().close()
-        listener.shutdown(socket.SHUT_RDWR)
-    thread.join(LIMIT)
+    server = Server(tls)
+    yield server
+    while _CLIENTS:
+        _CLIENTS.pop().close()
+    server.close()
 
 
 Make = Callable[[Server], Any]
@@ -667,7 +636,7 @@ class TestTheEnvironment:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.endpoint}/role")
         soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=30)
         later = soon + datetime.timedelta(hours=6)
-        monkeypatch.setattr(Server, "_converse", _hand_out)
+        server.converse = partial(_hand_out, server)
         server.answers = [
             json.dumps(
                 {

@@ -57,10 +57,6 @@ def sort_of(table: Table, video_id: str, person: str = "sam") -> int:
     return int(item["relSort"])
 
 
-def slug(reply: Reply) -> str:
-    return str(reply.json["type"]).rpartition(":")[2]
-
-
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +175,7 @@ def test_a_deleted_video_takes_no_credits(api: Api, film: Film) -> None:
     api.delete(f"/v1/videos/{video_id}")
 
     for reply in (put(api, video_id, credit=HOLLY), api.delete(f"/v1/videos/{video_id}/credits/sam")):
-        assert (reply.status, slug(reply)) == (409, "illegal-transition")
+        assert (reply.status, reply.slug) == (409, "illegal-transition")
     assert [credit["personId"] for credit in credits_of(api, video_id).json["items"]] == ["sam"]
 
 

@@ -432,7 +432,7 @@ def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
     reply = api.request(route.method, place, json_body=body, user="admin")
     assert (reply.status, reply.headers["retry-after"]) == (409, "1")
     declared = document()["paths"][route.path][route.method.lower()]["responses"]["409"]
-    assert reply.json["type"].rpartition(":")[2] == "write-contention"
+    assert reply.slug == "write-contention"
     assert "write-contention" in declared["content"]["application/problem+json"]["examples"]
     assert "Retry-After" in declared["headers"]
 

@@ -35,12 +35,6 @@ HIDING: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The stream, the router, and the worker that moves entries."""
-    return Backstage(table, clock)
-
-
 def film(api: Api, **fields: Any) -> str:
     """The id of a film that every list leads to, unless the fields hide it."""
     wanted = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields

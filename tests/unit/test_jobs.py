@@ -29,12 +29,6 @@ ALL_QUEUED = {
 }
 
 
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The router and its queues."""
-    return Backstage(table, clock)
-
-
 def _item(table: Table, video_id: str) -> Item:
     item = table.get(VIDEO.key(videoId=video_id))
     assert item

@@ -18,12 +18,6 @@ from shared.videos import video
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 
 
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The router and its queues."""
-    return Backstage(table, clock)
-
-
 def _report(api: Api, backstage: Backstage, name: str = "360p", **fields: Any) -> Reply:
     """What a transcoder says of the last message it got for a rendition."""
     message = backstage.message("transcode", f"transcode.{name}")

@@ -85,7 +85,7 @@ def film(api: Api, trail: Trail) -> Film:
 
 def problem(reply: Reply) -> tuple[int, str]:
     """The status and the last word of a problem's type."""
-    return reply.status, str(reply.json["type"]).rpartition(":")[2]
+    return reply.status, reply.slug
 
 
 class TestVersions:

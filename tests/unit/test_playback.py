@@ -32,12 +32,6 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 
 
 @pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The router and its queues."""
-    return Backstage(table, clock)
-
-
-@pytest.fixture
 def film(api: Api, backstage: Backstage) -> str:
     """A public video of alice's, which is ready: of a minute, with two renditions."""
     video_id = backstage.uploaded_film(api, visibility="public")
@@ -69,7 +63,7 @@ def _played(api: Api, video_id: str, user: str = "alice") -> dict[str, Any]:
 
 
 def _refusal(reply: Reply) -> tuple[int, str, str]:
-    return reply.status, reply.json["type"].rpartition(":")[2], reply.json["detail"]
+    return reply.status, reply.slug, reply.json["detail"]
 
 
 def _signed(url: str) -> tuple[str, str, int, str]:

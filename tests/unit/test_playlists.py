@@ -71,10 +71,6 @@ def _items(table: Table) -> list[Item]:
     return [decode_item(item) for page in pages for item in page["Items"]]
 
 
-def _slug(reply: Reply) -> str:
-    return str(reply.json["type"]).rpartition(":")[2]
-
-
 def _id(path: str) -> str:
     return path.rpartition("/")[2]
 
@@ -110,13 +106,13 @@ class TestPlaylists:
         assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
         assert _ids(api, "/v1/playlists") == [first.json["playlistId"]]
         other = api.post("/v1/playlists", {"title": "u"}, headers=KEY)
-        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+        assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
     def test_an_owner_has_a_largest_number_of_playlists(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 2)
         path, _ = _playlist(api), _playlist(api)
         refused = api.post("/v1/playlists", {"title": "t"})
-        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        assert (refused.status, refused.slug) == (409, "limit-reached")
         assert len(_ids(api, "/v1/playlists")) == 2
         assert api.delete(path).status == 204
         assert api.post("/v1/playlists", {"title": "t"}).status == 201
@@ -224,7 +220,7 @@ class TestListOfPlaylists:
         follow = {"limit": 1, "cursor": cursor}
         for user, query in (("bob", {"userId": "alice"}), ("alice", {"userId": "alice", "order": "asc"})):
             reply = api.get("/v1/playlists", query=urlencode(query | follow), user=user)
-            assert (reply.status, _slug(reply)) == (400, "invalid-cursor")
+            assert (reply.status, reply.slug) == (400, "invalid-cursor")
         assert api.get("/v1/playlists", query=urlencode(follow)).status == 200  # alice's own is the same list
 
 
@@ -303,7 +299,7 @@ class TestEntries:
         films = _films(api, 2)
         path = _playlist(api, *films)
         again = _append(api, path, films[0])
-        assert (again.status, _slug(again)) == (409, "already-exists")
+        assert (again.status, again.slug) == (409, "already-exists")
         assert _order(api, path) == films
         assert api.get(path).json["entryCount"] == 2
 
@@ -322,7 +318,7 @@ class TestEntries:
         films = _films(api, 3)
         path = _playlist(api, *films[:2])
         refused = _append(api, path, films[2])
-        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        assert (refused.status, refused.slug) == (409, "limit-reached")
         api.delete(f"{path}/entries/{films[0]}")
         assert _append(api, path, films[2]).status == 201
         assert _order(api, path) == films[1:]
@@ -338,7 +334,7 @@ class TestEntries:
         again = _append(api, path, films[0], headers=KEY)
         assert (first.status, again.status, again.body) == (201, 201, first.body)
         other = _append(api, path, films[1], headers=KEY)
-        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+        assert (other.status, other.slug) == (422, "idempotency-key-reused")
         assert _order(api, path) == films[:1]
 
     def test_an_entry_that_is_removed_can_be_appended_again(self, api: Api) -> None:
@@ -363,7 +359,7 @@ class TestEntries:
         path, other = _playlist(api, *films), _playlist(api, *films)
         cursor = api.get(f"{path}/entries", query="limit=1").json["nextCursor"]
         reply = api.get(f"{other}/entries", query=urlencode({"limit": 1, "cursor": cursor}))
-        assert (reply.status, _slug(reply)) == (400, "invalid-cursor")
+        assert (reply.status, reply.slug) == (400, "invalid-cursor")
 
     def test_a_cursor_of_the_longest_rank_fits_its_limit(self, api: Api, table: Table) -> None:
         films = _films(api, 2)
@@ -477,7 +473,7 @@ class TestMoves:
         films = _films(api, 3)
         path = _playlist(api, *films)
         reply = api.patch(f"{path}/entries/{films[2]}", {"after": films[0]})
-        assert (reply.status, _slug(reply)) == (409, "limit-reached")
+        assert (reply.status, reply.slug) == (409, "limit-reached")
         assert "append it again" in reply.json["detail"]
         assert _order(api, path) == films
 
@@ -551,7 +547,7 @@ class TestTrouble:
             _append(api, path, films[1]),
             api.delete(f"{path}/entries/{films[0]}"),
         ):
-            assert (reply.status, _slug(reply), reply.headers["retry-after"]) == (409, "write-contention", "1")
+            assert (reply.status, reply.slug, reply.headers["retry-after"]) == (409, "write-contention", "1")
 
     def test_conflicts_of_transactions_are_distinguished_by_the_key(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
@@ -563,8 +559,8 @@ class TestTrouble:
             raise TransactionConflict
 
         monkeypatch.setattr(table, "transact", conflict)
-        assert _slug(_append(api, path, film)) == "write-contention"
-        assert _slug(_append(api, path, film, headers=KEY)) == "request-in-flight"
+        assert _append(api, path, film).slug == "write-contention"
+        assert _append(api, path, film, headers=KEY).slug == "request-in-flight"
 
     @pytest.mark.parametrize("place", ["/v1/playlists/no-uuid", "/v1/playlists/no-uuid/entries"])
     def test_an_invalid_id_is_refused(self, api: Api, place: str) -> None:

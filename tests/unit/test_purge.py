@@ -142,12 +142,6 @@ def _keys(objects: Objects) -> list[str]:
     ]
 
 
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """The router and its queues."""
-    return Backstage(table, clock)
-
-
 def test_nothing_of_it_is_left_and_nothing_else_is_touched(
     api: Api, backstage: Backstage, purge: Purge, objects: Objects
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from local.testbed.backstage import Backstage
-from local.testbed.harness import NOW, Api, Clock, recorded
+from local.testbed.harness import NOW, Api, recorded
 from local.testbed.lean_moto import put_back
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
@@ -60,12 +60,6 @@ class Runs:
 def run(table: Table) -> Runs:
     """Runs a comparison."""
     return Runs(table)
-
-
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """What moves the totals."""
-    return Backstage(table, clock)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.harness import Api, ShortContext, recorded
+from local.testbed.harness import ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.films.messages import revert_message
 from shared.history import runs
@@ -18,12 +18,6 @@ from shared.relations.models import ReleaseContent
 from tests.undoing import ROLES, WRITES, Killed, Undoing, anybody, kill_at
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-
-
-@pytest.fixture
-def undoing(api: Api) -> Undoing:
-    """The service with an empty trail."""
-    return Undoing(api)
 
 
 @pytest.fixture

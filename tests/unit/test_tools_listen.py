@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from rich.text import Text
 
-from local.ports import free_port
+from local.ports import free_port, serving
 from shared.feed.change import Change
 from shared.webhooks import event
 from shared.webhooks.sending import Answer, send
@@ -117,15 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
     monkeypatch.setattr(listening, "mint", lambda subject, scopes: f"{subject} may {scopes}")
     monkeypatch.setattr(listening, "POLL", 0.02)
-    with Fake() as service:
+    service = Fake()
+    with serving(service):
         monkeypatch.setattr(listening, "running_service", lambda: {"baseUrl": service.url})
-        thread = threading.Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
         yield service
-        service.shutdown()
-        thread.join()
-        for delivering in service.threads:
-            delivering.join()
+    for delivering in service.threads:
+        delivering.join()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from local.testbed.backstage import Backstage
-from local.testbed.harness import Api, Clock, Context, make_event
+from local.testbed.harness import Api, Context, make_event
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.core.limits import LONGEST_FOLDED_TAG
@@ -16,12 +16,6 @@ from shared.videos.tags import folded
 from shared.web.cursors import LONGEST
 
 ZEROS = {"total": 0, "uploaded": 0, "processing": 0, "ready": 0, "failed": 0, "deleted": 0}
-
-
-@pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
-    """What moves the totals."""
-    return Backstage(table, clock)
 
 
 class TestUsers:

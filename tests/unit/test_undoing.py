@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, Api, Clock, make_api, recorded, remove_video
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api, recorded, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions.store import text_hash, text_key
@@ -18,12 +18,6 @@ from tests.undoing import CONTENTS, ROLES, WRITES, Killed, Undoing, anybody, kil
 Say = Callable[..., str]
 HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"
 GOODBYE = "WEBVTT\n\n00:00.000 --> 00:01.000\nGoodbye\n\n00:01.000 --> 00:02.000\nand thanks\n"
-
-
-@pytest.fixture
-def undoing(api: Api) -> Undoing:
-    """The service with an empty trail."""
-    return Undoing(api)
 
 
 def _by_entity(report: dict[str, Any], name: str = "result") -> dict[str, Any]:

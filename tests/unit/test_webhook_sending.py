@@ -20,6 +20,7 @@ from local.testbed.harness import Clock
 from shared.webhooks import sending
 from shared.webhooks.sending import MOST_BYTES, Answer, Connect, seconds_of, send
 from tests.certificates import make_certificate, server_side
+from tests.connections import Listener
 from tests.waiting import LIMIT, eventually
 
 BODY = b'{"type":"video.changed"}'
@@ -37,46 +38,20 @@ Converse = Callable[[socket.socket, bytes], None]
 """Given a connection and the request that came by it."""
 
 
-class Receiver:
+class Receiver(Listener):
     """A server on loopback that does what a test says with each connection."""
 
     def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> None:
         self.requests: list[bytes] = []
-        self.taken: list[socket.socket] = []
-        self.converse = converse
-        self._tls, self._expects_http = tls, expects_http
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._threads = [threading.Thread(target=self._serve, daemon=True)]
-        self._threads[0].start()
+        self.converse, self._expects_http = converse, expects_http
+        super().__init__(self._answer, tls)
 
     def url(self, path: str = "/in") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for connection in self.taken:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(LIMIT)
-            assert not thread.is_alive()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                self.taken.append(self._listener.accept()[0])
-                self._threads.append(threading.Thread(target=self._take, args=(self.taken[-1],), daemon=True))
-                self._threads[-1].start()
-
-    def _take(self, connection: socket.socket) -> None:
-        with suppress(OSError), connection:
-            if self._tls:
-                connection = self._tls.wrap_socket(connection, server_side=True)
-            with connection:
-                self.requests.append(self._read(connection))
-                self.converse(connection, self.requests[-1])
+    def _answer(self, connection: socket.socket) -> None:
+        self.requests.append(self._read(connection))
+        self.converse(connection, self.requests[-1])
 
     def _read(self, connection: socket.socket) -> bytes:
         request = connection.recv(65_536)

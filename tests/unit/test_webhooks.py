@@ -159,12 +159,8 @@ def service(table: Table, clock: Clock) -> Service:
     return Service(table, clock)
 
 
-def _slug(reply: Reply) -> str:
-    return str(reply.json["type"]).rpartition(":")[2]
-
-
 def _faults(reply: Reply) -> dict[str, str]:
-    assert (reply.status, _slug(reply)) == (422, "invalid-content"), reply.body
+    assert (reply.status, reply.slug) == (422, "invalid-content"), reply.body
     return {fault["pointer"]: fault["detail"] for fault in reply.json["errors"]}
 
 
@@ -289,7 +285,7 @@ class TestCreate:
     def test_to_follow_others_needs_a_scope(self, service: Service, table: Table, user_id: str) -> None:
         with recorded(table.client) as operations:
             refused = service.post("", {"url": URL, "userId": user_id})
-        assert (refused.status, _slug(refused), operations) == (403, "forbidden", [])
+        assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
         assert CHANGES in refused.json["detail"]
         for user, scopes in (("alice", FOLLOWER), ("admin", None)):
             reply = service.post("", {"url": URL, "userId": user_id}, user=user, scopes=scopes)
@@ -304,7 +300,7 @@ class TestCreate:
         assert (again.status, again.body, again.etag) == (201, first.body, first.etag)
         assert service.ids() == [first.json["webhookId"]]
         other = service.post("", {"url": f"{URL}/other"}, headers=KEY)
-        assert (other.status, _slug(other)) == (422, "idempotency-key-reused")
+        assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
     def test_the_record_of_the_key_does_not_have_the_secret(self, service: Service, table: Table) -> None:
         with recorded(table.client) as operations:
@@ -338,7 +334,7 @@ class TestLimit:
     def test_one_more_is_refused(self, nearly: Service) -> None:
         last = nearly.create()["webhookId"]
         refused = nearly.post("", {"url": URL})
-        assert (refused.status, _slug(refused)) == (409, "limit-reached")
+        assert (refused.status, refused.slug) == (409, "limit-reached")
         assert len(nearly.ids()) == MOST_WEBHOOKS
         assert nearly.create("bob")["userId"] == "bob"
         assert nearly.delete(last).status == 204
@@ -512,7 +508,7 @@ class TestRead:
         assert service.ids(query="userId=alice") == [webhook_id]
         assert service.ids(query="userId=alice", user="admin") == [webhook_id]
         refused = service.get(query="userId=alice", user="bob")
-        assert (refused.status, _slug(refused)) == (403, "forbidden")
+        assert (refused.status, refused.slug) == (403, "forbidden")
         assert service.get(query="userId=alice", user="bob", scopes=FOLLOWER).status == 403
 
     def test_pages_of_a_list_are_asked_for_one_after_the_other(self, service: Service) -> None:
@@ -626,7 +622,7 @@ class TestFollowers:
     def test_nobody_else_sees_them(self, service: Service, table: Table, query: str, scopes: str | None) -> None:
         with recorded(table.client) as operations:
             refused = service.get(query=query, scopes=scopes)
-        assert (refused.status, _slug(refused), operations) == (403, "forbidden", [])
+        assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
 
     def test_they_are_asked_for_by_one_of_both(self, service: Service) -> None:
         refused = service.get(query="follows=*&userId=alice", user="admin")
@@ -676,10 +672,10 @@ class TestChange:
             raise TransactionConflict
 
         monkeypatch.setattr(table, "transact", conflict)
-        assert _slug(service.post("", {"url": URL})) == "write-contention"
-        assert _slug(service.post("", {"url": URL}, headers=KEY)) == "request-in-flight"
-        assert _slug(service.patch(webhook_id, {"paused": True})) == "write-contention"
-        assert _slug(service.delete(webhook_id)) == "write-contention"
+        assert service.post("", {"url": URL}).slug == "write-contention"
+        assert service.post("", {"url": URL}, headers=KEY).slug == "request-in-flight"
+        assert service.patch(webhook_id, {"paused": True}).slug == "write-contention"
+        assert service.delete(webhook_id).slug == "write-contention"
 
     @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}, {"paused": True}])
     def test_a_worker_that_is_delivering_loses_its_turn(self, service: Service, patch: dict[str, Any]) -> None:
@@ -961,7 +957,7 @@ class TestTest:
         assert service.post(f"/{webhook_id}/test").status == 200
         clock.advance(3)
         refused = service.post(f"/{webhook_id}/test", user="admin")
-        assert (refused.status, _slug(refused), refused.headers["retry-after"]) == (429, "too-soon", "7")
+        assert (refused.status, refused.slug, refused.headers["retry-after"]) == (429, "too-soon", "7")
         assert "once in 10 seconds" in refused.json["detail"]
         assert len(service.receiver.got) == 1
         assert service.post(f"/{other}/test").status == 200

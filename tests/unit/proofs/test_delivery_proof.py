@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from local.ports import serving
 from local.testbed.delivering import ROOT, Delivering, always
 from local.testbed.harness import MASTER, Clock
 from local.testbed.wire import come_between
@@ -109,12 +110,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver() -> Iterator[BadReceiver]:
-    with BadReceiver(random.Random(7)) as server:
-        thread = threading.Thread(target=partial(server.serve_forever, poll_interval=0.01))
-        thread.start()
+    server = BadReceiver(random.Random(7))
+    with serving(server):
         yield server
-        server.shutdown()
-        thread.join()
 
 
 class Trouble:

@@ -1,0 +1,50 @@
+"""A server on loopback that takes connections as they come, and treats each as a test says."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from tests.waiting import LIMIT
+
+Converse = Callable[[socket.socket], None]
+"""Reads from a connection and answers by it; it is closed afterwards."""
+
+
+class Listener:
+    """It serves each connection in a thread of its own, until `close` ends all of them."""
+
+    def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None) -> None:
+        self.taken: list[socket.socket] = []
+        """All connections that clients have opened."""
+        self._converse, self._tls = converse, tls
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._threads = [threading.Thread(target=self._serve, daemon=True)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """End all connections, and take no more; fails unless every thread ends."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for connection in self.taken:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.taken.append(self._socket.accept()[0])
+                self._threads.append(threading.Thread(target=self._take, args=(self.taken[-1],), daemon=True))
+                self._threads[-1].start()
+
+    def _take(self, connection: socket.socket) -> None:
+        with suppress(OSError), connection:
+            if self._tls:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            with connection:
+                self._converse(connection)
