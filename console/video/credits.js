@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { to } from "../core/route.js";
 import { Empty, Failure, Field, Loading, Typed } from "../parts/parts.js";
-import Person from "./person.js";
+import Person, { ShownRole } from "./person.js";
 import { faultBelow, faultIn, lines, PieceForm, RemoveButton } from "./piece.js";
 
 /**
@@ -54,12 +54,6 @@ export default function Credits({ video, isOwner, route }) {
     </ol>
     ${edited && html`<${CreditForm} videoId=${videoId} credit=${edited === "new" ? null : edited}
       next=${Math.max(0, ...credits.map(({ ordering }) => ordering)) + 1} onSaved=${saved} onClose=${() => setEdited(null)} />`}`;
-}
-
-/** @param {import("../core/api.js").Schemas["ShownRole"]} role */
-export function ShownRole({ category, job, characters }) {
-  return html`<${Typed}>${category}<//>${job && html` (<${Typed}>${job}<//>)`}${characters.length > 0 && html` as ${
-    characters.map((character, index) => html`${index > 0 && ", "}<${Typed}>${character}<//>`)}`}`;
 }
 
 /** @param {string} videoId @param {AbortSignal} signal */

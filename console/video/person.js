@@ -5,7 +5,6 @@ import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { to } from "../core/route.js";
 import { More, Poster, Typed } from "../parts/parts.js";
-import { ShownRole } from "./credits.js";
 
 /** @param {{ personId: string, name?: string, videoId: string }} props */
 export default function Person({ personId, name, videoId }) {
@@ -33,4 +32,10 @@ export default function Person({ personId, name, videoId }) {
     </ul>
     <${More} pages=${pages} />
   </section>`;
+}
+
+/** @param {import("../core/api.js").Schemas["ShownRole"]} role */
+export function ShownRole({ category, job, characters }) {
+  return html`<${Typed}>${category}<//>${job && html` (<${Typed}>${job}<//>)`}${characters.length > 0 && html` as ${
+    characters.map((character, index) => html`${index > 0 && ", "}<${Typed}>${character}<//>`)}`}`;
 }

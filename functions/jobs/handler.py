@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.errors import (
-    InvalidContent,
     InvalidParameter,
     NoSource,
     NotFound,
     OutdatedReport,
     Unavailable,
     WriteContention,
+    invalid_field,
 )
 from shared.core.settings import Settings
 from shared.films.job import Ticket, document, owned_jobs, rendition_folder
@@ -105,8 +105,7 @@ class Jobs:
                 field, length = "position", f"{media['duration']} milliseconds"
                 if choice.is_in_seconds:
                     field, length = "time", f"{media['duration'] / 1000} seconds"
-                fault = {"pointer": f"/{field}", "detail": f"must be less than the film's {length}"}
-                raise InvalidContent("1 field is not valid.", errors=[fault])
+                raise invalid_field(f"/{field}", f"must be less than the film's {length}")
             edited = video.thumbnail_chosen(item, wanted)
             if edited != item and not charged:
                 self.quota.reserve(item["userId"], 1, request.now)
@@ -160,12 +159,7 @@ class Jobs:
                 folder = rendition_folder(self.media_bucket, ticket.video_id, ticket.input_hash)
                 # A plain path below it: nothing that another reader could take for another place.
                 if not (uri.startswith(folder) and re.fullmatch(OBJECT, uri.removeprefix(folder))):
-                    raise InvalidContent(
-                        "1 field is not valid.",
-                        errors=[
-                            {"pointer": "/uri", "detail": "must be an object below the `output` of the job's message"}
-                        ],
-                    )
+                    raise invalid_field("/uri", "must be an object below the `output` of the job's message")
                 size = report.fileSize
                 output = {"uri": uri} | ({} if size is None else {"fileSize": size})
                 done = self.jobs.complete(

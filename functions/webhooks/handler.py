@@ -8,7 +8,7 @@ from typing import Any
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.caller import EVERYBODY
-from shared.core.errors import Forbidden, InvalidContent, InvalidParameter, Unavailable
+from shared.core.errors import Forbidden, InvalidParameter, Unavailable, invalid_field
 from shared.core.settings import Settings
 from shared.core.telemetry import service_logger
 from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
@@ -132,7 +132,7 @@ class Webhooks:
 
         start = Replay.parse(request.content(JSON)).start
         if not request.now - DAYS_KEPT * 86_400 <= start <= request.now:
-            raise _invalid("/from", f"must not be in the future, nor more than {DAYS_KEPT} days ago")
+            raise invalid_field("/from", f"must not be in the future, nor more than {DAYS_KEPT} days ago")
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         places = {log: self.feed.at_time(log, start * 1000) for log in _logs_of(hook)}
         document = self.store.replay(hook["webhookId"], places, request.caller, request.now, request.matches)
@@ -163,7 +163,7 @@ class Webhooks:
     def _check_url(self, url: str) -> None:
         fault = fault_of(url, local=self.local)
         if fault:
-            raise _invalid("/url", fault)
+            raise invalid_field("/url", fault)
 
     def _with_secret(self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Answer:
         """The answer that shows a secret: it is derived, also when the document is that of an earlier time."""
@@ -182,10 +182,6 @@ class Webhooks:
         except Unavailable as error:
             # It is due in the table, so the sweeper wakes the worker within a minute.
             service_logger().warning("message not sent", detail=error.detail, cause=repr(error.__cause__))
-
-
-def _invalid(pointer: str, detail: str) -> InvalidContent:
-    return InvalidContent("1 field is not valid.", errors=[{"pointer": pointer, "detail": detail}])
 
 
 def _logs_of(hook: Item) -> Sequence[str]:

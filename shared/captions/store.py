@@ -13,7 +13,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.records import stamped
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.errors import InvalidContent, LimitReached, NotFound
+from shared.core.errors import LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.films.wants import input_hash, wanted
 from shared.relations.beside import OWNER, Allows, BesideStore, require_allowed
@@ -148,11 +148,8 @@ class CaptionStore(BesideStore):
         duration = video.get("source", {}).get("media", video).get("duration")
         last = content.chapters[-1]
         if duration is not None and last.start >= duration:
-            fault = {
-                "pointer": f"/chapters/{len(content.chapters) - 1}/start",
-                "detail": f"must be before the end of the film, at {int(duration)} ms",
-            }
-            raise InvalidContent("1 field is not valid.", errors=[fault])
+            detail = f"must be before the end of the film, at {int(duration)} ms"
+            raise invalid_field(f"/chapters/{len(content.chapters) - 1}/start", detail)
         item = {**key, "videoId": video_id, OWNER: video["userId"], **content.model_dump()}
         return self._put(stamped(item, caller, now, version=1), present, allows)
 

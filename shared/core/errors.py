@@ -230,6 +230,19 @@ class KeyReused(InvalidContent):
     title, slug = "Idempotency key reused", "idempotency-key-reused"
 
 
+def invalid_field(pointer: str, detail: str) -> InvalidContent:
+    """Return the error of one field of a body, at a JSON Pointer."""
+    return invalid_fields([{"pointer": pointer, "detail": detail}])
+
+
+def invalid_fields(errors: Sequence[Mapping[str, Any]], total: int | None = None) -> InvalidContent:
+    """Return the error of several fields of a body. `total` is how many are at fault, if `errors` has only the first of them."""
+    total = total or len(errors)
+    count = "1 field is" if total == 1 else f"{total} fields are"
+    rest = f"; these are the first {len(errors)}" if total > len(errors) else ""
+    return InvalidContent(f"{count} not valid{rest}.", errors=errors)
+
+
 class QuotaExceeded(ServiceError):
     """The owner has used up today's jobs; `Retry-After` is the time to the next day."""
 

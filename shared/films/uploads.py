@@ -24,7 +24,7 @@ from shared.aws.records import absent_or_purged
 from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for
-from shared.core.errors import IllegalTransition, InvalidContent, NotFound, Unavailable
+from shared.core.errors import IllegalTransition, NotFound, Unavailable, invalid_field
 from shared.core.limits import MOST_PARTS
 from shared.films.quota import DAY, QuotaStore
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
@@ -170,7 +170,7 @@ class UploadService:
             return
         count = -(-item["fileSize"] // item["partSize"])
         if len(etags) != count:
-            raise _parts_refused(f"the upload has {count} parts, but {len(etags)} were given")
+            raise invalid_field("/parts", f"the upload has {count} parts, but {len(etags)} were given")
         try:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
@@ -179,7 +179,7 @@ class UploadService:
             if not self.objects.exists(item["uri"]):
                 raise IllegalTransition("The upload was aborted; begin another.") from error
         except PartsRefused as error:
-            raise _parts_refused("S3 has other parts: check the ETags, or send the parts again") from error
+            raise invalid_field("/parts", "S3 has other parts: check the ETags, or send the parts again") from error
         if self.store.move(item, "received") == "aborted":
             raise IllegalTransition("The upload was aborted; begin another.")
 
@@ -258,10 +258,6 @@ def _ends(item: Item) -> int:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
     """
     return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY
-
-
-def _parts_refused(detail: str) -> InvalidContent:
-    return InvalidContent("1 field is not valid.", errors=[{"pointer": "/parts", "detail": detail}])
 
 
 def _complete() -> IllegalTransition:

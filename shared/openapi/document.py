@@ -288,8 +288,7 @@ def _example(kind: type[ServiceError]) -> Schema:
     detail = (kind.__doc__ or "").strip()
     match kind.status:
         case 422 if kind is errors.InvalidContent:
-            fault = [{"pointer": "/duration", "detail": "must be a whole number, not text"}]
-            return kind("1 field is not valid.", errors=fault).problem()
+            return errors.invalid_field("/duration", "must be a whole number, not text").problem()
         case 400 if kind is errors.InvalidParameter:
             return errors.InvalidParameter.named("limit", "must be a whole number from 1 to 100, not 0").problem()
         case 503 if kind is errors.TrailBehind:

@@ -13,7 +13,7 @@ from shared.aws.listing import hydrated
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
 from shared.core.attributes import Item
 from shared.core.caller import Caller, Once
-from shared.core.errors import AlreadyExists, InvalidContent, LimitReached, NotFound
+from shared.core.errors import AlreadyExists, LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistStore, Revision, any_version
@@ -116,7 +116,7 @@ class EntryStore:
         """
         name = "after" if behind else "before"
         if beside == video_id:
-            raise _invalid(name, "must be another entry than the one that is moved")
+            raise invalid_field(f"/{name}", "must be another entry than the one that is moved")
 
         def plan(playlist: Item) -> Revision:
             video_ids = [video_id, beside] if beside else [video_id]
@@ -125,7 +125,7 @@ class EntryStore:
             if video_id not in members:
                 raise NotFound("The playlist does not contain this video.")
             if beside and beside not in members:
-                raise _invalid(name, "is not in the playlist")
+                raise invalid_field(f"/{name}", "is not in the playlist")
             moved, anchor = members[video_id], members[beside] if beside else None
             # Twenty entries that may have to make room, one that bounds them, and perhaps the moved one itself.
             start = _entry_key(anchor) if anchor else None
@@ -273,7 +273,7 @@ class EntryStore:
         # Consistent, because it may have been created just before.
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
         if video is None or not is_shown(video, caller, now):
-            raise _invalid("videoId", "There is no such video.")
+            raise invalid_field("/videoId", "There is no such video.")
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
         """The writes that give an entry another rank."""
@@ -340,7 +340,3 @@ def _ranks(anchor: str | None, others: Sequence[str], *, behind: bool) -> list[s
         raise LimitReached(
             "Too many entries were moved to this place; remove one of its neighbours, and append it again."
         ) from error
-
-
-def _invalid(name: str, detail: str) -> InvalidContent:
-    return InvalidContent("1 field is not valid.", errors=[{"pointer": f"/{name}", "detail": detail}])

@@ -9,7 +9,7 @@ from shared.aws.records import new_write_id
 from shared.core.attributes import Item
 from shared.core.caller import Once
 from shared.core.changes import fitting
-from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, pointer
+from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, invalid_field, pointer
 from shared.threads import map_threads
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
@@ -130,7 +130,7 @@ class Batches:
 
     def _read(self, request: Request, position: int, body: object) -> _Operation:
         if not isinstance(body, dict):
-            raise InvalidContent("1 field is not valid.", errors=[{"pointer": "", "detail": "must be an object"}])
+            raise invalid_field("", "must be an object")
         op = body.get("op")
         if op == "create":
             return self._creation(request, position, CreateOperation.read(body))
@@ -141,7 +141,7 @@ class Batches:
         if op == "delete":
             return _edition(position, DeleteOperation.read(body), lambda item: video.deleted(item, request.now))
         detail = f"must be one of {', '.join(_STATUSES)}"
-        raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/op", "detail": detail}])
+        raise invalid_field("/op", detail)
 
     def _creation(self, request: Request, position: int, operation: CreateOperation) -> _Operation:
         sent = self._links.stored(operation.video.model_dump(exclude_none=True), "/video")

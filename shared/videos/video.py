@@ -11,7 +11,7 @@ from typing import Any, Literal
 from shared.aws.records import stamped
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
-from shared.core.errors import IllegalTransition, InvalidContent
+from shared.core.errors import IllegalTransition, invalid_field, invalid_fields
 from shared.core.limits import LAST_SECOND
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.video_fields import PROBED, SENT
@@ -206,7 +206,7 @@ def _require_moment(item: Item, state: Item) -> None:
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
         detail = f"must be less than the film's {length} milliseconds" if length else "needs a film"
-        raise InvalidContent("1 field is not valid.", errors=[{"pointer": "/posterTime", "detail": detail}])
+        raise invalid_field("/posterTime", detail)
 
 
 def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
@@ -230,9 +230,7 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
     if "seriesId" in changed and new["seriesId"] == new["videoId"]:
         faults["/seriesId"] = "must be another video than this one"
     if faults:
-        count = "1 field is" if len(faults) == 1 else f"{len(faults)} fields are"
-        errors = [{"pointer": at + place, "detail": detail} for place, detail in faults.items()]
-        raise InvalidContent(f"{count} not valid.", errors=errors)
+        raise invalid_fields([{"pointer": at + place, "detail": detail} for place, detail in faults.items()])
 
 
 def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
@@ -263,7 +261,7 @@ def _without_made(item: Item, shown: Item) -> Item:
     lost = sorted(made["resolutions"].keys() - result["resolutions"].keys())
     if lost:
         detail = "was made from the film and cannot be removed; give it another URI instead"
-        raise InvalidContent("1 field is not valid.", errors=[{"pointer": f"/resolutions/{lost[0]}", "detail": detail}])
+        raise invalid_field(f"/resolutions/{lost[0]}", detail)
     for field, entries in made.items():
         result[field] = {name: entry for name, entry in result[field].items() if entries.get(name) != entry}
     if "pictures" in item:

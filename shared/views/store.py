@@ -13,7 +13,7 @@ from shared.aws.idempotency import LIFETIME_SECONDS
 from shared.aws.records import absent_or_purged, is_ours, new_write_id
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.errors import InvalidContent, NotApplied, Unavailable
+from shared.core.errors import NotApplied, Unavailable, invalid_field
 from shared.core.periods import DAY_SECONDS
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEWER, lane_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -224,7 +224,7 @@ def require_timely(at: int, now: int, pointer: str = "") -> None:
             f"must not be more than {EARLIEST_SECONDS // DAY_SECONDS} days in the past, or {LATEST_SECONDS} seconds in the "
             "future"
         )
-        raise InvalidContent("1 field is not valid.", errors=[{"pointer": f"{pointer}/at", "detail": detail}])
+        raise invalid_field(f"{pointer}/at", detail)
 
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from shared.core.errors import InvalidContent, MalformedJson, pointer
+from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
 MOST_ERRORS = 50
 """How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
@@ -63,9 +63,7 @@ def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJs
     errors = [
         {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MOST_ERRORS]
     ]
-    count = "1 field is" if len(faults) == 1 else f"{len(faults)} fields are"
-    rest = f"; these are the first {MOST_ERRORS}" if len(faults) > MOST_ERRORS else ""
-    return InvalidContent(f"{count} not valid{rest}.", errors=errors)
+    return invalid_fields(errors, len(faults))
 
 
 def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,15 @@ def test_conflicts_are_retried_only_by_their_helper() -> None:
 
 def _names(node: ast.AST) -> set[str]:
     return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+def test_no_two_modules_of_the_console_import_each_other_in_a_circle() -> None:
+    graph = {
+        module: {
+            (module.parent / path).resolve()
+            for path in re.findall(r'^(?:im|ex)port .*?"(\.[^"]+)";$', module.read_text(encoding="utf-8"), re.MULTILINE)
+        }
+        for module in (ROOT / "console").rglob("*.js")
+    }
+    assert sum(map(len, graph.values())) > len(graph)
+    TopologicalSorter(graph).prepare()  # raises CycleError
