@@ -4,6 +4,7 @@ DynamoDB counts every attribute that a request names: keys, changes, conditions 
 the code names and no more; tests/unit/infra/test_permissions.py sends the real requests past the roles.
 """
 
+from shared.kinds import KINDS
 from shared.video_fields import PROBED, PROJECTION, VISIBILITY_ATTRIBUTES
 
 _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
@@ -120,16 +121,20 @@ _VIDEO_VERSION = (
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
 """What changes in a video when its time to enter or leave the lists has come, or that is of an earlier schema."""
 
-_PROBED = (*PROBED, "origins")
-
 ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
 
-PROBED_FILM = (*_VIDEO_VERSION, *_PROBED, "source", "status", "failure")
-
-PICTURES = (*_VIDEO_VERSION, "pictures")
-
-FAILED_FILM = (*_VIDEO_VERSION, *_PROBED, "status", "failure")
+FAILED_FILM = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
 """What changes in a video that cannot become ready without a job that was given up; a failed probe takes its facts."""
 
-REPORTED_FILM = (*FAILED_FILM, "source", "posterTime", "thumbnails")
+REPORTED_FILM = (*FAILED_FILM, *KINDS["transcode"].writes, "posterTime", "thumbnails")
 """What changes in a video by a transcoder's reports, a retry, and the choice of a poster."""
+
+BESIDE = {"captions": FILM_CAPTIONS}
+"""Attributes of the entities that jobs write beside a video, by the names that `shared/kinds.py` has for them."""
+
+
+def written_by_workers_of(queue: str) -> tuple[str, ...]:
+    """Return the attributes of videos, and of what jobs write beside them, that the workers of a queue change."""
+    kinds = [kind for kind in KINDS.values() if kind.queue == queue]
+    beside = [name for kind in kinds for entity in kind.beside for name in BESIDE[entity]]
+    return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *beside)

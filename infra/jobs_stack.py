@@ -1,6 +1,6 @@
 """What happens behind the API: the readers of the table's stream, the queues, and the workers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,13 +12,14 @@ from infra import attributes
 from infra.data_stack import DataStack
 from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from infra.function import ServiceFunction
-from infra.media_stack import ARRIVALS_TIMEOUT, CAPTIONS, PICTURES, RENDITIONS, MediaStack
+from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
 from infra.queue import WorkQueue
 from infra.scheduled import add_scheduled
 from infra.search import add_indexer
 from infra.settings import Settings, Target
 from infra.undo import allow_undo, undo_environment
 from shared import schema
+from shared.kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
@@ -71,10 +72,6 @@ DECODERS: Mapping[Target, int] = {
 }
 """How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
 of taking all the functions that the account may run at a time."""
-
-SHARES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
-"""How many jobs of one owner may be with the workers of a queue at a time: at most half of DECODERS on AWS, so that the films
-of one, however many and however slow, leave room for those of others. Of transcoders nobody knows here how many there are."""
 
 AUDIT_OBJECTS = "audit/*"
 """What the audit writes in the archive bucket."""
@@ -167,8 +164,13 @@ class JobsStack(cdk.Stack):
         self._audit(changed)
         self._arrivals()
         # One message at a time, so that a film that takes long delays no other, and counts as its own failure.
-        self._probe().consume(probe, batch_size=1, max_concurrency=DECODERS[settings.target])
-        self._thumbnails().consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
+        renditions, bucket = ",".join(settings.renditions), media.media.bucket_name
+        self._worker(
+            "Probe", memory_mb=PROBE_MB, timeout=PROBE_TIMEOUT, environment={"RENDITIONS": renditions}
+        ).consume(probe, batch_size=1, max_concurrency=DECODERS[settings.target])
+        self._worker(
+            "Thumbnails", memory_mb=THUMBNAILS_MB, timeout=THUMBNAILS_TIMEOUT, environment={"MEDIA_BUCKET": bucket}
+        ).consume(thumbnails, batch_size=1, max_concurrency=DECODERS[settings.target])
         # One at a time, for the same reason: a video may have very much that belongs to it.
         self._purge(purge).consume(purge, batch_size=1, max_concurrency=PURGES_AT_A_TIME)
         self._aggregates(aggregates).consume(
@@ -214,7 +216,7 @@ class JobsStack(cdk.Stack):
             timeout=STREAM_TIMEOUT,
             environment={
                 "MEDIA_BUCKET": self._media.media.bucket_name,
-                "SHARES": shares_of(SHARES),
+                "SHARES": shares_of(JOB_QUEUES),
                 **{f"{name}_QUEUE_URL": queue.queue_url for name, queue in queues.items()},
             },
         )
@@ -273,48 +275,30 @@ class JobsStack(cdk.Stack):
         arrivals.allow_listing(sources)
         arrivals.consume(self._media.arrivals, batch_size=10)
 
-    def _probe(self) -> ServiceFunction:
-        """Finds out what a film is."""
-        probe = self._function(
-            "Probe",
-            to="films",
-            memory_mb=PROBE_MB,
-            timeout=PROBE_TIMEOUT,
-            environment={"RENDITIONS": ",".join(self._settings.renditions)},
-        )
-        self._allow_work_on_films(probe, changing=attributes.PROBED_FILM)
-        return probe
-
-    def _thumbnails(self) -> ServiceFunction:
-        """Makes posters and storyboards, and takes captions out of films."""
-        media = self._media.media
-        thumbnails = self._function(
-            "Thumbnails",
-            to="films",
-            memory_mb=THUMBNAILS_MB,
-            timeout=THUMBNAILS_TIMEOUT,
-            environment={"MEDIA_BUCKET": media.bucket_name},
-        )
-        self._allow_work_on_films(thumbnails, changing=(*attributes.PICTURES, *attributes.FILM_CAPTIONS))
-        thumbnails.allow_items("ConditionCheckItem", "Query", of=[schema.VIDEO])
-        thumbnails.allow_objects("PutObject", bucket=media, below=(PICTURES, CAPTIONS))
-        return thumbnails
-
-    def _allow_work_on_films(self, worker: ServiceFunction, *, changing: Iterable[str]) -> None:
-        """Allow to read films, and to change jobs and these attributes of videos: films may come from anybody."""
+    def _worker(self, id_: str, **kwargs: Any) -> ServiceFunction:
+        """Does the jobs of the queue of its name: films may come from anybody, so it may write only what their kinds declare."""
+        queue, media = id_.lower(), self._media.media
+        kinds = [kind for kind in KINDS.values() if kind.queue == queue]
+        worker = self._function(id_, to="films", **kwargs)
         worker.allow_items("GetItem", of=[schema.VIDEO, schema.JOB])
         worker.allow_items(
             "UpdateItem",
             of=[schema.VIDEO, schema.JOB],
-            attributes=(*changing, *attributes.JOB),
+            attributes=(*attributes.written_by_workers_of(queue), *attributes.JOB),
             returning=["ALL_NEW"],  # the job that it takes
         )
         worker.allow_objects("GetObject", bucket=self._media.sources)
         worker.allow_listing(self._media.sources)
+        if any(kind.beside for kind in kinds):
+            worker.allow_items("ConditionCheckItem", "Query", of=[schema.VIDEO])
+        if folders := dict.fromkeys(folder for kind in kinds for folder in kind.stores):
+            worker.allow_objects("PutObject", bucket=media, below=[f"{folder}/*" for folder in folders])
+        return worker
 
     def _purge(self, queue: sqs.IQueue) -> ServiceFunction:
         """Removes what a removed video or playlist leaves; what it does not reach, it sends to itself."""
         sources, media = self._media.sources, self._media.media
+        folders = [f"{folder}/*" for folder in MEDIA_FOLDERS]
         purge = self._function(
             "Purge",
             timeout=PURGE_TIMEOUT,
@@ -332,9 +316,9 @@ class JobsStack(cdk.Stack):
         purge.allow_queries(schema.RELATION_INDEX)
         purge.allow_send(queue)
         purge.allow_listing(sources)
-        purge.allow_listing(media, below=(PICTURES, RENDITIONS, CAPTIONS))
+        purge.allow_listing(media, below=folders)
         purge.allow_objects("DeleteObject", bucket=sources)
-        purge.allow_objects("DeleteObject", bucket=media, below=(PICTURES, RENDITIONS, CAPTIONS))
+        purge.allow_objects("DeleteObject", bucket=media, below=folders)
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:

@@ -1,4 +1,4 @@
-"""Writes generated files: the tables of the data model, the JSON Schema of job messages, and the console's names of fields.
+"""Writes generated files: tables of the data model and of job kinds, the JSON Schema of job messages, and the console's labels.
 
 `--check` only compares: the exit status is 1 if a file is out of date.
 """
@@ -6,21 +6,31 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
+from shared.kinds import KINDS, MINUTE
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
 from shared.video_fields import PROBED, SENT, VIDEO_FIELDS, VideoField
 from shared.videos.models import VideoContent
 
 DATA_MODEL = ROOT / "docs" / "data-model.md"
+JOBS = ROOT / "docs" / "jobs.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
-CONSOLE_FIELDS = ROOT / "console" / "video" / "labels.js"
+CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
 
 
-def sections() -> dict[str, str]:
-    """The generated sections by name, in Markdown."""
+def generated() -> dict[Path, str]:
+    """Return the content that each generated file should have; raises ValueError if the marks of a section are missing."""
+    pages = {DATA_MODEL: _data_model(), JOBS: {"job kinds": _job_kinds()}}
+    filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
+    return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels()}
+
+
+def _data_model() -> dict[str, str]:
+    """The generated sections of the data model by name, in Markdown."""
     return {
         "access patterns": _table(
             ("Question", "Request", "DynamoDB", "Index", "Key", "Cost"),
@@ -78,8 +88,8 @@ def _places(field: VideoField) -> str:
     return ", ".join(shown) or ("yes" if field.is_shown else "no")
 
 
-def console_fields() -> str:
-    """The module of the console with the names of a video's fields, and the inputs of those that people edit."""
+def _console_labels() -> str:
+    """The module of the console with the names of a video's fields and job kinds, and the inputs of fields that people edit."""
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:
@@ -91,21 +101,24 @@ def console_fields() -> str:
 
     edited = [field for field in SENT if field.create == "client" and not field.is_probed and not field.is_map]
     labels = {field.name: field.label for field in VIDEO_FIELDS if field.label}
+    jobs = {
+        kind.name: {"label": kind.label, "isAlways": kind.needs is None and not kind.per_rendition}
+        for kind in KINDS.values()
+    }
     return (
-        "// The fields of a video, generated from shared/video_fields.py: run `python -m local.readme`.\n\n"
+        "// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/kinds.py:\n"
+        "// run `python -m local.readme`.\n\n"
         "/** What people call them. @type {Record<string, string>} */\n"
         f"export const LABELS = {json.dumps(labels, indent=2)};\n\n"
         "/** How people type those that they edit. */\n"
         '/** @type {Record<string, "text" | "number" | "time" | "list">} */\n'
         f"export const INPUTS = {json.dumps({field.name: kind_of(field) for field in edited}, indent=2)};\n\n"
         "/** Those that the probe sets. */\n"
-        f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n"
+        f"export const PROBED = /** @type {{const}} */ ({json.dumps(PROBED)});\n\n"
+        "/** The kinds of jobs in the order in which they run, and whether each film has one of them.\n"
+        " * @type {Record<string, { label: string, isAlways: boolean }>} */\n"
+        f"export const JOBS = {json.dumps(jobs, indent=2)};\n"
     )
-
-
-def updated(text: str) -> str:
-    """The page with its sections generated again; raises ValueError if the marks of a section are missing."""
-    return filled(text, sections())
 
 
 def filled(text: str, contents: Mapping[str, str]) -> str:
@@ -120,7 +133,25 @@ def filled(text: str, contents: Mapping[str, str]) -> str:
     return text
 
 
-def message_schema() -> str:
+def _job_kinds() -> str:
+    about = ("Kind", "Queue", "Wanted once it is known", "Changes of the video", "Objects below")
+    rows = (
+        (
+            f"`{kind.name}.<name>`" if kind.per_rendition else f"`{kind.name}`",
+            kind.queue,
+            f"that the film has `{kind.needs}`" if kind.needs else "what the film is" if kind.after_probe else "",
+            ", ".join(f"`{name}`" for name in kind.writes) + "".join(f" its {name}" for name in kind.beside),
+            ", ".join(f"`{folder}/`" for folder in kind.stores),
+            f"{kind.lease // MINUTE} min",
+            f"{kind.patience // MINUTE} min",
+            "yes" if kind.needed else "no",
+        )
+        for kind in KINDS.values()
+    )
+    return _table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
+
+
+def _message_schema() -> str:
     """The JSON Schema of job messages, for transcoders."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobMessage.model_json_schema()}
     return json.dumps(schema, indent=2) + "\n"
@@ -128,14 +159,10 @@ def message_schema() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with `--check` compare; the exit status."""
-    wanted = {
-        DATA_MODEL: updated(DATA_MODEL.read_text(encoding="utf-8")),
-        MESSAGE_SCHEMA: message_schema(),
-        CONSOLE_FIELDS: console_fields(),
-    }
+    files = generated()
     if arguments == ["--check"]:
-        return int(any(file.read_text(encoding="utf-8") != text for file, text in wanted.items()))
-    for file, text in wanted.items():
+        return int(any(file.read_text(encoding="utf-8") != text for file, text in files.items()))
+    for file, text in files.items():
         file.write_text(text, encoding="utf-8")
     return 0
 

@@ -1,26 +1,37 @@
-"""The kinds of jobs: what is made of a film, by which queue's workers, and how long that may take.
+"""Job kinds: one row each, and a worker class of the same kind in the function that reads the row's queue.
 
-A new kind is one row here, and its worker. Messages, routes, patterns, documents, alarms and the dashboard follow from
-the table; docs/jobs.md shows it.
+Messages, quotas, roles, documents, alarms, the dashboard, why-not-ready and the console's labels follow from the rows.
+`python -m local.readme` writes the generated files.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shared.video_fields import PROBED
+
 MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
 """The name of a rendition, such as `720p`."""
 
+JOB_QUEUES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
+"""The queues whose messages stand for jobs, and the concurrency quota of each owner there.
+
+The quota is at most half of the workers (infra/jobs_stack.py), so that the films of one owner, however many and however slow, leave
+workers to other owners. The number of transcoders is not known here.
+"""
+
 
 @dataclass(frozen=True)
 class Kind:
-    """What all jobs of a kind have in common; times in seconds."""
+    """Declaration of a job kind; times in seconds."""
 
     name: str
     work: str
-    """What the job is about, as a sentence to the owner begins; the name of a rendition follows."""
+    """Subject of sentences to the owner; the name of a rendition follows."""
+    label: str
+    """Name of the job in the console; the name of a rendition follows."""
     queue: str
     """The queue that its messages go to."""
     lease: int
@@ -35,6 +46,12 @@ class Kind:
     """Whether there is one job for each rendition; its kind is then such as `transcode.720p`."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """What the job's input has besides the film, and the attribute of the video that it comes from, if that has it."""
+    writes: tuple[str, ...] = ()
+    """Attributes of the video that its result changes, besides those that every change of a video writes."""
+    stores: tuple[str, ...] = ()
+    """Folders of the media bucket that it writes objects to, below the video's id."""
+    beside: tuple[str, ...] = ()
+    """Entities that it writes beside the video, in one transaction with its end: names in infra/attributes.py."""
     patience: int = 15 * MINUTE
     """How long a queued job may wait for a worker before its message is sent once more; twice as long each time."""
     longest_wait: int = DAY
@@ -42,39 +59,66 @@ class Kind:
 
 
 _ROWS = (
-    Kind("probe", "Looking at the film", "probe", lease=3 * MINUTE, needed=True, after_probe=False),
+    Kind(
+        "probe",
+        "Looking at the film",
+        "Looking at the film",
+        "probe",
+        lease=3 * MINUTE,
+        needed=True,
+        after_probe=False,
+        writes=(*PROBED, "origins", "source", "status", "failure"),
+    ),
     Kind(
         "poster",
         "Making the poster",
+        "Poster",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
         parameters={"time": "posterTime"},
+        writes=("pictures",),
+        stores=("thumbnails",),
     ),
-    Kind("storyboard", "Making the storyboard", "thumbnails", lease=6 * MINUTE, needed=False),
+    Kind(
+        "storyboard",
+        "Making the storyboard",
+        "Storyboard",
+        "thumbnails",
+        lease=6 * MINUTE,
+        needed=False,
+        writes=("pictures",),
+        stores=("thumbnails",),
+    ),
     Kind(
         "captions",
         "Taking out the subtitles",
+        "Subtitles",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
         needs="subtitles",
+        stores=("captions",),
+        beside=("captions",),
     ),
     # An outside transcoder: it may have a long queue of its own, but reports while it works.
     Kind(
         "transcode",
         "Making the rendition",
+        "Version in",
         "transcode",
         lease=15 * MINUTE,
         needed=True,
         per_rendition=True,
+        writes=("source", "status"),
+        stores=("renditions",),
         patience=6 * HOUR,
         longest_wait=3 * DAY,
     ),
 )
 KINDS = {row.name: row for row in _ROWS}
-JOB_QUEUES = tuple(dict.fromkeys(row.queue for row in _ROWS))
-"""The queues whose messages stand for jobs."""
+MEDIA_FOLDERS = tuple(dict.fromkeys(folder for row in _ROWS for folder in row.stores))
+"""Folders of the media bucket that have a folder for each video."""
 
 KIND_PATTERN = "|".join(
     rf"{re.escape(row.name)}\.{RENDITION}" if row.per_rendition else re.escape(row.name) for row in _ROWS

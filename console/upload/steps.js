@@ -6,6 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { useEvery, useLoad } from "../core/load.js";
 import { to } from "../core/route.js";
 import { Failure, Loading, say } from "../parts/parts.js";
+import { JOBS } from "../video/labels.js";
 import { nameOf } from "../video/names.js";
 import { forPeople } from "../video/sentences.js";
 
@@ -84,8 +85,10 @@ export function progressOf(video, uploadId) {
   const steps = [
     { name: "Sent", state: "done" },
     { name: "Arrived", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
-    ...["probe", "poster", "storyboard"].map((kind) => stepOf(nameOf(kind), jobs.find((job) => job.kind === kind))),
-    ...jobs.filter(({ kind }) => kind === "captions").map((job) => stepOf(nameOf(job.kind), job)), // of a film that has some
+    ...Object.entries(JOBS).flatMap(([kind, { isAlways }]) => {
+      const job = jobs.find((job) => job.kind === kind);
+      return job || isAlways ? [stepOf(nameOf(kind), job)] : [];
+    }),
     ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Versions", undefined)]),
     { name: "Ready", state: isReady ? "done" : "waiting" },
   ];

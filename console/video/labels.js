@@ -1,4 +1,5 @@
-// The fields of a video, generated from shared/video_fields.py: run `python -m local.readme`.
+// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/kinds.py:
+// run `python -m local.readme`.
 
 /** What people call them. @type {Record<string, string>} */
 export const LABELS = {
@@ -59,3 +60,28 @@ export const INPUTS = {
 
 /** Those that the probe sets. */
 export const PROBED = /** @type {const} */ (["duration", "fileSize", "format", "resolution", "videoCodec", "audioCodec", "frameRate"]);
+
+/** The kinds of jobs in the order in which they run, and whether each film has one of them.
+ * @type {Record<string, { label: string, isAlways: boolean }>} */
+export const JOBS = {
+  "probe": {
+    "label": "Looking at the film",
+    "isAlways": true
+  },
+  "poster": {
+    "label": "Poster",
+    "isAlways": true
+  },
+  "storyboard": {
+    "label": "Storyboard",
+    "isAlways": true
+  },
+  "captions": {
+    "label": "Subtitles",
+    "isAlways": false
+  },
+  "transcode": {
+    "label": "Version in",
+    "isAlways": false
+  }
+};

@@ -7,6 +7,7 @@ import { useEvery, useLoad } from "../core/load.js";
 import { to } from "../core/route.js";
 import { counted } from "../core/words.js";
 import { Failure, Status, say } from "../parts/parts.js";
+import { JOBS } from "./labels.js";
 import { nameOf } from "./names.js";
 import Posters from "./posters.js";
 import { forPeople } from "./sentences.js";
@@ -22,8 +23,7 @@ const LOOK_MS = 1500;
 const WAIT_MS = 3000;
 /** For how long a film may arrive, that was sent before the screen was opened. */
 const ARRIVAL_MS = 10 * 60_000;
-/** In the order in which they run. */
-const ORDER = ["probe", "poster", "storyboard", "captions"];
+const ORDER = Object.keys(JOBS);
 
 /** @param {PartProps} props */
 export default function Making(props) {

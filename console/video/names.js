@@ -1,12 +1,12 @@
 // Languages, regions and jobs by name.
 
 import { own } from "../core/own.js";
+import { JOBS } from "./labels.js";
 
 const LANGUAGES = new Intl.DisplayNames(undefined, { type: "language" });
 const REGIONS = new Intl.DisplayNames(undefined, { type: "region" });
 /** @type {Record<string, string>} */
 const WIDER = { XWW: "Worldwide", XEU: "Europe", XAS: "Asia", XNA: "North America", XSA: "South America" };
-const JOBS = { probe: "Looking at the film", poster: "Poster", storyboard: "Storyboard", captions: "Subtitles" };
 
 /** @param {string} tag of BCP 47 */
 export function languageName(tag) {
@@ -20,8 +20,8 @@ export function regionName(code) {
 
 /** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
 export function nameOf(kind) {
-  if (kind.startsWith("transcode.")) return `Version in ${kind.slice("transcode.".length)}`;
-  return own(JOBS, kind) ?? kind;
+  const [name = "", rendition = ""] = kind.split(/\.(.*)/s, 2);
+  return `${own(JOBS, name)?.label ?? name} ${rendition}`.trim();
 }
 
 /** @param {Intl.DisplayNames} names @param {string} code */

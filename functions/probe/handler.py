@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.s3 import Objects, ObjectSource
+from shared.aws.s3 import Objects
 from shared.aws.sqs import process
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.jobs import JobStore
-from shared.films.worker import Result, Worker
+from shared.films.worker import JobConsumer, JobWorker, Result
 from shared.media.ladder import wanted
+from shared.media.results import Facts
 from shared.media.sandbox import Sandbox
 from shared.video_fields import PROBED
 from shared.videos import video
@@ -27,23 +28,23 @@ class ProbeSettings(Settings):
     """Megabytes; set by Lambda."""
 
 
-class Prober:
-    """Does the jobs of kind `probe`."""
+class ProbeWorker(JobWorker):
+    """Reads what a film is, and decides which renditions it gets."""
+
+    kind = "probe"
 
     def __init__(self, objects: Objects, reader: Sandbox, renditions: Sequence[str]) -> None:
-        self.objects = objects
-        self.reader = reader
-        self.renditions = renditions
+        super().__init__(objects, reader)
+        self._renditions = renditions
 
     def do(self, job: Item, _: Item) -> Result:
-        """Look at a film; raises UnreadableFilm."""
-        film = job["input"]
-        facts = self.reader.probe(ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"]))
+        """Probe a film."""
+        facts: Facts = self.read("probe", job)
         media = facts.document()
         fields = {name: media[name] for name in PROBED if name in media}
         sizes = {
             rendition.name: {"width": rendition.width, "height": rendition.height}
-            for rendition in wanted(facts.width, facts.height, self.renditions)
+            for rendition in wanted(facts.width, facts.height, self._renditions)
         }
         return Result(fields, lambda item: video.probed(item, media, fields, sizes))
 
@@ -56,10 +57,10 @@ def make(
     clock: Callable[[], float] = time.time,
 ) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    worker = Worker("probe", jobs, clock, Prober(objects, reader, renditions).do)
+    consumer = JobConsumer("probe", jobs, clock, [ProbeWorker(objects, reader, renditions)])
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, worker.handle)
+        return process(event, consumer.handle)
 
     return logged(handle)
 

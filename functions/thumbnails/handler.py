@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.s3 import Objects, ObjectSource, object_uri
+from shared.aws.s3 import Objects, object_uri
 from shared.aws.sqs import process
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
@@ -17,8 +17,8 @@ from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import logged
 from shared.films.job import Beside, for_job
 from shared.films.jobs import JobStore
-from shared.films.worker import Result, Worker
-from shared.media.results import Facts, Picture
+from shared.films.worker import JobConsumer, JobWorker, Result
+from shared.media.results import Facts, Picture, Poster, Storyboard, Subtitles
 from shared.media.sandbox import Sandbox
 from shared.videos import video
 from shared.videos.links import THUMBNAILS
@@ -38,66 +38,24 @@ class ThumbnailsSettings(Settings):
     """Megabytes; set by Lambda."""
 
 
-class Painter:
-    """Does the jobs of kinds `poster`, `storyboard` and `captions`."""
+class ThumbnailWorker(JobWorker):
+    """Stores what it makes of a film as objects that never change."""
 
-    def __init__(
-        self, objects: Objects, reader: Sandbox, bucket: str, captions: FilmCaptions, clock: Callable[[], float]
-    ) -> None:
-        self.objects = objects
-        self.reader = reader
+    def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
+        super().__init__(objects, reader)
         self.bucket = bucket
-        self.captions = captions
-        self.clock = clock
 
-    def do(self, job: Item, item: Item) -> Result:
-        """Make the pictures of one kind, or the captions; raises UnreadableFilm."""
-        film = job["input"]
-        source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
-        if job["kind"] == "captions":
-            return self._captions(job, source)
-        facts = Facts.of(item["source"]["media"])
-        make = {"poster": self._poster, "storyboard": self._storyboard}[job["kind"]]
-        pictures, more = make(job, source, facts)
-        return Result({"pictures": sorted(pictures), **more}, lambda video_item: video.pictured(video_item, pictures))
+    def store(self, job: Item, name: str, data: bytes, content_type: str) -> str:
+        """Store an object, and return its S3 URI."""
+        key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
+        self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
+        return object_uri(self.bucket, key)
 
-    def _poster(self, job: Item, source: ObjectSource, facts: Facts) -> tuple[Item, Item]:
-        made = self.reader.poster(source, facts, job["input"].get("time"))
-        stored = {name: picture | {"time": made.time} for name, picture in self._stored(job, made.pictures).items()}
-        largest = max(
-            (picture for picture in made.pictures if picture.content_type == "image/jpeg"),
-            key=lambda picture: picture.width,
-        )
-        return {"poster": stored[largest.name], **stored}, {}
-
-    def _storyboard(self, job: Item, source: ObjectSource, facts: Facts) -> tuple[Item, Item]:
-        made = self.reader.storyboard(source, facts)
-        stored = self._stored(job, [made.sheet])
-        url = self._put(job, "storyboard.vtt", made.cues.encode(), "text/vtt; charset=utf-8")
-        cues = {"storyboard.vtt": {"url": url, "fileSize": len(made.cues.encode())}}
-        chapters: list[Item] = [
-            {"start": each.start} | ({"title": each.title} if each.title else {}) for each in made.chapters
-        ]
-        return stored | cues, {PROPOSED: chapters} if chapters else {}
-
-    def _captions(self, job: Item, source: ObjectSource) -> Result:
-        """The texts as objects, which nothing names until the job is done: captions and job are one transaction."""
-        texts, skipped = texts_of(self.reader.subtitles(source, MOST_BYTES, MOST_CUES).tracks)
-        for text in texts:
-            key = text_key(job["videoId"], text_hash(text.content))
-            self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
-        writer = for_job(Caller.job(NAME), job)
-
-        def placing(video_item: Item) -> Beside:
-            placed = self.captions.placing(texts, video_item, writer, int(self.clock()))
-            return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
-
-        return Result({}, lambda video_item: video_item, placing)
-
-    def _stored(self, job: Item, pictures: Iterable[Picture]) -> Item:
+    def store_pictures(self, job: Item, pictures: Iterable[Picture]) -> dict[str, Item]:
+        """Store pictures, and return their entries by name."""
         return {
             picture.name: {
-                "url": self._put(job, picture.name, picture.data, picture.content_type),
+                "url": self.store(job, picture.name, picture.data, picture.content_type),
                 "width": picture.width,
                 "height": picture.height,
                 "fileSize": len(picture.data),
@@ -105,21 +63,86 @@ class Painter:
             for picture in pictures
         }
 
-    def _put(self, job: Item, name: str, data: bytes, content_type: str) -> str:
-        key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
-        self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
-        return object_uri(self.bucket, key)
+
+def _pictured(pictures: Item, output: Item) -> Result:
+    """Return the result of a job that adds these entries to the video's pictures."""
+    return Result({"pictures": sorted(pictures), **output}, lambda item: video.pictured(item, pictures))
+
+
+class PosterWorker(ThumbnailWorker):
+    """Makes the poster in several widths."""
+
+    kind = "poster"
+
+    def do(self, job: Item, item: Item) -> Result:
+        """Make the poster of the chosen moment, or of a good one."""
+        made: Poster = self.read("poster", job, Facts.of(item["source"]["media"]), job["input"].get("time"))
+        stored = self.store_pictures(job, made.pictures)
+        stored = {name: picture | {"time": made.time} for name, picture in stored.items()}
+        jpegs = (picture for picture in made.pictures if picture.content_type == "image/jpeg")
+        largest = max(jpegs, key=lambda picture: picture.width)
+        return _pictured({"poster": stored[largest.name], **stored}, {})
+
+
+class StoryboardWorker(ThumbnailWorker):
+    """Makes the storyboard, and proposes chapters."""
+
+    kind = "storyboard"
+
+    def do(self, job: Item, item: Item) -> Result:
+        """Make the sheet and the cues that point into it."""
+        made: Storyboard = self.read("storyboard", job, Facts.of(item["source"]["media"]))
+        stored = self.store_pictures(job, [made.sheet])
+        cues = made.cues.encode()
+        url = self.store(job, "storyboard.vtt", cues, "text/vtt; charset=utf-8")
+        stored["storyboard.vtt"] = {"url": url, "fileSize": len(cues)}
+        chapters: list[Item] = [
+            {"start": each.start} | ({"title": each.title} if each.title else {}) for each in made.chapters
+        ]
+        return _pictured(stored, {PROPOSED: chapters} if chapters else {})
+
+
+class CaptionsWorker(ThumbnailWorker):
+    """Takes the subtitles out of a film."""
+
+    kind = "captions"
+
+    def __init__(
+        self, objects: Objects, reader: Sandbox, bucket: str, captions: FilmCaptions, clock: Callable[[], float]
+    ) -> None:
+        super().__init__(objects, reader, bucket)
+        self._captions = captions
+        self._clock = clock
+
+    def do(self, job: Item, _: Item) -> Result:
+        """Store the texts as objects, which no item names until the job is done: captions and job are one transaction."""
+        found: Subtitles = self.read("subtitles", job, MOST_BYTES, MOST_CUES)
+        texts, skipped = texts_of(found.tracks)
+        for text in texts:
+            key = text_key(job["videoId"], text_hash(text.content))
+            self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
+        writer = for_job(Caller.job(NAME), job)
+
+        def placing(video_item: Item) -> Beside:
+            placed = self._captions.placing(texts, video_item, writer, int(self._clock()))
+            return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
+
+        return Result({}, lambda video_item: video_item, placing)
 
 
 def make(
     jobs: JobStore, objects: Objects, reader: Sandbox, bucket: str, clock: Callable[[], float] = time.time
 ) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
-    painter = Painter(objects, reader, bucket, FilmCaptions(jobs.table), clock)
-    worker = Worker(NAME, jobs, clock, painter.do)
+    workers = (
+        PosterWorker(objects, reader, bucket),
+        StoryboardWorker(objects, reader, bucket),
+        CaptionsWorker(objects, reader, bucket, FilmCaptions(jobs.table), clock),
+    )
+    consumer = JobConsumer(NAME, jobs, clock, workers)
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, worker.handle)
+        return process(event, consumer.handle)
 
     return logged(handle)
 

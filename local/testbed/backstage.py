@@ -24,6 +24,7 @@ from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
+from shared.kinds import JOB_QUEUES
 from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
@@ -36,8 +37,6 @@ MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
-
-SHARES = {"probe": 4, "thumbnails": 4, "transcode": 10}
 READER = Sandbox()
 """One for all tests of a process: it takes a moment to start."""
 atexit.register(READER.close)
@@ -97,7 +96,7 @@ class Backstage:
         self.jobs = JobStore(table)
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        self.router = stream_router.make(StreamRouter(table, SHARES, self.queues, MEDIA_BUCKET), clock)
+        self.router = stream_router.make(StreamRouter(table, JOB_QUEUES, self.queues, MEDIA_BUCKET), clock)
         self.sweeper = sweeper.make(
             self.jobs, Lists(table), self.queues["aggregates"], self.queues["deliveries"], clock
         )

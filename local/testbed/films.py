@@ -406,13 +406,13 @@ def damaged(whole: bytes, rng: random.Random) -> bytes:
 
 def read(reader: Sandbox, source: Source) -> Facts:
     """Have all be made of a film that functions make of it, and check that it is all there; raise as `reader` does."""
-    facts = reader.probe(source)
+    facts: Facts = reader.run("probe", source)
     assert facts.width > 0
     assert facts.duration >= 0
-    assert reader.poster(source, facts).pictures
-    assert reader.poster(source, facts, facts.duration // 2).pictures
-    assert reader.storyboard(source, facts).tiles >= 1
-    assert len(reader.subtitles(source, 10_000, 100).tracks) == sum(map(len, facts.subtitles.values()))
+    assert reader.run("poster", source, facts).pictures
+    assert reader.run("poster", source, facts, facts.duration // 2).pictures
+    assert reader.run("storyboard", source, facts).tiles >= 1
+    assert len(reader.run("subtitles", source, 10_000, 100).tracks) == sum(map(len, facts.subtitles.values()))
     return facts
 
 

@@ -1,9 +1,11 @@
 """How a queue's function works on a job: take it, do it, and say what became of it."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from shared.aws.s3 import ObjectChanged, ObjectGone
+from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
 from shared.aws.sqs import Message
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -11,7 +13,9 @@ from shared.core.telemetry import service_logger
 from shared.films.job import Beside
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
+from shared.kinds import base_of
 from shared.media.errors import UnreadableFilm
+from shared.media.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -24,18 +28,43 @@ class Result:
     """What else it writes, given the video."""
 
 
-Do = Callable[[Item, Item], Result]
-"""Does a job, given its item and the video's; what it writes elsewhere, it may write again."""
+class JobWorker(ABC):
+    """Does the jobs of one kind, whose row in `shared/kinds.py` declares what it may write:
+
+        class WaveformWorker(JobWorker):
+            kind = "waveform"
+
+            def do(self, job: Item, video: Item) -> Result:
+                return Result({"peaks": self.read("waveform", job)}, lambda item: item)
+
+    What it writes elsewhere, it may write again: a job may be done twice.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, objects: Objects, reader: Sandbox) -> None:
+        self.objects = objects
+        self._reader = reader
+
+    @abstractmethod
+    def do(self, job: Item, video: Item) -> Result:
+        """Do a job, given its item and the video's; raises UnreadableFilm, ObjectGone, ObjectChanged."""
+
+    def read(self, task: str, job: Item, *arguments: object) -> Any:
+        """Return the result of a task of `shared/media/reader.py` on the job's film."""
+        film = job["input"]
+        source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
+        return self._reader.run(task, source, *arguments)
 
 
-class Worker:
-    """Works on jobs under one name, such as `probe`."""
+class JobConsumer:
+    """Consumes the messages of a queue of jobs, with a worker for each kind; `name` is the author of what it writes."""
 
-    def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], do: Do) -> None:
+    def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], workers: Iterable[JobWorker]) -> None:
         self._caller = Caller.job(name)
         self._jobs = jobs
         self._clock = clock
-        self._do = do
+        self._workers = {worker.kind: worker for worker in workers}
         self._logger = service_logger()
 
     def handle(self, message: Message) -> None:
@@ -52,7 +81,7 @@ class Worker:
             self._logger.info("job not wanted", extra=log)
             return
         try:
-            result = self._do(job, video)
+            result = self._workers[base_of(job["kind"])].do(job, video)
         except (UnreadableFilm, ObjectGone, ObjectChanged) as error:
             self._logger.info("film not usable", extra=log | {"reason": str(error)})
             self._jobs.fail(

@@ -17,7 +17,6 @@ from typing import Any, Self
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.results import Facts, Poster, Storyboard, Subtitles
 from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
@@ -38,7 +37,7 @@ class ReaderFailed(Exception):
 
 
 class Sandbox:
-    """Reads films as shared.media's functions of the same names do; `clock` gives seconds that only go forward.
+    """Runs tasks on films in a process of their own; `clock` gives seconds that only go forward.
 
     What a source raises comes out as it is. Raises UnreadableFilm also for a film that takes too long or too much memory,
     or makes the reader crash: it would again. Raises ReaderFailed for everything else.
@@ -62,37 +61,8 @@ class Sandbox:
         """Return a reader for a Lambda function with this much memory, in megabytes."""
         return cls(memory=(memory_mb - WORKER_MB) << 20)
 
-    def probe(self, source: Source) -> Facts:
-        """Read what a film is."""
-        facts: Facts = self._run("probe", source)
-        return facts
-
-    def poster(self, source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
-        """Make a film's poster."""
-        made: Poster = self._run("poster", source, facts, at_ms)
-        return made
-
-    def storyboard(self, source: Source, facts: Facts) -> Storyboard:
-        """Make a film's storyboard."""
-        made: Storyboard = self._run("storyboard", source, facts)
-        return made
-
-    def subtitles(self, source: Source, most_bytes: int, most_events: int) -> Subtitles:
-        """Read the text of a film's subtitle tracks."""
-        read: Subtitles = self._run("subtitles", source, most_bytes, most_events)
-        return read
-
-    def close(self) -> None:
-        """End the process, if there is one; the next task starts another."""
-        process, connection = self._process, self._connection
-        self._process = self._connection = None
-        if connection is not None:
-            connection.close()
-        if process is not None:
-            process.kill()
-            process.wait()
-
-    def _run(self, task: str, source: Source, *arguments: object) -> Any:
+    def run(self, task: str, source: Source, *arguments: object) -> Any:
+        """Return the result of a task of `shared/media/reader.py`; the class says what is raised."""
         deadline = self._clock() + self._seconds
         is_well = False
         try:
@@ -113,6 +83,16 @@ class Sandbox:
         finally:
             if not is_well:
                 self.close()
+
+    def close(self) -> None:
+        """End the process, if there is one; the next task starts another."""
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        if connection is not None:
+            connection.close()
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def _send(self, connection: Connection, content: object) -> None:
         try:

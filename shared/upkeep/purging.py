@@ -8,11 +8,11 @@ from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.aws.records import key_of
 from shared.aws.stream import Record
-from shared.captions.store import captions_folder
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.limits import LAST_SECOND
 from shared.films.messages import PURGE_QUEUE, Outgoing, purge_message, purge_playlist_message
+from shared.kinds import MEDIA_FOLDERS
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
@@ -159,12 +159,8 @@ class Purge:
 
     def _objects(self, video_id: str, in_time: InTime) -> bool:
         """Remove the films, pictures, renditions and captions."""
-        for bucket, prefix in (
-            (self.sources_bucket, f"{video_id}/"),
-            (self.media_bucket, f"thumbnails/{video_id}/"),
-            (self.media_bucket, f"renditions/{video_id}/"),
-            (self.media_bucket, captions_folder(video_id)),
-        ):
+        media = [(self.media_bucket, f"{folder}/{video_id}/") for folder in MEDIA_FOLDERS]
+        for bucket, prefix in ((self.sources_bucket, f"{video_id}/"), *media):
             if not in_time():
                 return False
             self.objects.delete_prefix(bucket, prefix)

@@ -9,7 +9,7 @@ import pytest
 
 from local import ROOT
 from local.testbed import streams
-from local.testbed.backstage import SHARES, Backstage
+from local.testbed.backstage import Backstage
 from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
 from local.testbed.told import tell
 from local.testbed.wire import throttled_once
@@ -25,6 +25,7 @@ from shared.films.messages import tally_message
 from shared.history.entries import entry
 from shared.history.runs import RunStore, Wish
 from shared.history.trail import AuditStore
+from shared.kinds import JOB_QUEUES
 from shared.relations.ratings import RatingStore
 from shared.schema import (
     AUDIT_ENTITIES,
@@ -159,7 +160,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     probe = backstage.message("probe", "probe").ticket
     assert backstage.jobs.take(probe, WORKER, int(clock()))
     assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
-    for _ in range(SHARES["probe"] + 1):
+    for _ in range(JOB_QUEUES["probe"] + 1):
         backstage.arrive(str(api.create()["videoId"]))
     backstage.settle_totals()
     with work_file(tmp_path / "import.state", {}, table) as work:

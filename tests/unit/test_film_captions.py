@@ -21,7 +21,7 @@ from shared.core.errors import Unavailable
 from shared.films.jobs import JobStore
 from shared.kinds import kind_of
 from shared.media import errors, subtitles
-from shared.media.results import Facts, Poster, Storyboard, Subtitles, SubtitleTrack
+from shared.media.results import SubtitleTrack
 from shared.media.sandbox import Sandbox
 from shared.media.source import Source
 from shared.schema import AUDIT, CAPTION, CHANGESET
@@ -192,14 +192,8 @@ def test_a_job_that_fails_keeps_no_video_from_being_ready(
 class _Here(Sandbox):
     """Reads subtitles in this process, where tests can reach what reads them."""
 
-    def poster(self, source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
-        return READER.poster(source, facts, at_ms)
-
-    def storyboard(self, source: Source, facts: Facts) -> Storyboard:
-        return READER.storyboard(source, facts)
-
-    def subtitles(self, source: Source, most_bytes: int, most_events: int) -> Subtitles:
-        return subtitles.subtitles(source, most_bytes, most_events)
+    def run(self, task: str, source: Source, *arguments: Any) -> Any:
+        return subtitles.subtitles(source, *arguments) if task == "subtitles" else READER.run(task, source, *arguments)
 
 
 # Limits -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import SHARES, Backstage, FakeQueue
+from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.harness import Api, Clock, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
@@ -14,11 +14,11 @@ from shared.core.errors import Unavailable
 from shared.films.job import Ticket, ticket_of
 from shared.films.messages import JobMessage, parse
 from shared.films.shares import ShareStore
-from shared.kinds import kind_of
+from shared.kinds import JOB_QUEUES, kind_of
 from tests.integration.contents import items_of
 
 WORKER = Caller.job("probe")
-SHARE = SHARES["probe"]
+SHARE = JOB_QUEUES["probe"]
 
 
 class Work:
@@ -70,7 +70,7 @@ def _job(number: int, owner: str) -> Item:
 
 
 def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table) -> None:
-    shares = ShareStore(table, SHARES)
+    shares = ShareStore(table, JOB_QUEUES)
     queued = [*(_job(number, "alice") for number in range(100)), _job(100, "bob")]
     sent = [job["videoId"] for job in queued if shares.claim(job, 2_000_000)]
     assert sent == [*(f"alice-{number:04}" for number in range(SHARE)), "bob-0100"]
@@ -213,7 +213,7 @@ def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
         video_id = work.upload("alice")
         work.backstage.probe(video_id)
     pictures = work.backstage.queues["thumbnails"].take()
-    assert len(pictures) == SHARES["thumbnails"]
+    assert len(pictures) == JOB_QUEUES["thumbnails"]
     assert {body["kind"] for body in pictures} == {"poster", "storyboard"}
     job = work.backstage.job(pictures[0]["videoId"], "poster")
     assert ticket_of(job).attempt == 1

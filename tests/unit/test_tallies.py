@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from functions.tallies import handler
 from local.testbed import streams
-from local.testbed.backstage import SHARES, Backstage, FakeQueue, grouped
+from local.testbed.backstage import Backstage, FakeQueue, grouped
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
@@ -22,6 +22,7 @@ from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
 from shared.films.messages import TallyMessage, parse, tally_message
+from shared.kinds import JOB_QUEUES
 from shared.upkeep import ledger
 from shared.upkeep.ledger import AT_ONCE, mark_of
 from shared.upkeep.stream_router import StreamRouter
@@ -101,7 +102,7 @@ class Stream:
 
     def __init__(self, table: Table) -> None:
         self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
-        self.router = StreamRouter(table, SHARES, self.queues, MEDIA_BUCKET)
+        self.router = StreamRouter(table, JOB_QUEUES, self.queues, MEDIA_BUCKET)
         self._numbers = itertools.count(1)
 
     def changed(self, old: Item | None, new: Item | None) -> streams.Raw:

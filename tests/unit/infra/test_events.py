@@ -33,7 +33,7 @@ from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from infra.site import bundle_site
 from local import events, world
 from local.events import EVENTS, examples
-from local.testbed.backstage import READER, SHARES, FakeQueue
+from local.testbed.backstage import READER, FakeQueue
 from local.testbed.delivering import DELIVERY_SHARES
 from local.testbed.harness import (
     JOBS_PER_DAY,
@@ -61,6 +61,7 @@ from shared.films.quota import QuotaStore
 from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import ChangeSetReverts
+from shared.kinds import JOB_QUEUES
 from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.schema import (
@@ -176,7 +177,7 @@ def _seeded() -> Iterator[Service]:
         jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         behind: dict[str, LambdaHandler] = {
-            "stream_router": stream_router.make(StreamRouter(jobs.table, SHARES, queues, MEDIA_BUCKET), clock),
+            "stream_router": stream_router.make(StreamRouter(jobs.table, JOB_QUEUES, queues, MEDIA_BUCKET), clock),
             "audit": audit.make(
                 entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
             ),

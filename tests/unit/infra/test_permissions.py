@@ -33,7 +33,7 @@ from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
-from local.testbed.backstage import READER, RENDITIONS, SHARES, Backstage, FakeQueue
+from local.testbed.backstage import READER, RENDITIONS, Backstage, FakeQueue
 from local.testbed.calls import CALLS
 from local.testbed.delivering import DELIVERY_SHARES
 from local.testbed.films import Spoken, film, spoken
@@ -69,6 +69,7 @@ from shared.films.messages import aggregates_message, deliver_message, purge_mes
 from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import AT_ONCE
+from shared.kinds import JOB_QUEUES
 from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.search.building import Builder
@@ -293,7 +294,7 @@ def captions_and_chapters(service: Service) -> None:
 def more_films_than_a_share(service: Service) -> None:
     """One waits until another of its owner's has ended, another is deleted while it waits."""
     data = b"no film"
-    videos = [str(service.api.create()["videoId"]) for _ in range(SHARES["probe"] + 2)]
+    videos = [str(service.api.create()["videoId"]) for _ in range(JOB_QUEUES["probe"] + 2)]
     for video_id in videos:
         service.upload(video_id, data)
     service.api.delete(f"/v1/videos/{videos[-1]}")

@@ -14,12 +14,13 @@ from functions.aggregates import handler as aggregates
 from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
-from local.testbed.backstage import SHARES, Backstage, FakeQueue
+from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Context, Reply
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
+from shared.kinds import JOB_QUEUES
 from shared.relations.mover import EntryMover
 from shared.relations.ratings import Choice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
@@ -209,7 +210,7 @@ class Chaos:
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
         """Route records, by an instance of its own: what was killed remembers nothing."""
-        routing = StreamRouter(self.table, SHARES, self.queues, MEDIA_BUCKET)
+        routing = StreamRouter(self.table, JOB_QUEUES, self.queues, MEDIA_BUCKET)
         report: dict[str, Any] = stream_router.make(routing, self.clock)(event, Context())
         return report
 

@@ -71,21 +71,21 @@ def test_one_process_reads_film_after_film(reader: Clocked) -> None:
 
 def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
     data = films.repeated(40, moov_at_start=True)
-    facts = as_large(reader.probe(BytesSource(data)), 2)
+    facts = as_large(reader.run("probe", BytesSource(data)), 2)
     # The first range brings the header, the index and the first keyframe; 39 others are read in one go.
-    assert reader.storyboard(Together(data, BLOCK, 3), facts).tiles == 40
+    assert reader.run("storyboard", Together(data, BLOCK, 3), facts).tiles == 40
 
 
 def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
     with pytest.raises(UnreadableFilm) as raised:
-        reader.probe(BytesSource(films.encrypted()))
+        reader.run("probe", BytesSource(films.encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
     assert _is_read(reader)
 
 
 def test_what_a_source_raises_comes_out_as_it_is(reader: Clocked) -> None:
     with pytest.raises(Throttled, match="slow down"):
-        reader.probe(Failing(films.film(), 0))
+        reader.run("probe", Failing(films.film(), 0))
     assert _is_read(reader)
 
 
@@ -94,7 +94,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
         reader.now += 1000
 
     with pytest.raises(UnreadableFilm) as raised:
-        reader.probe(Meanwhile(films.film(), pass_time))
+        reader.run("probe", Meanwhile(films.film(), pass_time))
     assert raised.value.reason == errors.TOO_SLOW
     assert _is_read(reader)
 
@@ -102,7 +102,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
 def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
     with pytest.raises(UnreadableFilm) as raised:
-        reader.probe(Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
     assert _is_read(reader)
 
@@ -110,7 +110,7 @@ def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_reader_that_somebody_ends_says_nothing_of_the_film(reader: Clocked, number: int) -> None:
     with pytest.raises(ReaderFailed):
-        reader.probe(Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
     assert _is_read(reader)
 
 
@@ -131,7 +131,7 @@ def test_one_that_nobody_waits_for_ends_by_itself() -> None:
     patient = Behind()
     # It is the reader's own clock that ends it: here the film never comes.
     with pytest.raises(UnreadableFilm) as raised:
-        patient.probe(Meanwhile(films.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)))
+        patient.run("probe", Meanwhile(films.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)))
     assert raised.value.reason == errors.TOO_SLOW
 
 
