@@ -72,8 +72,8 @@ def status(
     if pointer.draft:
         at = At.of(pointer.draft.at)
         lines.append(f"It is built anew since {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
-    if pointer.lease_until > now:
-        lines.append(f"A builder has it, until {_at(pointer.lease_until)} unless it goes on.")
+    if pointer.lease.until > now:
+        lines.append(f"A builder has it, until {_at(pointer.lease.until)} unless it goes on.")
     return lines
 
 

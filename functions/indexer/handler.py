@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from shared.aws.leases import LeaseLost
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, logged, service_logger
 from shared.feed.log import Feed
 from shared.search.building import Builder
 from shared.search.films import Films
-from shared.search.generations import Copy, Generations, LeaseLost, own_folder
+from shared.search.generations import Copy, Generations, own_folder
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

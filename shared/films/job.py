@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Write
+from shared.aws.leases import LEASE
 from shared.aws.records import author
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for, request_of
@@ -51,7 +52,7 @@ FIELDS = (
 )
 """A job as clients see it, in this order."""
 
-_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", "lease", "leaseUntil", "output")
+_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def for_job(worker: Caller, job: Item) -> Caller:
 
 def at_rest(job: Item, actor: Caller, now: int) -> Item:
     """The job as it waits for nothing; only a failed one is still to be found by its state."""
-    gone = ("lease", "leaseUntil", "rel", "relShard", "relSort", "relId")
+    gone = (*LEASE, "rel", "relShard", "relSort", "relId")
     kept = {name: value for name, value in job.items() if name not in gone}
     return kept | (_relation(job, "failed", now) if job["state"] == "failed" else {}) | author_of(actor, now)
 

@@ -7,12 +7,11 @@ from typing import TypeVar
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
+from shared.aws.leases import Lease, LeaseLost, fence, is_leased, write_held
 from shared.aws.listing import LARGEST_READ, walk
 from shared.aws.records import (
     CONFLICTS,
-    is_ours,
     key_of,
-    new_write_id,
     retry_on_conflict,
     unchanged,
     write_contention,
@@ -38,7 +37,7 @@ from shared.films.job import (
     wanted_by,
 )
 from shared.films.wants import input_hash, since, wanted
-from shared.kinds import HOUR, MINUTE, kind_of
+from shared.kinds import HOUR, KINDS, MINUTE, kind_of
 from shared.schema import (
     JOB,
     PARTITION_KEY,
@@ -56,6 +55,8 @@ from shared.videos.video import job_failed, stamp
 
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
+LONGEST_LEASE = max(kind.lease for kind in KINDS.values())
+"""Seconds."""
 LONGEST_PATIENCE = 6 * HOUR
 """Seconds after which at the latest the message of a job that waits is sent once more."""
 
@@ -139,41 +140,32 @@ class JobStore:
 
         `instance` distinguishes workers of one name.
         """
-        lease = new_write_id()
-        until = now + kind_of(ticket.kind).lease
+        lease = Lease.new(now + kind_of(ticket.kind).lease)
         change = {
             "state": "running",
-            "lease": lease,
-            "leaseUntil": until,
+            **lease.attributes,
             "progress": 0,
             "startedAt": now,
             "worker": instance,
-            **due("running", until),
+            **due("running", lease.until),
             **author_of(worker, now),
         }
-        write = self.table.update(
-            JOB.key(videoId=ticket.video_id, kind=ticket.kind),
-            change_between({}, change),
-            condition=_is_at(ticket, "queued"),
-        )
-        try:
-            return self.table.write(write, returning="ALL_NEW")
-        except ConditionFailed as failure:
-            # An earlier try of this very call may have got through, and only its answer got lost.
-            return failure.item if failure.item and failure.item.get("lease") == lease else None
+        return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
     def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> Item | None:
-        """Keep the lease of a running attempt; None when it is no longer wanted, or another worker's."""
+        """Renew the lease of a running attempt; return `None` when it is no longer wanted, or another worker's."""
         until = now + kind_of(ticket.kind).lease
         change = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
-        mine = _is_at(ticket, "running") & Expression.of("#worker = :worker", worker=instance)
+        mine = _is_at(ticket, "running") & fence(worker=instance)
+        return self._held(ticket, change, change, mine)
+
+    def _held(self, ticket: Ticket, change: Item, new: Item, condition: Expression) -> Item | None:
         write = self.table.update(
-            JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=mine
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
         )
-        try:
-            return self.table.write(write, returning="ALL_NEW")
-        except ConditionFailed as failure:
-            return failure.item if is_ours(failure.item, change) else None
+        with suppress(LeaseLost):
+            return write_held(self.table, [write], new, returning="ALL_NEW")
+        return None
 
     def complete(
         self,
@@ -325,7 +317,7 @@ class JobStore:
         """The job at a place, if it is still in this state and its time is up."""
         job = self._at(place)
         # The index follows the table a little later.
-        still = job is not None and job.get("rel") == job_relation(state) and job["relSort"] < now
+        still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
 
     def processing(self) -> Iterator[Item]:
@@ -389,11 +381,12 @@ class JobStore:
         return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))
 
 
+def is_overdue(place: Item, state: str, now: int) -> bool:
+    """Return whether the time of a job in a pending state is up: `relSort`, which is the end of a running job's lease."""
+    at = int(place["relSort"])
+    return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
+
+
 def _is_at(ticket: Ticket, state: str) -> Expression:
     """The condition that a job is still at this attempt, in this state."""
-    return Expression.of(
-        "#inputHash = :inputHash AND #attempt = :attempt AND #state = :state",
-        inputHash=ticket.input_hash,
-        attempt=ticket.attempt,
-        state=state,
-    )
+    return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)

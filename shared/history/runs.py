@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
+from shared.aws.leases import TURN, fence, next_turn, write_held
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, write_once
 from shared.aws.stream import Record
 from shared.core.attributes import Item, decode_item
@@ -141,11 +142,11 @@ class RunStore:
         """Write what a turn made of a run, with reports of parts, parts that have to wait from now on, and without `settled`,
         which have waited until now. Return the run as it is stored.
 
-        All or nothing; raises ConditionFailed when another worker took the turn.
+        All or nothing; raises LeaseLost when another worker took the turn.
         """
         caller = caller_of(run)
-        new = signed(new | {"turn": run["turn"] + 1, "writeId": new_write_id()}, caller, now)
-        still = Expression.of("#turn = :read AND #state = :running", read=run["turn"], running=RUNNING)
+        new = signed(new | next_turn(run), caller, now)
+        still = fence(turn=run[TURN], state=RUNNING)
         writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
         parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
         for place, (prefix, content) in enumerate(parts):
@@ -153,7 +154,7 @@ class RunStore:
             content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
             writes.append(self.table.put(signed(content, caller, now)))
         writes += [self.table.remove(key_of(part)) for part in settled]
-        write_once(self.table, writes, new)
+        write_held(self.table, writes, new)
         return new
 
 

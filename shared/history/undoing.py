@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
-from shared.aws.failures import ConditionFailed
+from shared.aws.leases import LeaseLost
 from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.core.errors import PASSING
@@ -111,7 +111,7 @@ class ChangeSetReverts:
             turn = self._try_again if run.get("walked") else self._walk
             try:
                 pause = turn(run, int(clock()), in_time)
-            except ConditionFailed:
+            except LeaseLost:
                 service_logger().info("turn taken by another worker", extra={"revert_id": revert_id})
                 return None
             if pause:

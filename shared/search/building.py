@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.leases import LeaseLost
 from shared.aws.s3 import ObjectGone
 from shared.core.attributes import Item, decode_item
 from shared.core.errors import Gone, Unavailable
@@ -24,7 +25,7 @@ from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
 from shared.search.engine import Engine, Mark, OtherForm
 from shared.search.films import Films
 from shared.search.follower import Follower
-from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat, LeaseLost, Pointer
+from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat, Pointer
 from shared.videos.video import STATUSES
 
 PAGE = 100

@@ -24,11 +24,10 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Table
-from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed
+from shared.aws.expressions import Expression, change_between
+from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_held
 from shared.aws.s3 import Listed, ObjectGone, Objects, object_uri
 from shared.core.attributes import Item
-from shared.core.errors import WriteContention
 from shared.feed.log import Place
 from shared.schema import INDEX
 from shared.search.document import FORM
@@ -52,13 +51,8 @@ MAX_COPIES = 3
 _OWN = "video-index-"
 _MANIFEST = "manifest.json"
 _KEY = INDEX.key()
-
-
-class LeaseLost(WriteContention):
-    """Another builder has taken over: what this one has made since its last write counts for nothing."""
-
-    def __init__(self) -> None:
-        super().__init__("Another builder has the index.")
+NO_LEASE = Lease("", 0)
+"""The lease of a pointer that no builder has leased."""
 
 
 class DamagedFile(Exception):
@@ -105,9 +99,7 @@ class Pointer:
     """None also for one of another form, with which nobody can go on."""
     tidied_at: int = 0
     """Epoch seconds."""
-    lease: str | None = None
-    lease_until: int = 0
-    """Epoch seconds."""
+    lease: Lease = NO_LEASE
 
     @classmethod
     def of(cls, item: Item | None) -> "Pointer":
@@ -128,8 +120,7 @@ class Pointer:
             published_at=item.get("publishedAt", 0),
             draft=Draft(draft["generation"], draft["at"]) if draft else None,
             tidied_at=item.get("tidiedAt", 0),
-            lease=item.get("lease"),
-            lease_until=item.get("leaseUntil", 0),
+            lease=Lease.of(item) or NO_LEASE,
         )
 
     @property
@@ -243,31 +234,24 @@ class Generations:
 
     def lease(self) -> Pointer | None:
         """Take the lease; returns what holds then, with the lease in it. None: another builder has it."""
-        now, mine = int(self._clock()), os.urandom(8).hex()
-        write = self._table.update(
-            _KEY,
-            Expression.of("SET #lease = :lease, #leaseUntil = :until", lease=mine, until=now + LEASE_SECONDS),
-            condition=Expression.of("attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now", now=now),
-        )
-        try:
-            self._table.write(write)
-        except ConditionFailed as failure:
-            # Its own, if the answer to an earlier attempt was lost.
-            if Pointer.of(failure.item).lease != mine:
-                return None
-        pointer = self.pointer()
-        return pointer if pointer.lease == mine else None
+        now = int(self._clock())
+        mine = Lease.new(now + LEASE_SECONDS)
+        with suppress(LeaseLost):
+            self._write(mine, change_between({}, mine.attributes), condition=is_free(now, LEASE_SECONDS))
+            pointer = self.pointer()
+            return pointer if pointer.lease == mine else None
+        return None
 
     def renew(self, held: Pointer) -> Pointer:
         """Keep the lease for LEASE_SECONDS from now; raises LeaseLost."""
         until = int(self._clock()) + LEASE_SECONDS
-        self._write(held, Expression.of("SET #leaseUntil = :until", until=until))
-        return replace(held, lease_until=until)
+        self._write(held.lease, Expression.of("SET #leaseUntil = :until", until=until))
+        return replace(held, lease=replace(held.lease, until=until))
 
     def release(self, held: Pointer) -> None:
         """Let the next builder begin at once."""
         with suppress(LeaseLost):
-            self._write(held, Expression.of("REMOVE #lease, #leaseUntil"))
+            self._write(held.lease, Expression.of("REMOVE #lease, #leaseUntil"))
 
     def publish(self, held: Pointer, copy: Copy, files: Sequence["File"], mark: "Mark", films: int) -> Pointer:
         """Let what a copy consists of hold from now on, and end a draft; raises LeaseLost, and then nothing has changed."""
@@ -295,7 +279,7 @@ class Generations:
             **({"previous": held.generation} if held.generation else {}),
         }
         sets = ", ".join(f"#{name} = :{name}" for name in said)
-        self._write(held, Expression.of(f"SET {sets} REMOVE #draft", **said))
+        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **said))
         copy.is_of(generation)
         return new
 
@@ -304,14 +288,14 @@ class Generations:
         generation, _ = self._saved(held, copy, files)
         draft = Draft(generation, at)
         self._write(
-            held, Expression.of("SET #draft = :draft", draft={"generation": generation, "form": FORM, "at": at})
+            held.lease, Expression.of("SET #draft = :draft", draft={"generation": generation, "form": FORM, "at": at})
         )
         copy.is_of(generation)
         return replace(held, draft=draft)
 
     def drop_draft(self, held: Pointer) -> Pointer:
         """Forget a rebuild that cannot go on; raises LeaseLost."""
-        self._write(held, Expression.of("REMOVE #draft"))
+        self._write(held.lease, Expression.of("REMOVE #draft"))
         return replace(held, draft=None)
 
     def copy_newest(self, copy: Copy) -> Pointer:
@@ -361,7 +345,7 @@ class Generations:
         if now - held.tidied_at < KEPT_SECONDS:
             return held, 0
         # First, and with the lease: nobody else publishes what would be removed here.
-        self._write(held, Expression.of("SET #tidiedAt = :now", now=now))
+        self._write(held.lease, Expression.of("SET #tidiedAt = :now", now=now))
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
         if held.previous:
@@ -412,13 +396,10 @@ class Generations:
     def _keys(self, generation: str) -> list[str]:
         return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]
 
-    def _write(self, held: Pointer, change: Expression) -> None:
-        """Change the item, if the lease is still the same; raises LeaseLost."""
-        mine = Expression.of("#lease = :mine", mine=held.lease)
-        try:
-            self._table.write(self._table.update(_KEY, change, condition=mine))
-        except ConditionFailed as failure:
-            raise LeaseLost from failure
+    def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
+        """Change the item, if it has the lease, or to put that there on a condition; raises LeaseLost."""
+        write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
+        write_held(self._table, [write], lease.attributes)
 
 
 _LARGEST_MANIFEST = 4_000_000

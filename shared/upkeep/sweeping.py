@@ -12,7 +12,7 @@ from shared.core.attributes import Item, Value
 from shared.core.caller import Caller, request_of
 from shared.core.telemetry import correlated, log_failure, service_logger
 from shared.films.job import ticket_of
-from shared.films.jobs import JobStore
+from shared.films.jobs import JobStore, is_overdue
 from shared.films.messages import aggregates_message, deliver_message
 from shared.kinds import KINDS, base_of
 from shared.schema import DUE, SCHEDULED
@@ -82,7 +82,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
 
     def look_at(state: str, handle: Callable[[Item], str | None]) -> None:
         for seen, place in enumerate(store.pending(state)):
-            if place["relSort"] < now:
+            if is_overdue(place, state, now):
                 if not in_time():
                     return
                 job = store.overdue(place, state, now)

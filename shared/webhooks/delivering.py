@@ -26,8 +26,9 @@ from heapq import merge
 from statistics import fmean
 from typing import Protocol
 
+from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
 from shared.aws.quotas import Claim
-from shared.aws.records import new_write_id, retry_on_conflict
+from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item, without
 from shared.core.errors import PASSING, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
@@ -36,14 +37,11 @@ from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
 from shared.webhooks.attempt import shown
 from shared.webhooks.carriers import Carrier, Try
 from shared.webhooks.places import (
-    LEASE,
     LEASE_SECONDS,
     QUEUED,
     PlaceStore,
-    TurnTaken,
     due,
     idle,
-    is_leased,
     plain,
     seen_at,
 )
@@ -157,7 +155,7 @@ class Deliverer:
         run = _Run(self, webhook_id, seconds_left, claimed)
         try:
             # A turn is taken by the owner; or by another worker, which may have read before the change that this message is about.
-            retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(TurnTaken,))
+            retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
         except Exception:
             run.end()  # the lease may remain until it expires, but no worker is at the webhook
             raise
@@ -179,8 +177,8 @@ class _Run:
         self.is_bus = webhook_id == BUS
         self.seconds_left = seconds_left
         self.begun = deliverer.clock()
-        self.lease = new_write_id()
-        """What it writes into the place that it leases."""
+        self.lease: Lease | None = None
+        """Of this worker, once it sends."""
         self.hook: Item = {}
         self.place: Item = {}
         """As it was read or written last."""
@@ -198,7 +196,7 @@ class _Run:
         return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
-        """Deliver page by page, from what the place says now. Raises TurnTaken."""
+        """Deliver page by page, from what the place says now. Raises LeaseLost."""
         if not self._look_up():
             return
         try:
@@ -236,13 +234,13 @@ class _Run:
             if self._is_holder():  # it was paused while this worker was sending
                 self._save(idle(place))
             return False
-        is_free = self._is_holder() or not is_leased(place, now)
+        is_free = self._is_holder() or not is_leased(place, now, LEASE_SECONDS)
         self.kept = () if is_free else tuple(self.claims)
         is_called = self.is_called and QUEUED in place
         return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
 
     def _is_holder(self) -> bool:
-        return self.place.get("lease") == self.lease
+        return self.lease is not None and Lease.of(self.place) == self.lease
 
     def _webhook(self) -> Item | None:
         return self.to.places.webhook(self.webhook_id)
@@ -313,8 +311,8 @@ class _Run:
         if is_first:
             if not self._is_admitted():
                 return False
-            lease = {"lease": self.lease, "leaseUntil": int(self.to.clock()) + LEASE_SECONDS}
-            self._save(without(before, QUEUED) | lease)
+            self.lease = Lease.new(int(self.to.clock()) + LEASE_SECONDS)
+            self._save(without(before, QUEUED) | self.lease.attributes)
         groups: dict[str, list[Change]] = {}
         for change in wanted:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)

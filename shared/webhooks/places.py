@@ -15,8 +15,9 @@ import orjson
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
+from shared.aws.leases import LEASE, TURN, fence, next_turn, write_held
 from shared.aws.listing import Lists, Window, unsharded
-from shared.aws.records import ABSENT, at_version, is_ours, key_of, new_write_id, stamped
+from shared.aws.records import ABSENT, at_version, key_of, stamped
 from shared.core.attributes import Item, decode_item, without
 from shared.core.caller import Caller
 from shared.core.errors import PASSING, NotFound, TooSoon
@@ -47,15 +48,9 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 """What puts an item into the index."""
 WAITING = (*INDEXED, "nextAttemptAt")
 """What a place says while it is due, now or later."""
-LEASE = ("lease", "leaseUntil")
-"""What a place says while a worker has the webhook: the id of its lease, and until when in epoch seconds."""
 QUEUED = "queuedAt"
 """Attribute of a place that waits for a concurrency quota (shared/webhooks/quotas.py): since when, in epoch seconds."""
 _WORKER = Caller.job("deliveries")
-
-
-class TurnTaken(Exception):
-    """Somebody else has written the place since it was read, or has deleted it: what was found out about it counts for nothing."""
 
 
 class PlaceStore:
@@ -97,43 +92,33 @@ class PlaceStore:
     def save(self, place: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
         """Write what a turn made of a place, and return it as it is then; while the table is busy, again and again while `in_time`.
 
-        Raises TurnTaken; Unavailable.
+        Raises LeaseLost; Unavailable.
         """
         new = _next(place, new, now)
-        write = self.table.update(key_of(place), change_between(place, new), condition=_still(place))
+        write = self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN]))
         while True:
             try:
-                self.table.write(write)
-            except ConditionFailed as failure:
-                # By its turn too, as those who take it leave the writeId alone.
-                if not is_ours(failure.item, new) or failure.item is None or failure.item["turn"] != new["turn"]:
-                    raise TurnTaken from failure
+                write_held(self.table, [write], new)
             except PASSING:
                 if not in_time():
                     raise
                 self.table.rest(1)
-                continue
-            return new
+            else:
+                return new
 
     def pause(self, place: Item, new: Item, hook: Item, because: str, now: int) -> None:
         """Pause a webhook with a reason, a sentence, and write what the last turn made of its place: one transaction.
 
-        Raises TurnTaken; ConditionFailed when the webhook was changed since it was read, but not what it delivers, or where.
+        Raises LeaseLost; ConditionFailed when the webhook was changed since it was read, but not what it delivers, or where.
         """
         new = _next(place, idle(new), now)
         paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
         paused = stamped(paused, _WORKER, now, version=hook["version"] + 1)
-        try:
-            self.table.transact(
-                [
-                    self.table.update(key_of(place), change_between(place, new), condition=_still(place)),
-                    self.table.update(key_of(hook), change_between(hook, paused), condition=at_version(hook)),
-                ]
-            )
-        except ConditionFailed as failure:
-            if failure.position == 0:
-                raise TurnTaken from failure
-            raise
+        writes = [
+            self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN])),
+            self.table.update(key_of(hook), change_between(hook, paused), condition=at_version(hook)),
+        ]
+        write_held(self.table, writes, new)
 
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
         """Note that a test begins at `now` (epoch seconds), by the id of what it sends.
@@ -234,15 +219,5 @@ def idle(place: Item) -> Item:
     return without(place, *WAITING, *LEASE, QUEUED)
 
 
-def is_leased(place: Item, now: float) -> bool:
-    """Whether a worker is at it at `now` (epoch seconds); not by a clock that was ahead of this one."""
-    until: float = place.get("leaseUntil", 0)
-    return now < until <= now + LEASE_SECONDS + 1
-
-
 def _next(place: Item, new: Item, now: int) -> Item:
-    return new | {"turn": place["turn"] + 1, "updatedAt": now, "writeId": new_write_id()}
-
-
-def _still(place: Item) -> Expression:
-    return Expression.of("#turn = :read", read=place["turn"])
+    return new | next_turn(place) | {"updatedAt": now}

@@ -13,6 +13,7 @@ from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answe
 from local.testbed.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
+from shared.aws.leases import LEASE
 from shared.aws.listing import Lists
 from shared.core.errors import Unavailable
 from shared.feed.log import DAYS_KEPT, owner_log
@@ -23,7 +24,7 @@ from shared.webhooks.bus import EventBus
 from shared.webhooks.carriers import AT_A_TIME, Receivers
 from shared.webhooks.delivering import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
 from shared.webhooks.event import body_of
-from shared.webhooks.places import LEASE, LEASE_SECONDS, WAITING
+from shared.webhooks.places import LEASE_SECONDS, WAITING
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
 from tests.integration.faults import Line, meanwhile, throttled

@@ -136,12 +136,10 @@ def test_only_the_pool_of_threads_makes_threads_for_concurrent_calls() -> None:
 CONFLICTS = {"CONFLICTS", "ConditionFailed", "TransactionConflict", "WriteContention"}
 WITH_OWN_LOOP = {
     "shared/aws/dynamodb.py:_carry_out",  # sends one request again
-    "shared/history/undoing.py:carry_on",  # one turn after another; a conflict ends it
     "shared/upkeep/aggregates.py:_carry_out",  # one transaction after another: what conflicts is left to the next attempt
     "shared/upkeep/ledger.py:_keep_pages",  # one page after another: a page that is there already is not written
     "shared/upkeep/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
     "shared/videos/batches.py:_done",  # repeats whole operations within a time, also when DynamoDB is busy
-    "shared/webhooks/places.py:save",  # repeats while DynamoDB is busy; a conflict ends it
 }
 """Functions that catch a conflict within a loop of their own, each for its reason."""
 

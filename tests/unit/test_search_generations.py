@@ -12,6 +12,7 @@ from moto.core.models import botocore_stubber
 
 from local.testbed.harness import MEDIA_BUCKET, Clock, recorded
 from shared.aws.dynamodb import Table
+from shared.aws.leases import LeaseLost
 from shared.aws.s3 import Listed, Objects, object_uri
 from shared.core.errors import Unavailable
 from shared.feed import log
@@ -28,7 +29,6 @@ from shared.search.generations import (
     Copy,
     DamagedFile,
     Heartbeat,
-    LeaseLost,
 )
 from tests.followed import Followed
 from tests.integration import faults
@@ -282,7 +282,7 @@ class TestTheLease:
         held = service.generations.renew(held)
         clock.advance(LEASE_SECONDS - 1)
         assert service.generations.lease() is None
-        assert service.generations.pointer().lease_until == held.lease_until
+        assert service.generations.pointer().lease == held.lease
 
     @pytest.mark.parametrize("step", ["put", "commit", "files"])
     def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(

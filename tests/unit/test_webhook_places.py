@@ -7,12 +7,13 @@ import pytest
 from local.testbed.harness import NOW
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed
+from shared.aws.leases import LeaseLost
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
 from shared.feed.log import Place, owner_log
 from shared.routes import READ, WRITE
-from shared.webhooks.places import LEASE_SECONDS, PlaceStore, TurnTaken, due, idle, plain
+from shared.webhooks.places import LEASE_SECONDS, PlaceStore, due, idle, plain
 from shared.webhooks.store import WebhookStore
 from tests.integration.faults import Line, answer_lost, meanwhile
 
@@ -57,7 +58,7 @@ def test_of_two_workers_one_gets_the_turn(hooks: WebhookStore, places: PlaceStor
     taken = places.save(place, place | {"leaseUntil": NOW + LEASE_SECONDS}, NOW)
     assert taken == place_of(places)
     assert taken["turn"] == place["turn"] + 1
-    with pytest.raises(TurnTaken):
+    with pytest.raises(LeaseLost):
         places.save(place, place | {"leaseUntil": NOW + 1}, NOW)
     assert place_of(places) == taken
 
@@ -83,7 +84,7 @@ def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places:
         return answer_lost(send)
 
     line.arm(lost_then_replayed, at=0)
-    with pytest.raises(TurnTaken):
+    with pytest.raises(LeaseLost):
         places.save(place, idle(place), NOW)
 
 
@@ -102,9 +103,9 @@ def test_what_changes_what_is_delivered_takes_the_turn(hooks: WebhookStore, plac
     created(hooks)
     place, hook = place_of(places), hook_of(places)
     meddle(hooks)
-    with pytest.raises(TurnTaken):
+    with pytest.raises(LeaseLost):
         places.save(place, idle(place), NOW)
-    with pytest.raises(TurnTaken):
+    with pytest.raises(LeaseLost):
         places.pause(place, place, hook, "It says so.", NOW)
 
 

@@ -17,6 +17,7 @@ from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
 from shared.aws.lean.client import AnswerLost
+from shared.aws.leases import LeaseLost
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.change_types import GROUPS, TYPES
@@ -30,7 +31,7 @@ from shared.routes import CHANGES, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME, DUE, WEBHOOK, WEBHOOKS, follower_relation
 from shared.web.http import http_function
 from shared.webhooks.event import TEST_TYPE
-from shared.webhooks.places import PlaceStore, TurnTaken, due, plain
+from shared.webhooks.places import PlaceStore, due, plain
 from shared.webhooks.sending import Answer
 from shared.webhooks.signing import secret_of, signature, spelled
 from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, secrets_of
@@ -148,7 +149,7 @@ class Worker:
         """Whether how far it has come counts."""
         try:
             self.place = self.places.save(self.place, self.place | {"places": plain(places)}, NOW)
-        except TurnTaken:
+        except LeaseLost:
             return False
         return True
 
