@@ -59,7 +59,7 @@ KEPT: Mapping[str, Collection[str]] = {
     "aws_lambda_powertools/event_handler": ("openapi",),
     "aws_lambda_powertools/event_handler/openapi": ("swagger_ui",),
     "aws_lambda_powertools/event_handler/openapi/swagger_ui": ("swagger-ui-bundle.min.js", "swagger-ui.min.css"),
-    "aws_lambda_powertools/utilities": ("__init__.py", "jmespath_utils"),
+    "aws_lambda_powertools/utilities": ("__init__.py", "batch", "data_classes", "jmespath_utils", "parser"),
     "botocore/data": (
         *BOTOCORE_SERVICES,
         "_retry.json",

@@ -62,5 +62,6 @@ def metrics(printed: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
         (dimensions,) = directive["Dimensions"]
         names = [*dimensions, *(metric["Name"] for metric in directive["Metrics"])]
         assert line.keys() == {"_aws", *names}
-        emitted.append({name: line[name] for name in names})
+        # Powertools writes a list of values for each metric.
+        emitted.append({name: line[name][0] if isinstance(line[name], list) else line[name] for name in names})
     return emitted

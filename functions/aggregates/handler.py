@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, Sender, process, process_together
+from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.sqs import Sender
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import correlated, logged, service_logger
+from shared.core.telemetry import correlated, service_logger
 from shared.films.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates, Unsettled
@@ -44,7 +45,7 @@ def make(
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
         def settle(messages: Sequence[Message]) -> None:
-            bodies = {message.id: parse(AggregatesMessage, message.body) for message in messages}
+            bodies = {message.message_id: parse(AggregatesMessage, message.json_body) for message in messages}
             requests = {body.videoId: body.correlationId for body in bodies.values()}
             contended, unreached = frozenset[str](), frozenset[str]()
             try:
@@ -62,7 +63,7 @@ def make(
                         logger.info("totals settled", extra={"video_id": body.videoId})
 
         def move_entries(message: Message) -> None:
-            body = parse(AggregatesMessage, message.body)
+            body = parse(AggregatesMessage, message.json_body)
             if not body.entries or body.videoId in moved:
                 return
             seconds = mover.move_entries(body.videoId, int(clock()), in_time)
@@ -72,14 +73,14 @@ def make(
                 if seconds:
                     queue.send(rest, delay_seconds=seconds)
                 else:
-                    later[message.id] = rest
+                    later[message.message_id] = rest
 
-        unsettled = process_together(event, settle)["batchItemFailures"]
-        again.update(failure["itemIdentifier"] for failure in unsettled)
+        unsettled = process(event, settle, BatchedProcessor())
+        again.update(failure["itemIdentifier"] for failure in unsettled["batchItemFailures"])
         # Entries last and one by one: a video may have thousands of credits, and the totals of others should not wait.
         settled = [record for record in event["Records"] if record["messageId"] not in again | later.keys()]
-        unmoved = process({"Records": settled}, move_entries)["batchItemFailures"]
-        again.update(failure["itemIdentifier"] for failure in unmoved)
+        unmoved = process({"Records": settled}, move_entries, MessageProcessor())
+        again.update(failure["itemIdentifier"] for failure in unmoved["batchItemFailures"])
         try:
             queue.send_all(list(later.values()))
         except Unavailable as error:
@@ -91,7 +92,7 @@ def make(
             ]
         }
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import process
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged
+from shared.core.telemetry import service_logger
 from shared.films.arrivals import Arrivals
 from shared.films.uploads import UploadStore
 from shared.videos.catalogue import VideoStore
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over the stores; `clock` gives epoch seconds."""
 
-    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, lambda message: arrivals.handle(message.body, int(clock())))
+    def take(message: Message) -> None:
+        arrivals.handle(message.json_body, int(clock()))
 
-    return logged(handle)
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
+        return process(event, take, MessageProcessor())
+
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.runtime import EntryPoint, Resources, process
 from shared.aws.sqs import Sender
-from shared.aws.stream import Record, process_together
+from shared.aws.stream import Record, StoringProcessor
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import correlated, emit, logged, service_logger
+from shared.core.telemetry import correlated, emit, service_logger
 from shared.feed.change import Change, change_of
 from shared.feed.log import Feed
 from shared.films.messages import changed_message
@@ -90,9 +90,9 @@ def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: Send
             # Last: when this fails, Lambda delivers all of it again.
             archive.write([kept.entry for kept in done])
 
-        return process_together(event, read, keep, finish)
+        return process(event, read, StoringProcessor(keep, finish))
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _measure(entries: Sequence[Item]) -> None:

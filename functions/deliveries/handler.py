@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, Sender, process
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import emit, logged
+from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.films.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
 from shared.webhooks.carriers import Carrier, Receivers
@@ -64,16 +65,16 @@ def make(
             return context.get_remaining_time_in_millis() / 1000
 
         def take(message: Message) -> None:
-            if message.body.get("schema") == CHANGED_SCHEMA:
-                owners = parse(ChangedMessage, message.body).owners
+            if message.json_body.get("schema") == CHANGED_SCHEMA:
+                owners = parse(ChangedMessage, message.json_body).owners
                 queue.send_all([deliver_message(webhook_id) for webhook_id in deliverer.followers(owners)])
             else:
-                about = parse(DeliverMessage, message.body)
+                about = parse(DeliverMessage, message.json_body)
                 deliverer.deliver(about.webhookId, seconds_left, about.claimed)
 
-        return process(event, take)
+        return process(event, take, MessageProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _measure(delivered: Delivered) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from shared.aws.leases import LeaseLost
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import emit, logged, service_logger
+from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.search.building import Builder
 from shared.search.films import Films
@@ -43,7 +43,7 @@ def make(builder: Builder) -> LambdaHandler:
             )
         return {}
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: IndexerSettings, resources: Resources) -> LambdaHandler:

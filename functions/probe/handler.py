@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.messages import MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
 from shared.aws.s3 import Objects
-from shared.aws.sqs import process
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged
+from shared.core.telemetry import service_logger
 from shared.films.jobs import JobStore
 from shared.films.worker import JobConsumer, JobWorker, Result
 from shared.media.ladder import wanted
@@ -60,9 +60,9 @@ def make(
     consumer = JobConsumer("probe", jobs, clock, [ProbeWorker(objects, reader, renditions)])
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, consumer.handle)
+        return process(event, consumer.handle, MessageProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: ProbeSettings, resources: Resources) -> LambdaHandler:

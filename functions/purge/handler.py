@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, Sender, process
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged, service_logger
+from shared.core.telemetry import service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 from shared.upkeep.purging import InTime, Purge
 
@@ -45,13 +46,13 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
         def take(message: Message) -> None:
-            if not carried_out(message.body, in_time):
+            if not carried_out(message.json_body, in_time):
                 # A message of its own, because receiving this one again and again would end in the DLQ.
-                queue.send(message.body)
+                queue.send(message.json_body)
 
-        return process(event, take)
+        return process(event, take, MessageProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: PurgeSettings, resources: Resources) -> LambdaHandler:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged, service_logger
+from shared.core.telemetry import service_logger
 from shared.views.rankings import Rankings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def make(rankings: Rankings, clock: Callable[[], float] = time.time) -> LambdaHa
         service_logger().info("lists computed", extra=rankings.compute(int(clock()), in_time))
         return {}
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, Sender, process
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged, service_logger
+from shared.core.telemetry import service_logger
 from shared.films.messages import RevertMessage, parse
 from shared.films.quota import QuotaStore
 from shared.history.trail import AuditStore
@@ -35,18 +36,18 @@ def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = tim
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
         def take(message: Message) -> None:
-            revert_id = parse(RevertMessage, message.body).revertId
+            revert_id = parse(RevertMessage, message.json_body).revertId
             pause = sets.carry_on(revert_id, clock, in_time)
             if pause is None:
                 logger.info("nothing left to take back", extra={"revert_id": revert_id})
             else:
                 # A message of its own, because receiving this one again and again would end in the DLQ.
-                queue.send(message.body, delay_seconds=pause)
+                queue.send(message.json_body, delay_seconds=pause)
                 logger.info("change set taken back in part", extra={"revert_id": revert_id})
 
-        return process(event, take)
+        return process(event, take, MessageProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: RevertsSettings, resources: Resources) -> LambdaHandler:

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.stream import process
+from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.stream import Record, StreamProcessor
 from shared.core.settings import LambdaHandler, Settings, several
-from shared.core.telemetry import logged
+from shared.core.telemetry import service_logger
 from shared.upkeep.stream_router import QUEUES, StreamRouter
 
 if TYPE_CHECKING:
@@ -24,10 +24,13 @@ class StreamRouterSettings(Settings):
 def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> LambdaHandler:
     """The handler over a router; `clock` gives epoch seconds."""
 
-    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, lambda record: router.route(record, int(clock())), router.flush)
+    def route(record: Record) -> None:
+        router.route(record, int(clock()))
 
-    return logged(handle)
+    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
+        return process(event, route, StreamProcessor(router.flush))
+
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:

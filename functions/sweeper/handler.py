@@ -9,7 +9,7 @@ from shared.aws.listing import Lists
 from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import emit, logged
+from shared.core.telemetry import emit, service_logger
 from shared.films.jobs import JobStore
 from shared.upkeep.sweeping import Sweep, send_for_due, send_for_scheduled, sweep
 
@@ -56,7 +56,7 @@ def make(
                 _measure(swept)
         return {**swept.counts, "scheduled": scheduled, "due": due.sent}
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _measure(swept: Sweep) -> None:

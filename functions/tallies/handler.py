@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Message, process_groups
+from shared.aws.messages import GroupProcessor, Message
+from shared.aws.runtime import EntryPoint, Resources, process
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged
+from shared.core.telemetry import service_logger
 from shared.films.messages import TallyMessage, parse
 from shared.upkeep.tallies import Tallies
 
@@ -19,12 +19,12 @@ def make(tallies: Tallies, clock: Callable[[], float] = time.time) -> LambdaHand
     """The handler over totals; `clock` gives epoch seconds."""
 
     def count(messages: Sequence[Message]) -> None:
-        tallies.apply([parse(TallyMessage, message.body) for message in messages], int(clock()))
+        tallies.apply([parse(TallyMessage, message.json_body) for message in messages], int(clock()))
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process_groups(event, count)
+        return process(event, count, GroupProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:

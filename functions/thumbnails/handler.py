@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.messages import MessageProcessor
+from shared.aws.runtime import EntryPoint, Resources, process
 from shared.aws.s3 import Objects, object_uri
-from shared.aws.sqs import process
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
 from shared.captions.of_film import texts_of
@@ -14,7 +14,7 @@ from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import logged
+from shared.core.telemetry import service_logger
 from shared.films.job import Beside, for_job
 from shared.films.jobs import JobStore
 from shared.films.worker import JobConsumer, JobWorker, Result
@@ -142,9 +142,9 @@ def make(
     consumer = JobConsumer(NAME, jobs, clock, workers)
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, consumer.handle)
+        return process(event, consumer.handle, MessageProcessor())
 
-    return logged(handle)
+    return service_logger().inject_lambda_context(handle)
 
 
 def _deployed(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:

@@ -3,7 +3,7 @@
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import within
 from shared.core.settings import Settings
-from shared.core.telemetry import emit
+from shared.core.telemetry import emit_views
 from shared.views.store import View, ViewStore, require_timely
 from shared.web.answers import Answer, respond
 from shared.web.http import http_function, operation
@@ -39,7 +39,7 @@ class Views:
             view = View(video_id, at, sent.viewerId, key, watched=sent.watchedMs or 0)
         told = self.store.count(view, request.caller, request.now)
         if told["counted"]:
-            emit({"ViewsCounted": 1})
+            emit_views(1)
         return respond(200, {"videoId": video_id, **told})
 
     @operation("countViews")
@@ -52,7 +52,7 @@ class Views:
         with within(LONGEST_SECONDS, self.elapsed):
             results = count_all(self.store, views, request.caller, request.now)
         if counted := sum(result.get("counted", False) for result in results):
-            emit({"ViewsCounted": counted})
+            emit_views(counted)
         return respond(200, {"results": results})
 
     @operation("getViews")

@@ -3,7 +3,7 @@
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,6 +13,7 @@ from shared.aws.lean.client import EVENTBRIDGE
 from shared.core.settings import LambdaHandler, Settings
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.batch import BatchProcessor
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from shared.aws.s3 import Objects
@@ -68,6 +69,16 @@ class Resources:
     def events(self) -> Any:
         """Return a client of EventBridge."""
         return dynamodb.make_lean_client(EVENTBRIDGE)
+
+
+def process(event: Mapping[str, Any], handler: Callable[[Any], object], processor: "BatchProcessor") -> dict[str, Any]:
+    """Process a batch, and return the report of the records that failed.
+
+    Powertools' `process_partial_response` does the same, but refuses an empty batch.
+    """
+    with processor(event["Records"], handler):
+        processor.process()
+    return dict(processor.response())
 
 
 class EntryPoint(Generic[_Settings]):

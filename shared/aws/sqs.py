@@ -1,20 +1,14 @@
-"""SQS as the service uses it: to send a message, and to work through a batch of them.
-
-SQS delivers at least once, and in no order but for the messages of one group of a FIFO queue, so a handler must bear doing the
-same twice, and late.
-"""
+"""Sender of messages to SQS; shared/aws/messages.py has their consumers."""
 
 import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.core.errors import PASSING, InternalError, ServiceError, Unavailable
-from shared.core.telemetry import correlated, service_logger
+from shared.core.errors import InternalError, Unavailable
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -43,141 +37,6 @@ class Sender(Protocol):
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
         """Send several messages; raises Unavailable, after which some may have been sent."""
-
-
-@dataclass(frozen=True)
-class Message:
-    """One message of a batch."""
-
-    id: str
-    body: dict[str, Any]
-    receive_count: int
-    """How often it has been delivered, this time included."""
-
-    @property
-    def correlation_id(self) -> str | None:
-        """Of the request that it was sent for, if it names one."""
-        id_ = self.body.get("correlationId")
-        return id_ if isinstance(id_, str) else None
-
-
-def process(event: Mapping[str, Any], handle: Callable[[Message], None]) -> dict[str, Any]:
-    """Hand each message of a batch to `handle`, and return which of them SQS should deliver again.
-
-    One that fails does not keep back the others. Each is logged under the id of the request that it was sent for.
-    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
-    """
-    failed = [record["messageId"] for record in event["Records"] if not _is_done(record, handle)]
-    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
-
-
-def process_together(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
-    """Hand all messages of a batch to `handle` in one call, and return which of them SQS should deliver again.
-
-    When it raises Unavailable or WriteContention, all of them come again. On anything else each half is handed over
-    by itself, and so on, so that one that fails is found in a few calls and keeps back no other.
-    """
-    messages: list[Message] = []
-    failed = {failure["itemIdentifier"] for failure in process(event, messages.append)["batchItemFailures"]}
-    failed.update(_not_done(messages, handle))
-    return {
-        "batchItemFailures": [
-            {"itemIdentifier": record["messageId"]} for record in event["Records"] if record["messageId"] in failed
-        ]
-    }
-
-
-def _not_done(messages: Sequence[Message], handle: Callable[[Sequence[Message]], None]) -> list[str]:
-    """The ids of the messages that could not be handled; it is logged why."""
-    if not messages:
-        return []
-    try:
-        handle(messages)
-    except Exception as error:  # also a bug: the messages come again
-        failure = error
-    else:
-        return []
-    if len(messages) > 1 and not isinstance(failure, PASSING):
-        middle = len(messages) // 2
-        return [*_not_done(messages[:middle], handle), *_not_done(messages[middle:], handle)]
-    for message in messages:
-        with correlated(message.correlation_id):
-            _log(message.id, failure)
-    return [message.id for message in messages]
-
-
-def process_groups(event: Mapping[str, Any], handle: Callable[[Sequence[Message]], None]) -> dict[str, Any]:
-    """Hand the messages of each group of a FIFO queue to `handle` together, and return which SQS should deliver again.
-
-    When one fails, so do all later ones of its group, as they must not be done before it; other groups are done. When `handle`
-    raises anything but Unavailable or WriteContention, the messages are handed over one by one, up to the one that fails.
-    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
-    """
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for record in event["Records"]:
-        groups.setdefault(record["attributes"]["MessageGroupId"], []).append(record)
-    failed = [record["messageId"] for records in groups.values() for record in _left(records, handle)]
-    return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in failed]}
-
-
-def _left(
-    records: Sequence[Mapping[str, Any]], handle: Callable[[Sequence[Message]], None]
-) -> Sequence[Mapping[str, Any]]:
-    """Those of a group's messages that are not done: all from the first that failed."""
-    messages: list[Message] = []
-    readable = next((n for n, record in enumerate(records) if not _is_done(record, messages.append)), len(records))
-    if not messages:
-        return records
-    try:
-        handle(messages)
-    except PASSING as error:
-        _log(messages[0].id, error)
-        return records
-    except Exception:
-        done = next(
-            (n for n, record in enumerate(records) if not _is_done(record, lambda one: handle([one]))), readable
-        )
-        return records[done:]
-    return records[readable:]
-
-
-def _is_done(record: Mapping[str, Any], handle: Callable[[Message], None]) -> bool:
-    """Whether a message could be handled; if not, it is logged why."""
-    try:
-        message = _message(record)
-    except Exception as error:
-        _log(record["messageId"], error)
-        return False
-    with correlated(message.correlation_id):
-        try:
-            handle(message)
-        except Exception as error:  # also a bug: the message comes again, and the others are done
-            _log(message.id, error)
-            return False
-    return True
-
-
-def _log(message_id: str, error: Exception) -> None:
-    # Not the body: it may name what logs should not.
-    known = {"message_id": message_id, "reason": _reason(error), "cause": repr(error.__cause__)}
-    if isinstance(error, (BadMessage, *PASSING)):
-        service_logger().warning("message not done", extra=known)
-    else:
-        service_logger().exception("message not done", exc_info=error, extra=known)
-
-
-def _message(record: Mapping[str, Any]) -> Message:
-    try:
-        body = json.loads(record["body"])
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise BadMessage("The message is not a JSON object.")
-    return Message(record["messageId"], body, int(record.get("attributes", {}).get("ApproximateReceiveCount", 1)))
-
-
-def _reason(error: Exception) -> str:
-    return error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
 
 
 def make_client() -> "SQSClient":

@@ -1,12 +1,14 @@
-"""Records of the table's stream as Lambda hands them over, and how its two readers work through a batch and answer.
+"""Consumers of the table's stream: its records, and processors of their batches.
 
 https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
+from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
@@ -17,26 +19,21 @@ _Work = TypeVar("_Work")
 _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
-@dataclass(frozen=True)
-class Record:
-    """One change of one item. Everything is read from the event when it is asked for.
+class Record(DynamoDBRecord):
+    """One change of one item, as Powertools' class, with items decoded as the stores decode them.
 
-    So a record that cannot be read fails the reader that needs it, and not the whole batch; and one that is of
-    no interest costs nothing.
+    Attributes are decoded when they are read. So a record that cannot be read fails by itself, and a skipped one costs nothing.
     """
-
-    raw: Mapping[str, Any]
-    """As Lambda made it."""
 
     @property
     def event_id(self) -> str:
-        """Unique to the change, and the same each time that it is delivered."""
-        return str(self.raw["eventID"])
+        """Id of the change; the same at each delivery."""
+        return str(self["eventID"])
 
     @property
     def name(self) -> str:
         """INSERT, MODIFY or REMOVE."""
-        return str(self.raw["eventName"])
+        return str(self["eventName"])
 
     @property
     def sequence(self) -> str:
@@ -45,24 +42,23 @@ class Record:
 
     @property
     def at_ms(self) -> int:
-        """When the change was made: epoch milliseconds, though DynamoDB gives whole seconds."""
+        """Time of the change in epoch milliseconds, though DynamoDB gives whole seconds."""
         seconds: float = self._change["ApproximateCreationDateTime"]
         return round(seconds * 1000)
 
     @cached_property
-    def keys(self) -> Item:
-        """The item's primary key."""
+    def _key(self) -> Item:
         return decode_item(self._change["Keys"])
 
     @property
     def pk(self) -> str:
         """The item's partition key."""
-        return str(self.keys[PARTITION_KEY])
+        return str(self._key[PARTITION_KEY])
 
     @property
     def sk(self) -> str:
         """The item's sort key."""
-        return str(self.keys[SORT_KEY])
+        return str(self._key[SORT_KEY])
 
     @cached_property
     def old(self) -> Item:
@@ -80,125 +76,146 @@ class Record:
         return decode_item(self._change["NewImage"])
 
     def text(self, image: Literal["OldImage", "NewImage"], name: str) -> str | None:
-        """A text of the item before or after the change, without reading the rest of it; None if there is none."""
+        """Return a text attribute of an image without decoding the rest; `None` if the image does not have it."""
         value: str | None = self._change.get(image, {}).get(name, {}).get("S")
         return value
 
     @property
     def expired(self) -> bool:
-        """Whether DynamoDB removed the item because its time (TTL) had come, and nobody deleted it."""
-        identity = self.raw.get("userIdentity") or {}
+        """Whether DynamoDB deleted the item because its TTL had passed."""
+        identity = self.user_identity
         return identity.get("type") == "Service" and identity.get("principalId") == _TTL_PRINCIPAL
 
     @property
     def correlation_id(self) -> str | None:
-        """Of the request that the item was written for: of a removal, the last one before it. None if it names none."""
-        change = self.raw.get("dynamodb") or {}
+        """Id of the request that wrote the item; of a deletion, that of the last write. `None` if the item names none."""
+        change = self.get("dynamodb") or {}
         image = change.get("NewImage") or change.get("OldImage") or {}
         id_: str | None = image.get(UPDATED_FOR, {}).get("S")
         return id_
 
     @property
     def _change(self) -> Mapping[str, Any]:
-        change: Mapping[str, Any] = self.raw["dynamodb"]
+        change: Mapping[str, Any] = self["dynamodb"]
         return change
 
 
-def records(event: Mapping[str, Any]) -> list[Record]:
-    """The records of an event, in the order in which a shard has them."""
-    return [Record(raw) for raw in event["Records"]]
+class StreamProcessor(BatchProcessor):
+    """Powertools' processor, changed for records that are in order: it ends at the first record that fails.
 
+    Powertools would continue. But Lambda delivers all records from the first failed one again, so later changes of an item would
+    be processed before an earlier one.
 
-def process(
-    event: Mapping[str, Any], handle: Callable[[Record], None], finish: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
-    """Handle the records in order up to the first that fails, and answer as ReportBatchItemFailures asks for.
-
-    `finish` does what those that were handled have left for the end of the batch; when it fails, all have failed.
-
-    What stands before the failed record is done, and Lambda tries again from that record on. It does so with the
-    batch as it is; at the last try, everything from the failed record on goes to the on-failure destination, good
-    records too. Only an invocation that raises is bisected. So when the very first of several records fails, its
-    exception is raised: then a record that always fails ends up alone in a batch, and it alone is given up.
+    Only an invocation that raises is bisected. At the last try of a batch that reports a failure, everything from the failed record
+    on goes to the on-failure destination, good records too. So BatchProcessingError is raised if the first of several records
+    failed: a record that always fails ends up alone in a batch, and it alone is given up.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
-    Each is logged under the id of the request that it was written for.
+    `finish` is called after the last record, also after a failed one. If it raises, all records have failed.
+
+        process(event, lambda record: print(record.new), StreamProcessor())
     """
-    batch = records(event)
-    failures: list[dict[str, str]] = []
-    for position, record in enumerate(batch):
-        with correlated(record.correlation_id):
-            try:
-                handle(record)
-            except Exception as error:  # also a bug: what stands before the record is done, and must not be lost
-                failures = _failed(batch, position, error)
+
+    def __init__(self, finish: Callable[[], None] = lambda: None) -> None:
+        super().__init__(EventType.DynamoDBStreams)
+        self._finish = finish
+
+    def __call__(
+        self, records: list[dict[str, Any]], handler: Callable[[Record], object], lambda_context: Any = None
+    ) -> "StreamProcessor":
+        """Take a batch and its handler, which logs under the id of the request that each record was written for."""
+
+        def handle(record: DynamoDBRecord) -> object:
+            change = Record(record.raw_event)
+            with correlated(change.correlation_id):
+                try:
+                    return handler(change)
+                except Exception as error:
+                    self._log(change, error)
+                    raise
+
+        super().__call__(records, handle, lambda_context)
+        return self
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Handle the records up to the first that fails; one result for each."""
+        results = self._handle_in_order()
+        try:
+            self._finish()
+        except Exception as error:  # also a bug: the batch is delivered again
+            log_failure("batch failed", error, batch=len(self.records))
+            self._fail_at(0, error)
+        return results
+
+    def _handle_in_order(self) -> list[tuple[Any, ...]]:
+        results: list[tuple[Any, ...]] = []
+        for record in self.records:
+            results.append(self._process_record(record))
+            if self.fail_messages:
                 break
-    try:
-        finish()
-    except Exception as error:  # also a bug: then the batch comes again
-        log_failure("batch failed", error, batch=len(batch))
-        if len(batch) > 1:
-            raise
-        failures = [{"itemIdentifier": record.sequence} for record in batch]
-    return {"batchItemFailures": failures}
+        return results
+
+    def _fail_at(self, position: int, error: Exception) -> None:
+        """Report the record at a position as the first that failed."""
+        del self.success_messages[position:]
+        self.fail_messages.clear()
+        self.exceptions.clear()
+        self.failure_handler(DynamoDBRecord(self.records[position]), (type(error), error, error.__traceback__))
+
+    def _entire_batch_failed(self) -> bool:
+        return len(self.records) > 1 and not self.success_messages
+
+    def _log(self, record: Record, error: Exception) -> None:
+        change = record.get("dynamodb") or {}
+        position = next(number for number, raw in enumerate(self.records) if raw is record.raw_event)
+        log_failure(
+            "record failed",
+            error,
+            event_id=record.get("eventID"),
+            sequence=change.get("SequenceNumber"),
+            keys=change.get("Keys"),
+            position=position,
+            batch=len(self.records),
+        )
 
 
-def process_together(
-    event: Mapping[str, Any],
-    read: Callable[[Record], _Work | None],
-    store: Callable[[Sequence[tuple[Record, _Work]]], Sequence[Exception | None]],
-    finish: Callable[[Sequence[_Work]], None],
-) -> dict[str, Any]:
-    """Read the records up to the first unreadable one, store the results together, and answer as `process` does.
+class StoringProcessor(StreamProcessor, Generic[_Work]):
+    """Processor that reads the records up to the first unreadable one, and stores the results together.
 
-    `read` returns None for a record that there is nothing to store of. `store` returns an error or None for each result, in their
-    order; a result beyond the end of that list counts as not stored. `finish` is called with the results before the first one
+    The handler reads a record; it returns `None` if there is nothing to store. `store` returns an error or `None` for each result,
+    in their order; a result beyond the end of that list was not stored. `finish` is called with the results before the first one
     that was not stored, whether or not later ones were: Lambda delivers those again.
     """
-    batch = records(event)
-    work: list[tuple[Record, _Work]] = []
-    places: list[int] = []
-    failed, failure = len(batch), Exception()
-    for position, record in enumerate(batch):
-        with correlated(record.correlation_id):
-            try:
-                result = read(record)
-            except Exception as error:  # also a bug, as in `process`
-                failed, failure = position, error
+
+    def __init__(
+        self,
+        store: Callable[[Sequence[tuple[Record, _Work]]], Sequence[Exception | None]],
+        finish: Callable[[Sequence[_Work]], None],
+    ) -> None:
+        super().__init__()
+        self._store, self._finish_stored = store, finish
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Read the records, store the results, and finish those that were stored; one result for each record that was read."""
+        results = self._handle_in_order()
+        work = [
+            (position, result)
+            for position, (outcome, result, _) in enumerate(results)
+            if outcome == "success" and result is not None
+        ]
+        done = len(work)
+        try:
+            outcomes = self._store([(Record(self.records[place]), result) for place, result in work]) if work else ()
+        except Exception as error:  # also a bug: nothing was stored for sure
+            outcomes = (error,)
+        for number, failure in enumerate(outcomes):
+            if failure:
+                done, place = number, work[number][0]
+                record = Record(self.records[place])
+                with correlated(record.correlation_id):
+                    self._log(record, failure)
+                self._fail_at(place, failure)
                 break
-        if result is not None:
-            work.append((record, result))
-            places.append(position)
-    done = len(work)
-    try:
-        outcomes = store(work) if work else ()
-    except Exception as error:
-        outcomes = (error,)
-    for number, outcome in enumerate(outcomes):
-        if outcome:
-            done, failed, failure = number, places[number], outcome
-            break
-    failures: list[dict[str, str]] = []
-    if failed < len(batch):
-        with correlated(batch[failed].correlation_id):
-            failures = _failed(batch, failed, failure)
-    finish([result for _, result in work[:done]])
-    return {"batchItemFailures": failures}
-
-
-def _failed(batch: Sequence[Record], position: int, error: Exception) -> list[dict[str, str]]:
-    """Log why a record failed, and return what reports it; raises the error if it is the first of several."""
-    record = batch[position]
-    change = record.raw.get("dynamodb") or {}
-    log_failure(
-        "record failed",
-        error,
-        event_id=record.raw.get("eventID"),
-        sequence=change.get("SequenceNumber"),
-        keys=change.get("Keys"),
-        position=position,
-        batch=len(batch),
-    )
-    if position == 0 and len(batch) > 1:
-        raise error
-    return [{"itemIdentifier": record.sequence}]
+        if not (self.fail_messages and self._entire_batch_failed()):
+            self._finish_stored([result for _, result in work[:done]])
+        return results

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
+from aws_lambda_powertools.utilities.data_classes import S3Event
+
 from shared.aws.s3 import ObjectFacts, Objects, object_uri
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
@@ -93,9 +95,9 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return  # S3 sends one when notifications are set up
     try:
         created = [
-            (record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"]))
-            for record in notification["Records"]
-            if record["eventName"].startswith("ObjectCreated:")
+            (record.s3.bucket.name, unquote_plus(record.s3.get_object.key))
+            for record in S3Event(dict(notification)).records
+            if record.event_name.startswith("ObjectCreated:")
         ]
     except (KeyError, TypeError, AttributeError):
         raise BadMessage("The message is not an S3 notification.") from None

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from shared.aws.messages import Message
 from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
-from shared.aws.sqs import Message
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.telemetry import service_logger
@@ -73,7 +73,7 @@ class JobConsumer:
         A job that cannot be done is failed with a reason, at once or after its last attempt, and its message is
         done with. Raises Unavailable or WriteContention when not even that could be written: then the lease runs out.
         """
-        ticket = parse(JobMessage, message.body).ticket
+        ticket = parse(JobMessage, message.json_body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
         job = self._jobs.take(ticket, self._caller, self._now())
         video = self._jobs.wanting(job) if job else None

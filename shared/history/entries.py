@@ -6,9 +6,8 @@ So a conditional put keeps each exactly once, however often it is delivered.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shared.aws.stream import Record
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item
 from shared.core.caller import IMPORT, JOBS, request_of
@@ -34,6 +33,9 @@ from shared.schema import (
     Entity,
 )
 from shared.videos.documents import changes, digest
+
+if TYPE_CHECKING:
+    from shared.aws.stream import Record  # Powertools, which functions of the API do not load
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
 """What is audited of a job; the rest are times, its place in the index, and heartbeats."""
@@ -74,7 +76,7 @@ UNKNOWN = {"kind": "service", "id": "unknown"}
 """Who made a change that bypassed the service."""
 
 
-def entry(record: Record, days: int) -> Item | None:
+def entry(record: "Record", days: int) -> Item | None:
     """The audit entry of a change, kept for `days` days; None for a change that is not audited."""
     name, head, describe = _subject(record)
     if describe is None:
@@ -94,10 +96,10 @@ def entry(record: Record, days: int) -> Item | None:
     return fitting(item, LARGEST_ENTRY)
 
 
-_Describe = Callable[[Record, Item, Item], Item | None]
+_Describe = Callable[["Record", Item, Item], Item | None]
 
 
-def _subject(record: Record) -> tuple[str, Entity, _Describe | None]:
+def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
     """What a changed item belongs to: the name of its id, the key of its entries, and what says of it; None: nothing."""
     if record.pk.startswith(PLAYLIST.partition_prefix):
         return "playlistId", PLAYLIST_AUDIT, _of_playlist if record.sk == PLAYLIST.sk else None
@@ -116,7 +118,7 @@ def _is_of_a_change_set(item: Item) -> bool:
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 
-def _of_video(record: Record, old: Item, new: Item) -> Item | None:
+def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
     if old and new.get("version") == 1 and new.get("writeId") != old.get("writeId"):
         old = {}  # it replaces a video whose time was up, whose fields do not belong to it
     differences = list(changes(old, new))
@@ -136,7 +138,7 @@ def _of_video(record: Record, old: Item, new: Item) -> Item | None:
     }
 
 
-def _since(record: Record, old: Item, new: Item) -> int:
+def _since(record: "Record", old: Item, new: Item) -> int:
     """The time of the write, as the video says it itself; that of the record, if the video kept an older one."""
     recorded, said = record.at_ms // 1000, new.get("updatedAt", 0)
     # An edit behind the service's back keeps the writeId, and an upgrade the time: neither says when it was. What has
@@ -148,7 +150,7 @@ def _since(record: Record, old: Item, new: Item) -> int:
 
 
 def _of_relation(
-    entity: str, names: Sequence[str], fields: Sequence[str], record: Record, old: Item, new: Item
+    entity: str, names: Sequence[str], fields: Sequence[str], record: "Record", old: Item, new: Item
 ) -> Item | None:
     """Of a credit, a release, captions or chapters; `names` are those that distinguish it from others of its video."""
     # One that nobody took out goes with its video, whose removal is audited.
@@ -169,7 +171,7 @@ def _of_relation(
     }
 
 
-def _of_ratings(record: Record, old: Item, new: Item) -> Item | None:
+def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
     before, after = _picked(old, RATING_FIELDS), _picked(new, RATING_FIELDS)
     differences = list(changes_between(before, after))
     # Totals that are removed go with their video.
@@ -184,7 +186,7 @@ def _of_ratings(record: Record, old: Item, new: Item) -> Item | None:
     }
 
 
-def _of_playlist(record: Record, old: Item, new: Item) -> Item | None:
+def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
     differences = list(changes_between(_picked(old, PLAYLIST_FIELDS), _picked(new, PLAYLIST_FIELDS)))
     # A release that knows nothing of moves leaves those of the write before; none is ever made twice running.
     if new.get(MOVES) != old.get(MOVES):
@@ -210,7 +212,7 @@ def _moved(move: Item) -> Change:
     return {"field": field} | {side: plain(move[side]) for side in ("from", "to") if side in move}
 
 
-def _of_job(record: Record, old: Item, new: Item) -> Item | None:
+def _of_job(record: "Record", old: Item, new: Item) -> Item | None:
     action = new.get("state")
     same = all(old.get(name) == new.get(name) for name in ("state", "attempt", "inputHash"))
     # A job that is removed goes with its video, whose removal is audited.
@@ -247,7 +249,7 @@ def _is_no_news(old: Item, new: Item, differences: Sequence[Change]) -> bool:
     return not differences and old.get("version") == new.get("version")
 
 
-def _action(record: Record, old: Item, new: Item, is_deleted: Callable[[Item], bool] = lambda _: False) -> str:
+def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item], bool] = lambda _: False) -> str:
     if not new:
         return "expired" if record.expired else "removed"
     if not old:
@@ -257,7 +259,7 @@ def _action(record: Record, old: Item, new: Item, is_deleted: Callable[[Item], b
     return "deleted" if is_deleted(new) else "restored"
 
 
-def _author(record: Record, old: Item, new: Item) -> Item:
+def _author(record: "Record", old: Item, new: Item) -> Item:
     """Who made a change, and for which request: every write says so, a removal does not, nor does an edit that bypassed
     the service.
     """

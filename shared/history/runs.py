@@ -13,7 +13,6 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.leases import TURN, fence, next_turn, write_held
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, write_once
-from shared.aws.stream import Record
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
@@ -22,6 +21,7 @@ from shared.routes import ADMIN, READ, WRITE
 from shared.schema import PARTITION_KEY, REVERT, REVERT_PART, SORT_KEY, TTL_ATTRIBUTE
 
 if TYPE_CHECKING:
+    from shared.aws.stream import Record  # Powertools, which functions of the API do not load
     from shared.films.messages import Outgoing
 
 DAYS_KEPT = 30
@@ -53,7 +53,7 @@ class Wish:
         return self.caller.correlation_id or ""
 
 
-def run_begun(record: Record, now: int) -> "Iterable[Outgoing]":
+def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
     """Send a run to the worker, unless its caller carries it on in their own process."""
     from shared.films.messages import (  # pydantic: the API's functions do without
         REVERTS_QUEUE,

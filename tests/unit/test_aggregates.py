@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from pydantic import ValidationError
 
 from functions.aggregates import handler
@@ -205,7 +206,7 @@ class TestRouter:
         assert queue.sent == [aggregates_message("v")]
         # Of several, Lambda halves a batch that raises.
         queue.is_busy = True
-        with pytest.raises(Unavailable):
+        with pytest.raises(BatchProcessingError):
             handle(streams.event(change, change), Context())
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -658,11 +659,11 @@ class TestManyItems:
         first, second, other = PREMIERE[0], PREMIERE[5], PREMIERE[1]
         ends = _ends(first, other)
         cloud = Cloud({ends: throttled})
-        with pytest.raises(Unavailable):
+        with pytest.raises(BatchProcessingError):
             cloud.function()(event(first, second, other), Context())
         assert cloud.items == {}
         cloud = Cloud({ends: throttled})
-        with pytest.raises(Unavailable):
+        with pytest.raises(BatchProcessingError):
             cloud.function()(event(first, other, second), Context())
         assert {key[0] for key in cloud.items} == {other["dynamodb"]["Keys"]["pk"]["S"]}
 

@@ -16,11 +16,10 @@ from local.testbed.backstage import READER, Backstage, FakeQueue, NoFeed
 from local.testbed.films import film
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
 from shared.aws.dynamodb import Table
+from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
+from shared.aws.runtime import process
 from shared.aws.s3 import Objects
-from shared.aws.sqs import Message, process_together
-from shared.aws.sqs import process as process_messages
-from shared.aws.stream import Record
-from shared.aws.stream import process as process_records
+from shared.aws.stream import Record, StreamProcessor
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import Unavailable
@@ -433,13 +432,13 @@ class TestBatches:
     def test_messages_of_one_batch_are_logged_each_under_its_own_id(self) -> None:
         def handle(message: Message) -> None:
             service_logger().info("seen")
-            if message.body.get("fail"):
+            if message.json_body.get("fail"):
                 raise Unavailable
 
         bodies = [{"correlationId": "one"}, {}, {"correlationId": "two", "fail": True}, {"correlationId": 7}]
         records = [{"messageId": str(n), "body": json.dumps(body)} for n, body in enumerate(bodies)]
         with log_lines() as lines:
-            process_messages({"Records": records}, handle)
+            process({"Records": records}, handle, MessageProcessor())
             service_logger().info("after")
         assert [(line["message"], line.get("correlation_id")) for line in lines] == [
             ("seen", "one"),
@@ -456,7 +455,7 @@ class TestBatches:
 
         records = [{"messageId": id_, "body": json.dumps({"correlationId": id_})} for id_ in ("one", "two")]
         with log_lines() as lines:
-            process_together({"Records": records}, handle)
+            process({"Records": records}, handle, BatchedProcessor())
         assert [(line["message_id"], line["correlation_id"]) for line in lines] == [("one", "one"), ("two", "two")]
 
     def test_records_are_logged_under_the_id_of_the_new_item_or_else_the_old_one(self) -> None:
@@ -474,7 +473,7 @@ class TestBatches:
             streams.change(old, None, sequence=4),
         ]
         with log_lines() as lines:
-            process_records(streams.event(*batch), handle)
+            process(streams.event(*batch), handle, StreamProcessor())
             service_logger().info("after")
         assert [line.get("correlation_id") for line in lines] == ["new", None, "new", "old", "old", None]
         assert [line["message"] for line in lines[-2:]] == ["record failed", "after"]

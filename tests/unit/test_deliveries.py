@@ -27,6 +27,7 @@ from shared.webhooks.event import body_of
 from shared.webhooks.places import LEASE_SECONDS, WAITING
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
+from tests import logs
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.logs import log_lines
 from tests.waiting import LIMIT
@@ -726,8 +727,9 @@ class TestWhatIsMeasured:
         monkeypatch.setenv("ENVIRONMENT", "test")
 
         def emitted() -> list[dict[str, Any]]:
-            lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
-            return [{name: line[name] for name in line if name not in ("_aws", "environment")} for line in lines]
+            return [
+                {name: value for name, value in line.items() if name != "environment"} for line in logs.metrics(capsys)
+            ]
 
         return emitted
 

@@ -1,7 +1,7 @@
 """SQS: the loop over a batch, and sending."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import boto3
@@ -9,8 +9,10 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from moto.core.models import botocore_stubber
 
+from shared.aws import runtime
 from shared.aws import sqs as module
-from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Message, Queue, process, process_groups, process_together
+from shared.aws.messages import BatchedProcessor, GroupProcessor, Message, MessageProcessor
+from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Queue
 from shared.core.errors import PASSING, InternalError, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
@@ -24,23 +26,40 @@ def _event(*bodies: str) -> dict[str, Any]:
     }
 
 
+def process(event: dict[str, Any], handle: Callable[[Message], object]) -> dict[str, Any]:
+    """Process a batch; returns the report."""
+    return runtime.process(event, handle, MessageProcessor())
+
+
+def process_together(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
+    """Process a batch in one call; returns the report in the order of the messages."""
+    report = runtime.process(event, handle, BatchedProcessor())
+    failed = {failure["itemIdentifier"] for failure in report["batchItemFailures"]}
+    return _failed(*(record["messageId"] for record in event["Records"] if record["messageId"] in failed))
+
+
+def process_groups(event: dict[str, Any], handle: Callable[[Sequence[Message]], object]) -> dict[str, Any]:
+    """Process a batch of a FIFO queue; returns the report."""
+    return runtime.process(event, handle, GroupProcessor())
+
+
 def _failed(*ids: str) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ids]}
 
 
 class TestProcess:
-    def test_each_message_is_handled_with_its_number_of_deliveries(self) -> None:
+    def test_each_message_is_handled(self) -> None:
         seen: list[Message] = []
         assert process(_event('{"a": 1}', '{"a": 2}'), seen.append) == _failed()
-        assert seen == [Message("m0", {"a": 1}, 1), Message("m1", {"a": 2}, 2)]
+        assert [(message.message_id, message.json_body) for message in seen] == [("m0", {"a": 1}), ("m1", {"a": 2})]
 
     def test_one_that_fails_is_reported_alone(self) -> None:
         done = []
 
         def handle(message: Message) -> None:
-            if message.body["a"] == 2:
+            if message.json_body["a"] == 2:
                 raise Unavailable
-            done.append(message.id)
+            done.append(message.message_id)
 
         assert process(_event('{"a": 1}', '{"a": 2}', '{"a": 3}'), handle) == _failed("m1")
         assert done == ["m0", "m2"]
@@ -53,9 +72,14 @@ class TestProcess:
 
     @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", '"text"', "\u0000", "[" * 100_000])
     def test_what_is_not_a_json_object_is_poison_and_does_not_hold_up_the_others(self, body: str) -> None:
-        done: list[Message] = []
-        assert process(_event("{}", body, "{}"), done.append) == _failed("m1")
-        assert [message.id for message in done] == ["m0", "m2"]
+        done: list[str] = []
+
+        def handle(message: Message) -> None:
+            assert message.json_body == {}
+            done.append(message.message_id)
+
+        assert process(_event("{}", body, "{}"), handle) == _failed("m1")
+        assert done == ["m0", "m2"]
 
     def test_an_empty_batch_is_not_a_mistake(self) -> None:
         assert process(_event(), lambda _: None) == _failed()
@@ -84,12 +108,16 @@ class TestProcess:
 class TestProcessTogether:
     def test_all_messages_come_in_one_call(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(_event("{}", "{}"), lambda batch: calls.append([message.id for message in batch]))
+        answer = process_together(
+            _event("{}", "{}"), lambda batch: calls.append([message.message_id for message in batch])
+        )
         assert (answer, calls) == (_failed(), [["m0", "m1"]])
 
     def test_what_is_not_a_message_is_left_out(self) -> None:
         calls: list[list[str]] = []
-        answer = process_together(_event("{}", "[]"), lambda batch: calls.append([message.id for message in batch]))
+        answer = process_together(
+            _event("{}", "[]"), lambda batch: calls.append([message.message_id for message in batch])
+        )
         assert (answer, calls) == (_failed("m1"), [["m0"]])
 
     def test_without_any_message_nothing_is_called(self) -> None:
@@ -104,8 +132,8 @@ class TestProcessTogether:
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:
-            calls.append([message.id for message in batch])
-            if any(message.body for message in batch):
+            calls.append([message.message_id for message in batch])
+            if any(message.json_body for message in batch):
                 raise ZeroDivisionError
 
         return process_together(_event(*bodies), handle), calls
@@ -147,16 +175,15 @@ class TestProcessGroups:
     def test_the_messages_of_a_group_come_in_one_call_in_order(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
-        answer = process_groups(event, lambda group: calls.append([message.id for message in group]))
+        answer = process_groups(event, lambda group: calls.append([message.message_id for message in group]))
         assert (answer, calls) == (_failed(), [["m0", "m2"], ["m1"]])
-        assert process_groups(_event(), lambda _: calls.clear()) == _failed()
 
     @pytest.mark.parametrize("error", [error() for error in PASSING])
     def test_what_is_busy_or_contended_keeps_back_its_group_and_no_other(self, error: Exception) -> None:
         calls: list[str] = []
 
         def handle(group: Sequence[Message]) -> None:
-            calls.append(group[0].id)
+            calls.append(group[0].message_id)
             if len(group) == 2:
                 raise error
 
@@ -168,9 +195,9 @@ class TestProcessGroups:
         done: list[str] = []
 
         def handle(group: Sequence[Message]) -> None:
-            if any(message.body for message in group):
+            if any(message.json_body for message in group):
                 raise ZeroDivisionError
-            done.extend(message.id for message in group)
+            done.extend(message.message_id for message in group)
 
         event = _in_groups(("a", "{}"), ("a", '{"a": 1}'), ("a", "{}"), ("b", "{}"))
         assert process_groups(event, handle) == _failed("m1", "m2")
@@ -179,7 +206,9 @@ class TestProcessGroups:
     def test_so_does_what_follows_one_that_is_not_a_message(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("a", "["), ("a", "{}"), ("b", "["))
-        answer = process_groups(event, lambda group: calls.append([message.id for message in group]))
+        answer = process_groups(
+            event, lambda group: calls.append([message.message_id for message in group if message.json_body == {}])
+        )
         assert (answer, calls) == (_failed("m1", "m2", "m3"), [["m0"]])
 
 

@@ -13,11 +13,10 @@ from local.testbed.backstage import Backstage, FakeQueue, NoFeed
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
-from shared.core import telemetry
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
-from shared.core.telemetry import METRICS, correlated, emit, service_logger
+from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
 from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
@@ -52,25 +51,31 @@ class TestEmit:
             }
         ]
         assert (line["environment"], line["queue"]) == ("test", "probe")
-        assert (line["OldestJobSeconds"], line["OpenJobs"]) == (61, 2)
+        assert (line["OldestJobSeconds"], line["OpenJobs"]) == ([61], [2])
 
     def test_nothing_to_report_writes_no_line(self, capsys: Printed) -> None:
         emit({})
         assert capsys.readouterr().out == ""
 
     def test_one_call_leaves_nothing_for_the_next(self, capsys: Printed) -> None:
-        emit({"ViewsCounted": 1})
+        emit_views(1)
         emit({"JobsDone": 2}, kind="probe")
+        emit({"IndexLag": 3})
         assert metrics(capsys) == [
             {"environment": "test", "ViewsCounted": 1},
             {"environment": "test", "kind": "probe", "JobsDone": 2},
+            {"environment": "test", "IndexLag": 3},
         ]
 
     def test_a_failure_is_logged_and_breaks_nothing(self, capsys: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("ENVIRONMENT")
         with log_lines() as lines:
-            emit({"ViewsCounted": 1})
-        assert [(line["message"], line["metrics"]) for line in lines] == [("metrics not emitted", ["ViewsCounted"])]
+            emit_views(1)
+            emit({"IndexLag": 3})
+        assert [(line["message"], line["metrics"]) for line in lines] == [
+            ("metrics not emitted", ["ViewsCounted"]),
+            ("metrics not emitted", ["IndexLag"]),
+        ]
         assert metrics(capsys) == []
 
 
@@ -309,7 +314,7 @@ class TestLogger:
 
         context = Context()
         with log_lines() as lines:
-            telemetry.logged(handle)({}, context)
+            service_logger().inject_lambda_context(handle)({}, context)
         assert [line["function_request_id"] for line in lines] == [context.aws_request_id]
 
 
@@ -360,7 +365,8 @@ class TestThePage:
     def test_every_metric_is_emitted_by_some_function(self) -> None:
         sources = [path.read_text(encoding="utf-8") for path in (ROOT / "functions").rglob("*.py")]
         emitted = {name for name in METRICS if any(f'"{name}"' in source for source in sources)}
-        assert emitted == METRICS.keys()
+        assert emitted | {"ViewsCounted"} == METRICS.keys()
+        assert any("emit_views(" in source for source in sources)
 
     def test_its_bound_and_price_are_those_of_the_code(self) -> None:
         assert f"{sweeping.MOST_MEASURED:,} open jobs" in PAGE

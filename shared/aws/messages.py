@@ -1,0 +1,173 @@
+"""Consumers of queues: their messages, and processors of their batches.
+
+SQS delivers at least once, and in order only within a group of a FIFO queue, so handlers must be idempotent.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html#services-sqs-batchfailurereporting
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, SqsFifoPartialProcessor
+from aws_lambda_powertools.utilities.batch.base import FailureResponse
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+
+from shared.aws.sqs import BadMessage
+from shared.core.errors import PASSING, ServiceError
+from shared.core.telemetry import correlated, service_logger
+
+
+class Message(SQSRecord):
+    """Powertools' message, whose body must be a JSON object."""
+
+    @cached_property
+    def json_body(self) -> dict[str, Any]:
+        """The body; raises BadMessage."""
+        try:
+            body = json.loads(self.body)
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise BadMessage("The message is not a JSON object.")
+        return body
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the body is a JSON object."""
+        try:
+            return self.json_body is not None
+        except BadMessage:
+            return False
+
+    @property
+    def correlation_id(self) -> str | None:
+        """Id of the request that the message was sent for; `None` if the message names none."""
+        id_ = self.json_body.get("correlationId") if self.is_readable else None
+        return id_ if isinstance(id_, str) else None
+
+
+class MessageProcessor(BatchProcessor):
+    """Powertools' processor, which logs each message that fails under the id of its request.
+
+    It does not raise if all messages fail: the function would count as failing, and SQS delivers them again all the same.
+
+        process(event, lambda message: print(message.json_body), MessageProcessor())
+    """
+
+    def __init__(self) -> None:
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+
+    def __call__(
+        self, records: list[dict[str, Any]], handler: Callable[[Message], object], lambda_context: Any = None
+    ) -> "MessageProcessor":
+        """Take a batch and the handler of one message."""
+        super().__call__(records, _logged(handler), lambda_context)
+        return self
+
+
+class BatchedProcessor(BatchProcessor):
+    """Processor whose handler receives all messages of a batch in one call, because it joins their requests.
+
+    If the handler raises Unavailable or WriteContention, all messages fail. After any other error each half of the messages
+    is handled separately, and so on: a message that fails is found in a few calls and does not keep back the others.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(EventType.SQS, raise_on_entire_batch_failure=False)
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Handle the messages; one result for each."""
+        messages = [Message(record) for record in self.records]
+        unreadable = [
+            self._fail(message, BadMessage("The message is not a JSON object."))
+            for message in messages
+            if not message.is_readable
+        ]
+        return [*unreadable, *self._handle([message for message in messages if message.is_readable])]
+
+    def _handle(self, messages: Sequence[Message]) -> list[tuple[Any, ...]]:
+        if not messages:
+            return []
+        try:
+            self.handler(messages)
+        except Exception as error:  # also a bug: the messages are delivered again
+            if len(messages) == 1 or isinstance(error, PASSING):
+                return [self._fail(message, error) for message in messages]
+        else:
+            return [self.success_handler(message.raw_event, None) for message in messages]
+        middle = len(messages) // 2
+        return [*self._handle(messages[:middle]), *self._handle(messages[middle:])]
+
+    def _fail(self, message: Message, error: Exception) -> FailureResponse:
+        with correlated(message.correlation_id):
+            _log(message, error)
+        return self.failure_handler(message, (type(error), error, error.__traceback__))
+
+
+class GroupProcessor(SqsFifoPartialProcessor):
+    """Powertools' processor of a FIFO queue, whose handler receives the messages of a group in one call.
+
+    If the handler raises Unavailable or WriteContention, the whole group fails. After any other error its messages are
+    handled one by one, as Powertools does: the first that fails, and all later ones of its group, are delivered again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(skip_group_on_error=True)
+        self.raise_on_entire_batch_failure = False
+
+    def __call__(
+        self, records: list[dict[str, Any]], handler: Callable[[Sequence[Message]], object], lambda_context: Any = None
+    ) -> "GroupProcessor":
+        """Take a batch and the handler of a group."""
+        self._handle_group = handler
+        super().__call__(records, _logged(lambda message: handler([message])), lambda_context)
+        return self
+
+    def process(self) -> list[tuple[Any, ...]]:
+        """Handle the groups; one result for each message."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for record in self.records:
+            groups.setdefault(record["attributes"]["MessageGroupId"], []).append(record)
+        return [result for records in groups.values() for result in self._process_group(records)]
+
+    def _process_group(self, records: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        messages = list(takewhile(lambda message: message.is_readable, map(Message, records)))
+        try:
+            if messages:
+                self._handle_group(messages)
+        except PASSING as error:
+            _log(messages[0], error)
+            reason = (type(error), error, error.__traceback__)
+            return [self.failure_handler(Message(record), reason) for record in records]
+        except Exception:  # also a bug: the message that causes it is found below
+            messages = []
+        done = [self.success_handler(message.raw_event, None) for message in messages]
+        left = (self._process_record(record) for record in records[len(messages) :])  # type: ignore[no-untyped-call]
+        return [*done, *left]
+
+
+def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], object]:
+    """The handler of a message, whose failures are logged."""
+
+    def handle(record: SQSRecord) -> object:
+        message = Message(record.raw_event)
+        with correlated(message.correlation_id):
+            try:
+                return handler(message)
+            except Exception as error:
+                _log(message, error)
+                raise
+
+    return handle
+
+
+def _log(message: Message, error: Exception) -> None:
+    # Not the body: it may contain what logs must not.
+    reason = error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
+    known = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
+    if isinstance(error, (BadMessage, *PASSING)):
+        service_logger().warning("message not done", extra=known)
+    else:
+        service_logger().exception("message not done", exc_info=error, extra=known)
