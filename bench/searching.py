@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -152,12 +152,12 @@ def _clock(milliseconds: int) -> str:
 
 def recount(videos: Sequence[Document]) -> Counts:
     """The facets of these videos, counted one by one: those that are most frequent first, then by their value."""
-    of: Mapping[str, Callable[[Document], Sequence[str | int]]] = {
-        "category": lambda video: [video["category"]] if "category" in video else [],
-        "tag": lambda video: sorted({folded(tag) for tag in video.get("tags", ())}),
-        "year": lambda video: [video["releaseYear"]] if "releaseYear" in video else [],
+    counts = {
+        facet: Counter(video[name] for video in videos if name in video)
+        for facet, name in FACETS.items()
+        if name != "tags"
     }
-    counts = {name: Counter(value for video in videos for value in values(video)) for name, values in of.items()}
+    counts["tag"] = Counter(tag for video in videos for tag in {folded(tag) for tag in video.get("tags", ())})
     return {name: sorted(counted.items(), key=_rank)[:MOST_VALUES] for name, counted in counts.items()}
 
 

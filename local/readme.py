@@ -13,7 +13,7 @@ from local.access_patterns import ACCESS_PATTERNS
 from shared.films.messages import JobMessage
 from shared.kinds import KINDS, MINUTE
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
-from shared.video_fields import PROBED, SENT, VIDEO_FIELDS, VideoField
+from shared.video_fields import INTEGERS, PROBED, SENT, VIDEO_FIELDS, VideoField
 from shared.videos.models import VideoContent
 
 DATA_MODEL = ROOT / "docs" / "data-model.md"
@@ -94,10 +94,10 @@ def _console_labels() -> str:
 
     def kind_of(field: VideoField) -> str:
         schema = schemas[field.name]
-        kinds = {option.get("type") for option in schema.get("anyOf", [schema])}
         if field.type == "Seconds":
             return "time"
-        return "list" if "array" in kinds else "number" if "integer" in kinds else "text"
+        is_list = any(option.get("type") == "array" for option in schema.get("anyOf", [schema]))
+        return "list" if is_list else "number" if field.name in INTEGERS else "text"
 
     edited = [field for field in SENT if field.create == "client" and not field.is_probed and not field.is_map]
     labels = {field.name: field.label for field in VIDEO_FIELDS if field.label}

@@ -204,6 +204,8 @@ VIDEO_FIELDS = (
 )
 """All of them, in the order of the document."""
 
+_INTEGER_TYPES = ("Bytes", "Episode", "Milliseconds", "Season", "Seconds", "Year")
+
 SENT = tuple(field for field in VIDEO_FIELDS if field.type)
 """Those that clients send."""
 
@@ -217,5 +219,11 @@ PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 VISIBILITY_ATTRIBUTES = tuple(field.name for field in VIDEO_FIELDS if field.decides_access)
 """Attributes that decide who may see a video."""
 
+INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
+"""Fields whose values are integers."""
+
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Names of the fields that a search counts by, by facet."""
+"""Names of the fields that a search counts by, by facet. A change of them raises `FORM` in shared/search/document.py."""
+
+NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
+"""Facets whose values are integers."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from shared.captions.cues import Cue, plain
 from shared.core.attributes import Item
 from shared.schema import TTL_ATTRIBUTE
+from shared.video_fields import FACETS
 
 FORM = 1
 """Of the index: to be raised with each change of its fields, of how texts become words, or of Tantivy. An index of another form is
@@ -32,9 +33,9 @@ class Film:
     tags: Sequence[str] = ()
     """As they are spelled; facets and filters fold them (shared/videos/tags.py)."""
     description: str = ""
-    category: str | None = None
+    facets: Mapping[str, str | int] = field(default_factory=dict)
+    """Its value by facet; those of tags are made of `tags`."""
     language: str | None = None
-    year: int | None = None
     publish_at: int | None = None
     """Epoch seconds."""
     expires_at: int | None = None
@@ -62,9 +63,8 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
         names=_names(children, video["title"]),
         tags=tuple(sorted(video.get("tags", ()))),
         description=video.get("description", ""),
-        category=video.get("category"),
+        facets={facet: video[name] for facet, name in FACETS.items() if name in video and name != "tags"},
         language=video.get("language"),
-        year=video.get("releaseYear"),
         publish_at=video.get("publishAt"),
         expires_at=video.get("expiresAt"),
         purge_at=video.get(TTL_ATTRIBUTE),

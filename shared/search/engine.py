@@ -20,6 +20,7 @@ from shared.search.asking import GRAIN, Asking, Filters, Term, candidates, telli
 from shared.search.document import FORM, Film
 from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
 from shared.search.question import Question
+from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
 """Hits of a question that can be paged through."""
@@ -272,7 +273,7 @@ class Engine:
         # Each segment counts all its values: then the sums are right.
         terms = {"size": 10 * MOST_VALUES, "segment_size": 1_000_000}
         counts = searcher.aggregate(query, {name: {"terms": {"field": name, **terms}} for name in facets})
-        return {name: _most_frequent(counts[name]["buckets"], name == "year") for name in facets}
+        return {name: _most_frequent(counts[name]["buckets"], name in NUMERIC_FACETS) for name in facets}
 
     @staticmethod
     def _address(searcher: tantivy.Searcher, video_id: str) -> tantivy.DocAddress | None:

@@ -9,6 +9,7 @@ import tantivy
 
 from shared.search.document import Film
 from shared.search.words import joined, tokens
+from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import folded
 
 _SPREAD = 0.001
@@ -59,12 +60,12 @@ def _schema() -> tantivy.Schema:
         schema.add_bytes_field(name, stored=True)
     for name in ("owner", "language"):
         schema.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    for name in ("category", "tag"):
+    for name in (facet for facet in FACETS if facet not in NUMERIC_FACETS):
         schema.add_text_field(name, fast=True, tokenizer_name="raw", index_option="basic")
     schema.add_boolean_field("visible", indexed=True)
     for name in ("publishAt", "expiresAt", "purgeAt"):
         schema.add_integer_field(name, indexed=True)
-    for name in ("year", "createdAt", "recent"):
+    for name in (*NUMERIC_FACETS, "createdAt", "recent"):
         schema.add_integer_field(name, fast=True)
     schema.add_unsigned_field("length", indexed=True)
     for name in ("high", "low", "saidLength"):
@@ -88,10 +89,11 @@ def document_of(film: Film) -> tantivy.Document:
     for name, time in {"publishAt": film.publish_at, "expiresAt": film.expires_at, "purgeAt": film.purge_at}.items():
         if time is not None:
             document.add_integer(name, time)
-    if film.year is not None:
-        document.add_integer("year", film.year)
-    if film.category is not None:
-        document.add_text("category", film.category)
+    for facet, value in film.facets.items():
+        if isinstance(value, int):
+            document.add_integer(facet, value)
+        else:
+            document.add_text(facet, value)
     for tag in {folded(tag) for tag in film.tags}:
         document.add_text("tag", tag)
     for part in _parts_of_language(film.language):

@@ -266,8 +266,8 @@ def test_what_waits_for_its_removal_is_found_by_nobody(engine: Engine) -> None:
 def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
     put(
         engine,
-        a_film(1, "Heat 1", category="Drama", tags=["Neo Noir", "USA"], language="en-NZ", created_at=100),
-        a_film(2, "Heat 2", category="drama", tags=["neo"], language="en", created_at=200, user_id="bob"),
+        a_film(1, "Heat 1", facets={"category": "Drama"}, tags=["Neo Noir", "USA"], language="en-NZ", created_at=100),
+        a_film(2, "Heat 2", facets={"category": "drama"}, tags=["neo"], language="en", created_at=200, user_id="bob"),
         a_film(3, "Heat 3", language="eng", created_at=300),
     )
     expected: list[tuple[dict[str, Any], set[int]]] = [
@@ -289,11 +289,14 @@ def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
 def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: Engine) -> None:
     put(
         engine,
-        *(a_film(number, "Heat", category="Drama", tags=["Noir", "USA"], year=1995) for number in range(30)),
-        a_film(30, "Heat", category="Crime", tags=["noir"], year=-5),
+        *(
+            a_film(number, "Heat", facets={"category": "Drama", "year": 1995}, tags=["Noir", "USA"])
+            for number in range(30)
+        ),
+        a_film(30, "Heat", facets={"category": "Crime", "year": -5}, tags=["noir"]),
         a_film(31, "Heat"),
-        a_film(32, "Heat", category="Secret", user_id="bob", visible=False),
-        a_film(33, "Other", category="Drama"),
+        a_film(32, "Heat", facets={"category": "Secret"}, user_id="bob", visible=False),
+        a_film(33, "Other", facets={"category": "Drama"}),
     )
     found = engine.search(parse("heat"), ALICE, NOW, facets=FACETS, limit=5)
     assert (len(found.hits), found.total, found.more) == (5, 32, True)
@@ -454,7 +457,10 @@ def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
 
 
 def test_videos_can_be_left_out_of_everything(engine: Engine) -> None:
-    put(engine, *(a_film(number, "Film", category="art", tags=("Red",), year=1990) for number in range(5)))
+    put(
+        engine,
+        *(a_film(number, "Film", facets={"category": "art", "year": 1990}, tags=("Red",)) for number in range(5)),
+    )
     first = engine.search(parse("film"), NOBODY, NOW)
     out = ids(first)[1:3]
     found = engine.search(parse("film"), NOBODY, NOW, facets=FACETS, without=[*out, "none"])
@@ -627,9 +633,8 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
         names=("Sigourney Weaver", "Ripley", "Das unheimliche Wesen"),
         tags=("Horror", "Space"),
         description="A ship.",
-        category="film",
+        facets={"category": "film", "year": 1979},
         language="en",
-        year=1979,
         publish_at=1,
         expires_at=2,
         purge_at=3,
@@ -697,6 +702,7 @@ def some_films(count: int) -> list[Film]:
     def time() -> int | None:
         return random_.choice((None, None, None, NOW - 1, NOW, NOW + 1))
 
+    facets: tuple[dict[str, str | int], ...] = ({}, {"category": "a"}, {"category": "b", "year": 1995}, {"year": 2010})
     return [
         Film(
             video_id(number),
@@ -707,9 +713,8 @@ def some_films(count: int) -> list[Film]:
             names=[text(2) for _ in range(random_.randint(0, 2))],
             tags=random_.sample(("Noir", "noir ", "USA", "Drama"), random_.randint(0, 3)),
             description=text(6),
-            category=random_.choice((None, "a", "b")),
+            facets=random_.choice(facets),
             language=random_.choice((None, "en", "en-NZ", "de")),
-            year=random_.choice((None, 1995, 2010)),
             publish_at=time(),
             expires_at=time(),
             purge_at=random_.choice((None, None, None, NOW, NOW + 1)),
@@ -761,7 +766,7 @@ def is_kept(film: Film, filters: Filters) -> bool:
     language = (film.language or "").lower()
     return (
         filters.user_id in (None, film.user_id)
-        and filters.category in (None, film.category)
+        and filters.category in (None, film.facets.get("category"))
         and (filters.tag is None or folded(filters.tag) in {folded(tag) for tag in film.tags})
         and (filters.language is None or f"{language}-".startswith(f"{filters.language.lower()}-"))
         and (filters.created_from is None or filters.created_from <= film.created_at)
@@ -803,9 +808,9 @@ def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
     assert len(found.hits) == found.total == len(expected)
     tags = Counter(tag for film in expected for tag in {folded(tag) for tag in film.tags})
     counted: dict[str, Counter[Any]] = {
-        "category": Counter(film.category for film in expected),
+        "category": Counter(film.facets.get("category") for film in expected),
         "tag": tags,
-        "year": Counter(film.year for film in expected),
+        "year": Counter(film.facets.get("year") for film in expected),
     }
     assert {name: dict(values) for name, values in found.facets.items()} == {
         name: {value: count for value, count in counts.items() if value is not None} for name, counts in counted.items()

@@ -1,8 +1,10 @@
 """Each row of shared/video_fields.py reaches what cannot be made of it: every failure names the file to edit."""
 
 from shared.openapi.document import document
-from shared.video_fields import FACETS, PROJECTION, SENT, VIDEO_FIELDS
+from shared.search.document import FORM
+from shared.video_fields import FACETS, INTEGERS, PROJECTION, SENT, VIDEO_FIELDS
 from shared.videos.documents import INTERNAL
+from shared.videos.models import VideoContent
 from tests.unit.test_videos import EVERYTHING
 from tools.form import VideoLine
 
@@ -25,6 +27,18 @@ def test_every_field_has_what_is_not_made_of_its_row() -> None:
     }
     missing = {what: sorted(wanted - having) for what, (wanted, having) in known.items() if wanted - having}
     assert missing == {}
+
+
+def test_fields_of_whole_numbers_are_those_that_the_models_say() -> None:
+    for name, schema in VideoContent.model_json_schema()["properties"].items():
+        types = {option.get("type") for option in schema.get("anyOf", [schema])}
+        assert (name in INTEGERS) == ("integer" in types), name
+
+
+def test_another_set_of_facets_is_another_form_of_the_search_index() -> None:
+    assert (FORM, tuple(FACETS)) == (1, ("category", "tag", "year")), (
+        "raise FORM in shared/search/document.py, then edit this"
+    )
 
 
 def test_positions_in_the_projection_are_counted_from_one() -> None:
