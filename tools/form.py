@@ -170,20 +170,13 @@ class JobLine(_OfVideo):
 
 
 class ViewsLine(_OfVideo):
-    views: Count | None = None
-    total: Count | None = None
+    views: Count
     watched: Count | None = None
     repeated: Count | None = None
     owner: Count | None = None
     unpublished: Count | None = None
     expired: Count | None = None
     deleted: Count | None = None
-
-    @model_validator(mode="after")
-    def _counts(self) -> Self:
-        if self.views is None and self.total is None:
-            raise ValueError("views is missing")
-        return self
 
 
 class PlaylistLine(NewPlaylist, _Stamped):

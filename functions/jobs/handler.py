@@ -92,8 +92,7 @@ class Jobs:
         """POST /v1/videos/{videoId}/thumbnail"""
         from shared.films.models import ThumbnailChoice
 
-        choice = ThumbnailChoice.parse(request.content(JSON))
-        wanted = choice.milliseconds
+        wanted = ThumbnailChoice.parse(request.content(JSON)).position
         charged = False
 
         def edit(item: Item) -> Item:
@@ -102,10 +101,8 @@ class Jobs:
             if media is None or item["status"] == "deleted":
                 raise NoSource("There is no film to take a picture from; why-not-ready says what is missing.")
             if wanted >= media["duration"]:
-                field, length = "position", f"{media['duration']} milliseconds"
-                if choice.is_in_seconds:
-                    field, length = "time", f"{media['duration'] / 1000} seconds"
-                raise invalid_field(f"/{field}", f"must be less than the film's {length}")
+                detail = f"must be less than the film's {media['duration']} milliseconds"
+                raise invalid_field("/position", detail)
             edited = video.thumbnail_chosen(item, wanted)
             if edited != item and not charged:
                 self.quota.reserve(item["userId"], 1, request.now)
@@ -113,8 +110,7 @@ class Jobs:
             return edited
 
         changed = self.videos.change(request.video_id(), request.caller, request.now, edit)
-        deprecated = {"time": wanted / 1000} if choice.is_in_seconds else {}
-        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted} | deprecated)
+        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted})
 
     @operation("reportRendition")
     def report(self, request: Request) -> Answer:

@@ -63,8 +63,7 @@ def _measure(swept: Sweep) -> None:
     """Count what the sweep did, and what is open in each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():
-        known = [age for age in ages if age is not None]
-        emit({"OpenJobs": len(ages), **({"OldestJobSeconds": max(known)} if known else {})}, queue=queue)
+        emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)
 
 
 def _deployed(settings: SweeperSettings, resources: Resources) -> LambdaHandler:

@@ -482,7 +482,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     ),
     "POST /v1/videos/{videoId}/thumbnail": (
         _with_film,
-        lambda api, v: api.post(f"/v1/videos/{v}/thumbnail", {"time": 1}),
+        lambda api, v: api.post(f"/v1/videos/{v}/thumbnail", {"position": 1000}),
     ),
     "PUT /v1/videos/{videoId}/renditions/{name} (running)": (_with_film, _report(state="running")),
     "PUT /v1/videos/{videoId}/renditions/{name} (done)": (

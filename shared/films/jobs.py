@@ -309,7 +309,7 @@ class JobStore:
 
     def pending(self, state: str) -> Iterator[Item]:
         """The places of the jobs in a pending state, the first one due first: `relSort` is when that is. `relId` is
-        `videoId/kind`, and `createdAt` when it was wanted; a job from an earlier release has none.
+        `videoId/kind`, and `createdAt` when it was wanted.
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 

@@ -8,7 +8,7 @@ The queue `transcode` is read by transcoders that are not part of this service, 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
@@ -63,7 +63,6 @@ class JobInput(_Message):
 
 
 class _OfRequest(_Message):
-    # Messages from earlier releases have none.
     correlationId: str | None = Field(
         default=None,
         description="The id of the HTTP request that it all began with; of use for logs, and for nothing else",
@@ -131,10 +130,8 @@ class AggregatesMessage(_OfRequest):
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
-    # Messages of earlier releases say `years`.
     entries: bool = Field(
         default=False,
-        validation_alias=AliasChoices("entries", "years"),
         description="Whether its entries may stand elsewhere now: by its release year, and by whether it is listed",
     )
 

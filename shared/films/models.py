@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line, whole
-from shared.core.limits import LARGEST_FILM, LARGEST_INTEGER, MOST_PARTS
+from shared.core.limits import LARGEST_FILM, MOST_PARTS
 from shared.web.bodies import Content
 
 
@@ -42,35 +42,9 @@ class CompleteUpload(Content):
 
 
 class ThumbnailChoice(Content):
-    """The body of `POST /v1/videos/{videoId}/thumbnail`: one moment, in one of two units."""
+    """The body of `POST /v1/videos/{videoId}/thumbnail`: the moment that the poster shows."""
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
-
-    position: Milliseconds = Field(default=0, description="Milliseconds into the film")
-    time: float = Field(
-        default=0,
-        strict=True,
-        ge=0,
-        le=LARGEST_INTEGER / 1000,
-        description="Seconds into the film, as earlier releases took them; send `position` instead",
-        json_schema_extra={"deprecated": True},
-    )
-
-    @model_validator(mode="after")
-    def _names_one_moment(self) -> Self:
-        if len(self.model_fields_set) != 1:
-            raise ValueError("give `position`, or else `time`")
-        return self
-
-    @property
-    def is_in_seconds(self) -> bool:
-        """Whether it is in the deprecated unit."""
-        return "time" in self.model_fields_set
-
-    @property
-    def milliseconds(self) -> int:
-        """The moment, in milliseconds into the film."""
-        return round(self.time * 1000) if self.is_in_seconds else self.position
+    position: Milliseconds = Field(description="Milliseconds into the film")
 
 
 class RenditionReport(Content):

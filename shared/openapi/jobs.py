@@ -171,14 +171,7 @@ def schemas() -> Schema:
                 "videoId": video_id,
                 "kind": _KIND,
                 "position": {"type": "integer", "minimum": 0, "description": "Milliseconds into the film"},
-                "time": {
-                    "type": "number",
-                    "minimum": 0,
-                    "description": "Seconds into the film, for those who sent seconds",
-                    "deprecated": True,
-                },
-            },
-            optional=("time",),
+            }
         ),
         "Readiness": object_of(
             {

@@ -35,12 +35,12 @@ class Sweep:
         default_factory=lambda: Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
     )
     """Jobs by what became of them; `recovered` are those that were missing."""
-    ages: dict[str, int | None] = field(default_factory=dict)
-    """Of each open job, `videoId/kind`: seconds since it was wanted; None for one from an earlier release, which does not say."""
+    ages: dict[str, int] = field(default_factory=dict)
+    """Of each open job, `videoId/kind`: seconds since it was wanted."""
 
-    def open_jobs(self) -> dict[str, list[int | None]]:
+    def open_jobs(self) -> dict[str, list[int]]:
         """The ages of the open jobs by their queue, of queues that have any."""
-        by_queue: dict[str, list[int | None]] = {}
+        by_queue: dict[str, list[int]] = {}
         for place, age in self.ages.items():
             kind = KINDS.get(base_of(place.partition("/")[2]))
             if kind:  # else the job is from a later release
@@ -90,7 +90,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
                     continue  # it is not open any more
             elif seen >= MOST_MEASURED:
                 return
-            swept.ages[place["relId"]] = now - int(place["createdAt"]) if "createdAt" in place else None
+            swept.ages[place["relId"]] = now - int(place["createdAt"])
 
     look_at("running", silent)
     look_at("queued", waiting)

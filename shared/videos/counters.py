@@ -31,7 +31,7 @@ UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
 """All sums of a counter; `watched` is in milliseconds."""
 
-COUNT = (*COUNTED, "total", "spread", "folded")
+COUNT = (*COUNTED, "spread", "folded")
 """The attributes of a counter's shard 0 that `ViewCounters.counts` reads."""
 CONTROL = ("shards", "spread", "folded")
 """Those that say how it is spread."""
@@ -53,18 +53,16 @@ _Place = tuple[str, int]
 
 
 def view_count(counter: Item | None) -> int:
-    """The count in a counter item, with what is folded. What was imported, or rolled up by an earlier release, is `total`."""
+    """The count in a counter item, with what is folded."""
     if not counter:
         return 0
-    return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in (*COUNTED, "total"))
+    return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in COUNTED)
 
 
 def sums_of(counter: Item | None) -> dict[str, int]:
-    """All sums of a counter item by itself, without what is folded; `total` is a part of `views`."""
+    """All sums of a counter item by itself, without what is folded."""
     counter = counter or {}
-    sums = {name: int(counter.get(name, 0)) for name in SUMS}
-    sums["views"] += int(counter.get("total", 0))
-    return sums
+    return {name: int(counter.get(name, 0)) for name in SUMS}
 
 
 def shards_of(counter: Item | None) -> int:
@@ -170,7 +168,7 @@ class ViewCounters:
         spread = {
             video: shards_of(counter) for video, counter in counters.items() if not (counter and "folded" in counter)
         }
-        for (video_id, _), item in self._others(spread, (*COUNTED, "total")):
+        for (video_id, _), item in self._others(spread, COUNTED):
             counts[video_id] += view_count(item)
         return counts
 

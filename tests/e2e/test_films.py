@@ -142,8 +142,8 @@ def test_poster_is_replaced_by_that_of_another_moment(service: Service) -> None:
     service.upload(video, film())
     before = _settled(service, video)["thumbnails"]["poster"]
     shown = service.http.get(before["url"]).content
-    moment = _get(service, video)["duration"] / 1000 * 0.75
-    assert service.request("POST", f"{_path(video)}/thumbnail", json={"time": moment}).status_code == 202
+    moment = _get(service, video)["duration"] * 3 // 4
+    assert service.request("POST", f"{_path(video)}/thumbnail", json={"position": moment}).status_code == 202
     after = eventually(
         lambda: _get(service, video)["thumbnails"]["poster"], lambda poster: poster["time"] != before["time"]
     )

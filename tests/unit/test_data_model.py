@@ -125,7 +125,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         assert api.post(f"{path}/upload", {"contentType": "video/mp4", "fileSize": size}).status == 201
     backstage.arrive(video)
     backstage.probe(video, videoCodec="h264", frameRate=25, fileSize=1000)
-    assert api.post(f"{path}/thumbnail", {"time": 7.5}).status < 300
+    assert api.post(f"{path}/thumbnail", {"position": 7500}).status < 300
     backstage.settle_totals()
     poster = backstage.message("thumbnails", "poster").ticket
     assert backstage.jobs.take(poster, WORKER, int(clock()))

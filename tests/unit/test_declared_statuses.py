@@ -45,7 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "countViews": {"views": [{"id": "v", "videoId": MISSING, "at": NOW}]},
     "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
     "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
-    "chooseThumbnail": {"time": 1},
+    "chooseThumbnail": {"position": 1000},
     "reportRendition": REPORT,
     "putRating": {"value": 5},
     "putCredit": CREDIT,
@@ -146,7 +146,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     """What needs a film, its jobs, or an upload."""
     backstage = Backstage(table, api.clock)
     film = backstage.uploaded_film(api)
-    yield ask(film, {"time": 1})
+    yield ask(film, {"position": 1000})
     message = backstage.message("transcode", "transcode.360p")
     for report in (REPORT, REPORT | {"inputHash": message.inputHash}):
         yield ask(film, report, user="transcoder", scopes="videos/transcode")
@@ -177,7 +177,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     backstage.jobs.fail(again, "It broke.", WORKER, int(api.clock()), retry=False)
     backstage.spend_quota("alice")
     yield ask(film, None, kind="storyboard")
-    yield ask(film, {"time": 2})
+    yield ask(film, {"position": 2000})
     yield ask(film, BODIES["createUpload"])
 
 

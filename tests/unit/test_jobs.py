@@ -531,7 +531,7 @@ class TestRetry:
         video_id = backstage.uploaded_film(api)
         done = backstage.message("thumbnails", "poster").ticket
         backstage.jobs.complete(done, {}, WORKER, 1, lambda item: video.pictured(item, {}))
-        api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 2})
+        api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
         backstage.records()  # the router never saw them
         assert self._retry(backstage, video_id, "poster") == ["alice"]
         assert backstage.message("thumbnails", "poster").input.time == 2000

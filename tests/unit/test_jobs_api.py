@@ -247,27 +247,6 @@ class TestChoosingAThumbnail:
     def test_the_moment_must_be_a_number_of_milliseconds(self, api: Api, backstage: Backstage, position: Any) -> None:
         assert self._choose(api, backstage.uploaded_film(api), position).status == 422
 
-    def test_it_may_still_be_named_in_seconds(self, api: Api, backstage: Backstage) -> None:
-        path = f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail"
-        reply = api.post(path, {"time": 12.5})
-        assert (reply.status, reply.json["time"], reply.json["position"]) == (202, 12.5, 12_500)
-        backstage.settle()
-        assert backstage.message("thumbnails", "poster").input.time == 12_500
-
-    @pytest.mark.parametrize("time", [60, 60.5, 1e9])
-    def test_a_moment_in_seconds_must_lie_in_the_film(self, api: Api, backstage: Backstage, time: float) -> None:
-        reply = api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", {"time": time})
-        assert reply.status == 422
-        assert reply.json["errors"] == [{"pointer": "/time", "detail": "must be less than the film's 60.0 seconds"}]
-
-    @pytest.mark.parametrize("time", [-1, "12", None, [1]])
-    def test_a_moment_in_seconds_must_be_a_number_of_them(self, api: Api, backstage: Backstage, time: Any) -> None:
-        assert api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", {"time": time}).status == 422
-
-    @pytest.mark.parametrize("body", [{}, {"position": 1000, "time": 1}])
-    def test_it_is_named_in_one_unit(self, api: Api, backstage: Backstage, body: dict[str, int]) -> None:
-        assert api.post(f"/v1/videos/{backstage.uploaded_film(api)}/thumbnail", body).status == 422
-
     def test_it_takes_the_place_of_all_its_sizes(self, api: Api, backstage: Backstage) -> None:
         url = {"url": "https://mine/p.jpg"}
         mine = {"poster": url, "poster-320.webp": url, "posterior": url}

@@ -253,14 +253,6 @@ class TestSweeper:
         monkeypatch.setattr(backstage.jobs, "fail", broken)
         assert self._sweep(backstage, capsys)[""] == {"JobsSkipped": 1}
 
-    def test_a_job_older_than_its_age_attribute_counts_as_open(
-        self, api: Api, table: Table, clock: Clock, capsys: Printed
-    ) -> None:
-        backstage, video_id = self._waiting(api, table, clock)
-        job = backstage.job(video_id, "probe")
-        table.write(table.put({name: value for name, value in job.items() if name != "createdAt"}))
-        assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1}}
-
     def test_a_job_of_a_kind_of_a_later_release_is_left_out(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:

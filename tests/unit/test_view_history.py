@@ -72,7 +72,7 @@ class TestHours:
         }
 
     def test_the_views_before_the_first_start_are_of_no_hour(self, api: Api, table: Table, viewed: Viewed) -> None:
-        """A counter of an earlier release has no starts."""
+        """An imported counter has no starts."""
         video_id = api.publish()["videoId"]
         viewed.counters[video_id, 0]["views"] = 1000
         viewed.count(video_id, HOUR, views=1)

@@ -172,7 +172,7 @@ class TestPictures:
         video_id = workers.upload(film(3))
         workers.work()
         before = workers.document(video_id)["thumbnails"]
-        workers.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 2})
+        workers.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
         workers.backstage.settle()
         workers.work()
         after = workers.document(video_id)["thumbnails"]

@@ -321,7 +321,7 @@ def from_upload_to_pictures(service: Service) -> None:
     service.api.request("PUT", f"/v1/videos/{video_id}/captions/en", body=text, headers=headers)
     assert len(service.api.get(f"/v1/videos/{video_id}/playback").json["renditions"]) == len(RENDITIONS)
     service.make_older(video_id, "Cats", "cats")
-    service.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": 1000})
+    service.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
     service.backstage.settle()
     service.work()
     service.upload(video_id, film(1))

@@ -275,7 +275,7 @@ class Chronicle:
 
     def choose_picture(self, video_id: str) -> None:
         """The poster shall show another moment."""
-        self.api.post(f"/v1/videos/{video_id}/thumbnail", {"time": self.random.randint(0, 1000)}, user="admin")
+        self.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": self.random.randint(0, 1_000_000)}, user="admin")
 
     def settle(self, video_id: str) -> None:
         """Bring it to the present schema, and into or out of the lists as its times have it."""
