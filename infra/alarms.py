@@ -174,6 +174,17 @@ class Alarms(Construct):
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
+    def watch_schema(self) -> None:
+        """Whether functions meet items of a newer release, as they do after one was taken back."""
+        self._alarm(
+            "NewerItems",
+            metrics.of_service(self._settings, "NewerItems"),
+            name="Items of a newer release",
+            meaning="Requests and work that need an item that a newer release wrote are refused with 503, or wait",
+            runbook="newer-items",
+            threshold=1,
+        )
+
     def watch_tables(self) -> None:
         """Both tables and the indexes."""
         settings = self._settings

@@ -99,6 +99,7 @@ class OperationsStack(cdk.Stack):
         for name, behind in (("Workers", workers), ("Scheduled functions", scheduled), ("Deliveries", delivering)):
             alarms.watch_functions(name, behind, "Work behind the API is late, because no function is free")
         alarms.watch_tables()
+        alarms.watch_schema()
         alarms.watch_stream_reader(
             jobs.functions["stream_router"],
             late="Uploaded films stay in processing, because no jobs are made for them",

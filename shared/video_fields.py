@@ -216,8 +216,8 @@ would pay for all indexes."""
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
 """Fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
 
-VISIBILITY_ATTRIBUTES = tuple(field.name for field in VIDEO_FIELDS if field.decides_access)
-"""Attributes that decide who may see a video."""
+VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
+"""Attributes that decide who may see a video, and whether this release can read it."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Fields whose values are integers."""

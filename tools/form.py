@@ -26,7 +26,7 @@ from shared.relations.models import (
 )
 from shared.relations.playlists import MOVES
 from shared.relations.ranks import LONGEST, WIDTH
-from shared.schema import PARTITION_KEY, RELATION_INDEX, SORT_KEY
+from shared.schema import PARTITION_KEY, RELATION_INDEX, SCHEMA_VERSION, SORT_KEY
 from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
 from shared.web.bodies import Content
@@ -61,12 +61,13 @@ def _existing_region(code: str) -> str:
 
 Count = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INTEGER), BeforeValidator(whole)]
 Version = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INTEGER), BeforeValidator(whole)]
+SchemaVersion = Annotated[int, Field(strict=True, ge=1, le=SCHEMA_VERSION), BeforeValidator(whole)]
 Rank = Annotated[str, StringConstraints(pattern=rf"^[0-9A-Za-z]{{{WIDTH},{LONGEST}}}$")]
 
 
 class _Stamped(Content):
     version: Version = 1
-    schemaVersion: Version = 1
+    schemaVersion: SchemaVersion = 1
     updatedAt: Seconds = 0
     updatedBy: UserId = "-"
     writeId: str = "-"

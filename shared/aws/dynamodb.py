@@ -14,7 +14,7 @@ from shared.aws.failures import ConditionFailed, TransactionConflict, translatin
 from shared.aws.lean import client
 from shared.aws.lean.client import AnswerLost, NotSent
 from shared.core import receipt
-from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
+from shared.core.attributes import AttributeMap, Item, encode_item, read_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
@@ -144,7 +144,7 @@ class Table:
 
         def item() -> Item | None:
             found = finish().get("Item")
-            return decode_item(found) if found else None
+            return read_item(found) if found else None
 
         return item
 
@@ -183,7 +183,7 @@ class Table:
         answer = first()
         items: list[Item] = []
         for attempt in range(1, self._attempts + 1):
-            items += [decode_item(item) for item in answer["Responses"].get(self.name, [])]
+            items += [read_item(item) for item in answer["Responses"].get(self.name, [])]
             left = answer.get("UnprocessedKeys")
             if not left:
                 return items
@@ -227,7 +227,7 @@ class Table:
 
         def page() -> QueryPage:
             answer = finish()
-            items = [decode_item(item) for item in answer["Items"]]
+            items = [read_item(item) for item in answer["Items"]]
             return QueryPage(items, answer["ScannedCount"], answer.get("LastEvaluatedKey"))
 
         return page
@@ -290,7 +290,7 @@ class Table:
         answer = self._send(
             f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning
         )
-        return decode_item(answer.get("Attributes") or {})
+        return read_item(answer.get("Attributes") or {})
 
     def begin_write(self, write: Write) -> Callable[[], None]:
         """Send a conditional PutItem, UpdateItem or DeleteItem; the returned function waits until it is carried out.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shared.aws.lean.client import AnswerLost, NotSent, Refused
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item, read_item
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Throttled, Unavailable, WriteContention
 
 _THROTTLED = frozenset({"ProvisionedThroughputExceededException", "ThrottlingException"})
@@ -90,4 +90,4 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
 
 def _returned(holder: Mapping[str, Any]) -> Item | None:
     item = holder.get("Item")
-    return decode_item(item) if item else None
+    return read_item(item) if item else None

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType
 from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import DynamoDBRecord
 
-from shared.core.attributes import Item, decode_item
+from shared.core.attributes import Item, decode_item, read_item
 from shared.core.caller import UPDATED_FOR
 from shared.core.telemetry import correlated, log_failure
 from shared.schema import PARTITION_KEY, SORT_KEY
@@ -63,7 +63,7 @@ class Record(DynamoDBRecord):
     @cached_property
     def old(self) -> Item:
         """The item before the change; raises KeyError for an INSERT."""
-        return decode_item(self._change["OldImage"])
+        return read_item(self._change["OldImage"])
 
     @property
     def before(self) -> Item | None:
@@ -73,7 +73,7 @@ class Record(DynamoDBRecord):
     @cached_property
     def new(self) -> Item:
         """The item after the change; raises KeyError for a REMOVE."""
-        return decode_item(self._change["NewImage"])
+        return read_item(self._change["NewImage"])
 
     def text(self, image: Literal["OldImage", "NewImage"], name: str) -> str | None:
         """Return a text attribute of an image without decoding the rest; `None` if the image does not have it."""

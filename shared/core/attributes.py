@@ -7,8 +7,12 @@ https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValu
 """
 
 import base64
+import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
+
+from shared.core.errors import NewerSchema
+from shared.schema import SCHEMA_VERSION
 
 Value: TypeAlias = Any
 Item: TypeAlias = dict[str, Value]
@@ -24,6 +28,21 @@ def without(item: Mapping[str, Value], *names: str) -> Item:
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:
     """Plain Python values to attribute values; raises TypeError on what DynamoDB cannot hold."""
     return {name: {"S": value} if type(value) is str else encode(value) for name, value in item.items()}
+
+
+def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
+    """An item that a table or its stream holds, or a part of it, as plain Python values.
+
+    Raises NewerSchema when a newer release wrote the item; a function counts that.
+    """
+    item = decode_item(attributes)
+    if item.get("schemaVersion", 0) > SCHEMA_VERSION:
+        if "ENVIRONMENT" in os.environ:  # a function, and not a command on a laptop
+            from shared.core.telemetry import emit
+
+            emit({"NewerItems": 1})
+        raise NewerSchema
+    return item
 
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:

@@ -31,6 +31,7 @@
     └── Unavailable 503
         ├── NotApplied
         │   └── Throttled
+        ├── NewerSchema
         └── TrailBehind
 
 The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
@@ -262,7 +263,7 @@ class InternalError(ServiceError):
 
 
 class Unavailable(ServiceError):
-    """DynamoDB is throttled or did not answer, after retries."""
+    """DynamoDB is throttled or did not answer, after retries; or the release cannot read what is there."""
 
     status, title, slug = 503, "Unavailable", "unavailable"
 
@@ -276,6 +277,13 @@ class NotApplied(Unavailable):
 
 class Throttled(NotApplied):
     """The item, or what lies in one partition with it, was asked for more often than a partition can answer."""
+
+
+class NewerSchema(Unavailable):
+    """An item has a schema version that only a newer release knows, such as during its deployment: it is not read."""
+
+    def __init__(self, detail: str = "A newer release of the service wrote this; try again.") -> None:
+        super().__init__(detail, retry_after=5)
 
 
 class TrailBehind(Unavailable):

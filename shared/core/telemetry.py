@@ -26,7 +26,7 @@ NAMESPACE = "VideoMetadata"
 COUNTS = (
     *("VideosCreated", "VideosDeleted", "VideosRemoved", "JobsDone", "JobsFailed", "ViewsCounted", "OpenJobs"),
     *("JobsRequeued", "JobsResent", "JobsGivenUp", "JobsSkipped"),
-    *("DeliveriesDone", "DeliveriesFailed", "WebhooksPaused"),
+    *("DeliveriesDone", "DeliveriesFailed", "WebhooksPaused", "NewerItems"),
 )
 METRICS = {
     **dict.fromkeys(COUNTS, "Count"),

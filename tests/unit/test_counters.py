@@ -424,7 +424,7 @@ class TestReaders:
 
     @pytest.mark.parametrize("is_folded", [False, True])
     def test_a_calm_video_takes_what_it_always_took(self, api: Api, table: Table, *, is_folded: bool) -> None:
-        folded = {"spread": 8, "folded": {"views": 90}} if is_folded else {}
+        folded: Item = {"spread": 8, "folded": {"views": 90}} if is_folded else {}
         _store(table, 0, views=7, keyed=3, **folded)
         counts, asked = self._read(api, table)
         assert counts == [100 if is_folded else 10] * 4

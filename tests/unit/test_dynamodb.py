@@ -11,14 +11,26 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
 from local.testbed.harness import Api, make_api, recorded
+from local.testbed.streams import change
 from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, gather, require_all
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
+from shared.aws.stream import Record
 from shared.core.deadline import has_time
-from shared.core.errors import ContentTooLarge, InternalError, NotApplied, ServiceError, Throttled, Unavailable
+from shared.core.errors import (
+    ContentTooLarge,
+    InternalError,
+    NewerSchema,
+    NotApplied,
+    ServiceError,
+    Throttled,
+    Unavailable,
+)
+from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos.catalogue import VideoStore
+from tests.logs import metrics
 
 KEY = {"pk": "p", "sk": "s"}
 ABSENT = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
@@ -465,3 +477,72 @@ def test_a_write_without_a_condition_is_not_sent_ahead() -> None:
         table.begin_write(table.put(KEY))
     table.begin_write(table.put(KEY, condition=ABSENT))()
     assert [call["Item"] for call in client.calls] == [{"pk": {"S": "p"}, "sk": {"S": "s"}}]
+
+
+class TestItemsOfANewerRelease:
+    """They are refused, as nobody knows what they mean."""
+
+    @pytest.fixture
+    def path(self, table: Table, api: Api) -> str:
+        """The path of a video that a newer release has written."""
+        video_id = api.publish()["videoId"]
+        newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
+        table.write(table.update(VIDEO.key(videoId=video_id), newer))
+        return f"/v1/videos/{video_id}"
+
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda table, key: table.get(key),
+            lambda table, key: table.batch_get([key]),
+            lambda table, key: table.query(
+                index=None, condition=Expression.of("#pk = :pk", pk=key["pk"]), limit=1
+            ),
+            lambda table, key: table.write(table.put(key, condition=ABSENT)),
+            lambda table, key: table.transact([table.put(key, condition=ABSENT)]),
+            lambda table, key: table.write(
+                table.update(key, Expression.of("SET #a = :a", a=1)), returning="ALL_NEW"
+            ),
+        ],
+        ids=["get", "batch get", "query", "failed condition", "failed transaction", "what was written"],
+    )  # fmt: skip
+    def test_no_read_of_the_table_returns_one(
+        self, table: Table, path: str, read: Callable[[Table, dict[str, str]], object]
+    ) -> None:
+        with pytest.raises(NewerSchema):
+            read(table, VIDEO.key(videoId=path.rpartition("/")[2]))
+
+    def test_requests_get_503_and_change_nothing(self, api: Api, path: str) -> None:
+        replies = [
+            api.get(path),
+            api.get(path, query="fields=title"),
+            api.get(f"{path}/credits"),
+            api.patch(path, {"title": "New"}),
+            api.put(f"{path}/rating", {"value": 1}),
+            api.delete(path),
+            api.post("/v1/videos/batch-get", {"videoIds": [path.rpartition("/")[2]]}),
+        ]
+        for reply in replies:
+            assert (reply.status, reply.json["type"]) == (503, NewerSchema("").problem()["type"])
+            assert reply.json["detail"] == "A newer release of the service wrote this; try again."
+            assert reply.headers["retry-after"] == "5"
+
+    def test_they_are_counted_for_the_alarm(self, api: Api, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+        api.get(path)
+        assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
+
+    def test_a_command_on_a_laptop_counts_nothing(
+        self, table: Table, path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("ENVIRONMENT")
+        with pytest.raises(NewerSchema):
+            table.get(VIDEO.key(videoId=path.rpartition("/")[2]))
+        assert capsys.readouterr().out == ""
+
+    def test_readers_of_the_stream_fail_at_it(self) -> None:
+        newer = {"pk": "VIDEO#v", "sk": "#META", "schemaVersion": SCHEMA_VERSION + 1}
+        record = Record(change(newer, newer))
+        with pytest.raises(NewerSchema):
+            _ = record.new
+        with pytest.raises(NewerSchema):
+            _ = record.old

@@ -23,6 +23,7 @@ from shared.schema import (
     MEMBERSHIP,
     PLAYLIST,
     RATING_TOTALS,
+    SCHEMA_VERSION,
     VIDEO,
     VIEW_COUNTER,
     VIEW_HOUR,
@@ -687,6 +688,11 @@ def test_a_rating_that_was_taken_back_is_missing_and_is_imported(full: Api, tmp_
     assert bring_in(full.table, tmp_path / "all.jsonl").outcomes["created"] == 1
     shown = full.get(f"/v1/videos/{VIDEO_ID}/rating", user="bob").json
     assert shown["own"] == {"value": 10, "like": True, "ratedAt": NOW}
+
+
+def test_a_line_of_a_newer_release_is_refused(api: Api, tmp_path: Path) -> None:
+    run = bring_in_lines(api.table, tmp_path, [FILM | {"schemaVersion": SCHEMA_VERSION + 1}])
+    assert [reason for _, reason in run.refused] == ["not a valid Video"]
 
 
 def test_a_playlist_has_the_entries_that_were_valid(api: Api, tmp_path: Path) -> None:

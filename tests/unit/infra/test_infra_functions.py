@@ -27,7 +27,7 @@ def _only(line: str, *attributes: str, returning: str = "") -> str:
     return f"{line}: {named}" + (f" -> {returning}" if returning else "")
 
 
-SEEN = "expiresAt publishAt purgeAt status userId visibility"
+SEEN = "expiresAt publishAt purgeAt schemaVersion status userId visibility"
 SUMMARY = f"{SEEN} category createdAt duration format poster title videoId"
 STAMP = "schemaVersion updatedAt updatedBy updatedFor"
 RELATION = "rel relId relShard relSort"

@@ -250,6 +250,11 @@ class TestAlarms:
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 15 * 60)
         assert watched(alarm)[0]["Stat"] == "Maximum"
 
+    def test_items_of_a_newer_release_alarm(self, prod: Templates) -> None:
+        alarm = alarms(prod)["prod Items of a newer release"]
+        assert lines(alarm) == {"VideoMetadata NewerItems environment=prod"}
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
+
     def test_an_index_that_is_behind_or_not_built_alarms(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod Search index is behind"]
         assert lines(alarm) == {"VideoMetadata IndexLag environment=prod"}
