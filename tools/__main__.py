@@ -388,8 +388,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
         "types": sorted(options.types),
         "years": [options.from_year, options.to_year],
         "without": sorted(frozenset(PARTS) - parts),
-        # Nothing for release years, which earlier releases took without naming them.
-        **({} if selection.dated_by_release else {"createdAt": options.created_at}),
+        "createdAt": options.created_at,
     }
 
     def run(work: WorkFile, pool: Pool, table: Table) -> None:

@@ -43,13 +43,13 @@ class Version:
     state: Item
     """What the trail follows of the stored item, as plain values: sets are sorted lists, what was cut is a `Cut`."""
     stamps: Item
-    """What of `updatedAt` and `schemaVersion` is known."""
+    """Its `updatedAt` and `schemaVersion`."""
     taken_back: Sequence[Item] = ()
     """The entries that led back to it, the newest first, and maybe more."""
     steps: int = 0
     """How many of them did."""
     digest: str | None = None
-    """What the entry of the change says of the state; older entries do not."""
+    """What the entry of the change says of the state; None while that is not in the trail."""
 
     @property
     def later(self) -> tuple[Item, ...]:
@@ -65,9 +65,8 @@ class Version:
         needed = [*wanted, *(MADE_IN[name] for name in wanted if name in MADE_IN)]
         require_known({name: item[name] for name in needed if name in item})
         whole = video_document({name: value for name, value in item.items() if not any(cut_fields(value))})
-        missing = [*NEVER_KEPT, *(name for name in STAMPED if name not in self.stamps)]
         shown = {name: whole[name] for name in fields or whole if name in whole}
-        return shown | {"without": [name for name in missing if name in wanted]}
+        return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
 
     def proved(self) -> "Version":
         """The version itself; raises Gone if it is not what its change left behind, as the trail lacks something later."""
@@ -146,19 +145,19 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
     written = item.get("updatedAt", 0)
     at = now
     for entry in entries:
-        made, stamps = entry.get("version", 0), entry.get(STAMPS, {})
         if entry["action"] in REMOVALS:
             break
+        made, stamps = entry.get("version", 0), entry[STAMPS]
         if not later:
             is_edited, is_upgraded = made == number, stamps.get("schemaVersion") != item.get("schemaVersion")
             if stamps.get("updatedAt") == written and (is_edited or is_upgraded):
                 written = now  # the time of an earlier change, which this one kept: so nobody knows how new it is
-            if made > number or (made == number and entry.get(DIGEST) not in (None, digest(state))):
+            if made > number or (made == number and entry[DIGEST] != digest(state)):
                 continue
         if made != number:
             break
-        at = entry.get(SINCE, entry["at"] // 1000)
-        yield Version(made, at, state, stamps if later else known, later, len(later), entry.get(DIGEST))
+        at = entry[SINCE]
+        yield Version(made, at, state, stamps if later else known, later, len(later), entry[DIGEST])
         if entry["action"] == "created":
             return
         if "omitted" in entry:

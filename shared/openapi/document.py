@@ -159,7 +159,7 @@ _NAMED: dict[str, Schema] = {
     "AuthorKind": {"enum": ["person", "job", "service"]},
     "Granularity": {"enum": ["hour", "day"]},
     "Window": {"enum": list(WINDOWS)},
-    "UnknownField": {"enum": ["viewCount", "updatedAt", "schemaVersion"]},
+    "UnknownField": {"enum": ["viewCount"]},
 }
 """Enumerations that several schemas have, by the names under which the document has them once."""
 

@@ -79,9 +79,7 @@ TITLE_PAGE: Schema = {
         "ratings": {"average": 7.33, "votes": 3, "likes": 1, "dislikes": 0},
     },
 }
-PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in ("viewCount", "schemaVersion")} | {
-    "without": ["viewCount", "schemaVersion"]
-}
+PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name != "viewCount"} | {"without": ["viewCount"]}
 TAGS = (
     "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
     "compatible forms of the same characters, or in the number of spaces; a video with both is refused. It shows its own "
@@ -386,9 +384,8 @@ def schemas() -> Schema:
     without: Schema = {
         "without": {
             "type": "array",
-            "items": {"type": "string", "enum": ["viewCount", "updatedAt", "schemaVersion"]},
-            "description": "Of a video as it was, the fields that are not known: view counts are kept by hour instead, and what "
-            "an earlier release wrote lacks the others",
+            "items": {"type": "string", "enum": ["viewCount"]},
+            "description": "Of a video as it was, the fields that are not known: view counts are kept by hour instead",
         }
     }
     return schemas | {
@@ -402,9 +399,9 @@ def schemas() -> Schema:
         "PartialVideo": _partial(fetched | without, "schemaVersion"),
         "PastVideo": {
             "type": "object",
-            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too, unless `without` names it",
+            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too",
             "properties": {name: schema for name, schema in (video | without).items() if name not in NOT_OF_THE_PAST},
-            "required": [name for name in required if name not in ("updatedAt", *NOT_OF_THE_PAST)] + ["without"],
+            "required": [name for name in required if name not in NOT_OF_THE_PAST] + ["without"],
         },
         "VideoSummary": {
             "type": "object",

@@ -13,7 +13,7 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import owned_by, seen_by
 
 OWNER = "owner"
-"""Attribute: whose video it is. Those that were written before the trail followed them have none."""
+"""Attribute: whose video it is."""
 REMOVING = "removing"
 """Attribute of one that is removed next: a removal itself says neither who asked for it nor for which request."""
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)

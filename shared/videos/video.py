@@ -237,9 +237,7 @@ def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
     """The item as a person leaves it who has written these of the PROBED fields; raises InvalidContent."""
     written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
-    # Older items, from before `origins` was kept, get it with the first field that needs one.
-    if origins or "origins" in item:
-        result["origins"] = origins
+    result["origins"] = origins
     if result["status"] != "failed":
         result.pop("failure", None)
     result = _normalised(result)
@@ -321,7 +319,7 @@ def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
     """
     item = _without_facts(item, kept=fields)
     origins = dict(item.get("origins", {}))
-    # Older items have no `origins`; so what they have may be a person's.
+    # A field without an origin may be a person's.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
     }

@@ -12,7 +12,7 @@ from local.testbed.trail import DAYS, Trail
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.history.entries import DIGEST, LARGEST_ENTRY, SINCE, STAMPS, UNKNOWN
+from shared.history.entries import LARGEST_ENTRY, UNKNOWN
 from shared.openapi.document import document
 from shared.schema import AUDIT_TABLE_NAME, VIDEO
 
@@ -366,30 +366,6 @@ class TestEditsBehindTheServicesBack:
         assert film.title(f"asOf={NOW + 180}") == "Title 4"
         film.api.table.write(film.api.table.put(after))
         assert film.title("version=4") == "By hand"
-
-
-class TestOlderEntries:
-    def test_without_stamps_the_answer_says_what_it_lacks(self, film: Film) -> None:
-        for entry in film.trail.entries(film.video_id):
-            film.trail.replace(without(entry, STAMPS, SINCE, DIGEST))
-        was = film.was("version=2").json
-        assert was["without"] == ["viewCount", "updatedAt", "schemaVersion"]
-        assert was["title"] == "Title 2"
-        assert not {"updatedAt", "schemaVersion"} & was.keys()
-        assert film.title(f"asOf={NOW + 60}") == "Title 2"
-        assert film.was("version=4").json["without"] == ["viewCount"]
-        assert film.was("version=2&fields=title").json["without"] == []
-        schema = {"$ref": "#/components/schemas/PastVideo", "components": document()["components"]}
-        jsonschema_rs.Draft202012Validator(schema).validate(was)
-
-    def test_a_version_without_an_entry_is_gone(self, film: Film) -> None:
-        # An earlier release made none of a version that changed nothing that was shown.
-        first, *others = film.trail.entries(film.video_id)
-        for entry in (first, *others):
-            film.trail.replace(without(entry, STAMPS, SINCE, DIGEST))
-        film.trail.forget(others[1])
-        assert film.title("version=3") == "Title 3"
-        assert problem(film.was("version=1")) == (410, "gone")
 
 
 class TestValuesThatWereCut:

@@ -282,7 +282,7 @@ class Chronicle:
         self.backstage.videos.settle(video_id, self.now)
 
     def make_older(self, video_id: str) -> None:
-        """Remove it, and bring one of an earlier release, which an upgrade will change."""
+        """Remove it, and bring one of the schema version before, which an upgrade will change."""
         stored = self.stored(video_id)
         if stored and self._is_young(video_id):
             self.remove(video_id)
