@@ -230,10 +230,9 @@ class _Running:
 class Checks:
     """Runs stages side by side; `say` is called with each line of progress."""
 
-    def __init__(self, logs: Path, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
         self._say = say
-        self._clock = clock
         self.ended: dict[str, Outcome] = {}
         """The outcomes so far, by stage."""
 
@@ -241,18 +240,18 @@ class Checks:
         """Return how each ended, in their order. Whatever happens, no process of them runs afterwards."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
-        told = self._clock()
+        told = time.monotonic()
         try:
             while waiting or running:
                 while waiting and len(running) < AT_ONCE:
                     stage = waiting.pop(0)
                     with _signals_held_back():  # a stage that is started is one that is ended
-                        running.append(_Running(stage, self._clock(), self._logs / f"{stage.name}.txt"))
+                        running.append(_Running(stage, time.monotonic(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.process.poll() is not None]:
                     running.remove(run)
                     ended[run.stage.name] = self._ended(run)
-                if self._clock() - told >= PROGRESS_SECONDS:
-                    told = self._clock()
+                if time.monotonic() - told >= PROGRESS_SECONDS:
+                    told = time.monotonic()
                     self._say(_line(running, waiting))
                 if running:
                     _wait(running[0].process)
@@ -261,7 +260,7 @@ class Checks:
         return [ended[stage.name] for stage in wanted]
 
     def _ended(self, run: _Running) -> Outcome:
-        outcome = Outcome(run.stage, run.process.returncode, self._clock() - run.began, run.output, run.log)
+        outcome = Outcome(run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log)
         end_group(run.process, seconds=0)  # what it may have left
         good = f"{run.stage.name}: done after {_time(outcome.seconds)}"
         self._say(good if outcome.is_good else report(outcome))

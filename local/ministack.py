@@ -148,9 +148,9 @@ class MiniStack:
                 f"What was written before {kept:%H:%M:%S} is on disk; its log is {self.log}."
             )
 
-    def last_lines(self, count: int = 12) -> str:
+    def last_lines(self) -> str:
         """The end of its log, for an error message."""
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
 
     def _environment(self, sockets: Sequence[int]) -> dict[str, str]:
         # Function workers inherit it: nothing of the developer's AWS set-up may reach them.

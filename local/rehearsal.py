@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -433,20 +433,20 @@ def _signal_group(process: "subprocess.Popen[Any]", number: signal.Signals) -> N
         os.killpg(process.pid, number)
 
 
-def _last_lines(log: Path, count: int = 15) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
 
 
 @contextmanager
-def _step(title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def _step(title: str) -> Iterator[None]:
     print(f"{title} ...", flush=True)
-    started = clock()
+    started = time.monotonic()
     try:
         yield
     except BaseException:
-        print(f"{title}: failed after {clock() - started:.1f} s", flush=True)
+        print(f"{title}: failed after {time.monotonic() - started:.1f} s", flush=True)
         raise
-    print(f"{title}: done in {clock() - started:.1f} s", flush=True)
+    print(f"{title}: done in {time.monotonic() - started:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -225,6 +225,7 @@ def job(
         "state": state,
         "attempt": attempt,
         "progress": 100 if state == "done" else 0,
+        "createdAt": now,
         "queuedAt": now,
         "sentAt": now,
         "sends": 1,

@@ -342,7 +342,7 @@ def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
         reasons.append(
             f"The table {table.table} is protected from deletion, and would not be any more: put "
             '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
-            "that is meant."
+            "that is meant. See docs/environments.md, “The values”."
         )
     if table.has_stream and account.stream(table.table) is None:
         reasons.append(

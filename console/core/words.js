@@ -3,7 +3,6 @@
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const COUNT = new Intl.NumberFormat();
-const SHORT_COUNT = new Intl.NumberFormat(undefined, { notation: "compact" });
 
 /** @param {number} seconds of the epoch */
 export function date(seconds) {
@@ -55,11 +54,6 @@ export function size(bytes) {
 /** Such as `1,234`. @param {number} number */
 export function count(number) {
   return COUNT.format(number);
-}
-
-/** Such as `1.2K`. @param {number} number */
-export function shortCount(number) {
-  return SHORT_COUNT.format(number);
 }
 
 /** Such as `1 view`, `2 views`. @param {number} number @param {string} noun */

@@ -98,7 +98,7 @@ export function progressed() {
 }
 
 /** Whether leaving the page would break it off. @param {Upload} upload */
-export function isUnderWay({ state }) {
+function isUnderWay({ state }) {
   return ["creating", "waiting", "sending", "paused"].includes(state);
 }
 

@@ -34,9 +34,9 @@ def new_write_id() -> str:
     return os.urandom(8).hex()
 
 
-def author(caller: Caller, now: int, write_id: str | None = None) -> Item:
+def author(caller: Caller, now: int) -> Item:
     """What each write of an item says of itself: who, when (epoch seconds), and its own id; not for which request."""
-    return {"updatedAt": now, "updatedBy": caller.subject, "writeId": write_id or new_write_id()}
+    return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
 def signed(item: Item, caller: Caller, now: int) -> Item:

@@ -100,5 +100,5 @@ class FilmCaptions(CaptionStore):
         for item in self._languages(video["videoId"], consistent=True):
             if is_older(item):
                 with suppress(VersionMismatch):  # when somebody has written them meanwhile
-                    self._remove(key_of(item), item, caller, now, is_older)
+                    self._remove(key_of(item), item, caller, is_older)
         return ()

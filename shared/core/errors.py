@@ -282,8 +282,8 @@ class Throttled(NotApplied):
 class NewerSchema(Unavailable):
     """An item has a schema version that only a newer release knows, such as during its deployment: it is not read."""
 
-    def __init__(self, detail: str = "A newer release of the service wrote this; try again.") -> None:
-        super().__init__(detail, retry_after=5)
+    def __init__(self) -> None:
+        super().__init__("A newer release of the service wrote this; try again.", retry_after=5)
 
 
 class TrailBehind(Unavailable):
@@ -291,8 +291,8 @@ class TrailBehind(Unavailable):
 
     title, slug = "Audit trail behind", "trail-behind"
 
-    def __init__(self, detail: str = "The newest changes are not in the audit trail yet; try again.") -> None:
-        super().__init__(detail, retry_after=2)
+    def __init__(self) -> None:
+        super().__init__("The newest changes are not in the audit trail yet; try again.", retry_after=2)
 
 
 PASSING = (Unavailable, WriteContention)

@@ -49,7 +49,7 @@ class Version:
     steps: int = 0
     """How many of them did."""
     digest: str | None = None
-    """What the entry of the change says of the state; None while that is not in the trail."""
+    """What the entry of the change says of the state; None: not to be compared."""
 
     @property
     def later(self) -> tuple[Item, ...]:
@@ -152,7 +152,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
             is_edited, is_upgraded = made == number, stamps.get("schemaVersion") != item.get("schemaVersion")
             if stamps.get("updatedAt") == written and (is_edited or is_upgraded):
                 written = now  # the time of an earlier change, which this one kept: so nobody knows how new it is
-            if made > number or (made == number and entry[DIGEST] != digest(state)):
+            if made > number or (made == number and entry[DIGEST] not in (None, digest(state))):
                 continue
         if made != number:
             break

@@ -61,9 +61,9 @@ class BesideStore:
         _, present = self._own(key, video_id, caller, now)
         if present is None:
             raise NotFound(absent)
-        self._remove(key, present, caller, now, allows)
+        self._remove(key, present, caller, allows)
 
-    def _remove(self, key: Key, present: Item, caller: Caller, now: int, allows: Allows) -> None:
+    def _remove(self, key: Key, present: Item, caller: Caller, allows: Allows) -> None:
         """Remove what is there, or what others make of it meanwhile; raises VersionMismatch when `allows` refuses."""
 
         def attempt(present: Item | None) -> None:

@@ -45,7 +45,7 @@ PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "v
 
 
 def credit_item(
-    video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int, version: int = 1
+    video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int
 ) -> Item:
     """A credit to write, keys and index attributes included; the video is read as by shared.videos.entries.placed."""
     item = {
@@ -55,7 +55,7 @@ def credit_item(
         OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
-    return stamped(placed(item, video), caller, now, version=version)
+    return stamped(placed(item, video), caller, now, version=1)
 
 
 def release_item(
@@ -66,7 +66,6 @@ def release_item(
     *,
     caller: Caller,
     now: int,
-    version: int = 1,
 ) -> Item:
     """A release to write, keys and index attributes included; the video is read as by shared.videos.entries.placed.
 
@@ -81,7 +80,7 @@ def release_item(
         OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
-    return stamped(placed(item, video), caller, now, version=version)
+    return stamped(placed(item, video), caller, now, version=1)
 
 
 def credit_document(item: Item) -> dict[str, Any]:

@@ -26,6 +26,8 @@ DEEPEST = 1_000
 """Hits of a question that can be paged through."""
 MOST_VALUES = 100
 """Values of a facet that are counted."""
+WRITER_BYTES = 20_000_000
+"""Memory that a writer may take; 15 MB at least."""
 MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
@@ -83,9 +85,9 @@ class File(NamedTuple):
 class Engine:
     """An index in a folder, which is made if it is not there. Only one engine of a folder can write."""
 
-    def __init__(self, folder: Path, *, heap: int = 20_000_000) -> None:
-        """Open or make the index; raises OtherForm. `heap` are bytes that a writer may take, 15 MB at least."""
-        self._folder, self._heap = folder, heap
+    def __init__(self, folder: Path) -> None:
+        """Open or make the index; raises OtherForm."""
+        self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._is_changed = False
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,7 +211,7 @@ class Engine:
     @property
     def _writing(self) -> tantivy.IndexWriter:
         if self._writer is None:
-            self._writer = self._index.writer(self._heap, 1)
+            self._writer = self._index.writer(WRITER_BYTES, 1)
         return self._writer
 
     def _look_again(self) -> None:

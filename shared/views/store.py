@@ -217,14 +217,14 @@ class ViewStore:
         return item
 
 
-def require_timely(at: int, now: int, pointer: str = "") -> None:
-    """Raise InvalidContent unless a view can be counted that was at this time; the field is below `pointer`."""
+def require_timely(at: int, now: int) -> None:
+    """Raise InvalidContent unless a view can be counted that was at this time."""
     if not now - EARLIEST_SECONDS <= at <= now + LATEST_SECONDS:
         detail = (
             f"must not be more than {EARLIEST_SECONDS // DAY_SECONDS} days in the past, or {LATEST_SECONDS} seconds in the "
             "future"
         )
-        raise invalid_field(f"{pointer}/at", detail)
+        raise invalid_field("/at", detail)
 
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:

@@ -113,7 +113,7 @@ class _Page:
 class Deliverer:
     """Delivers to webhooks by `receivers`, and to the event bus by `bus`, if there is one.
 
-    `measure` takes what comes of attempts; `chance` returns a number between two, for the jitter.
+    `measure` takes what comes of attempts.
     """
 
     def __init__(
@@ -127,7 +127,6 @@ class Deliverer:
         bus: Carrier | None = None,
         measure: Callable[[Delivered], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
-        chance: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self.places = places
         self.feed = feed
@@ -137,7 +136,6 @@ class Deliverer:
         self.wake = wake
         self.measure = measure
         self.clock = clock
-        self.chance = chance
 
     def followers(self, owners: Sequence[str]) -> list[str]:
         """The ids of all that follow the changes of these owners, or everybody's; the bus among them."""
@@ -387,7 +385,7 @@ class _Run:
         if because:
             self._pause(new, because)
             return
-        delay = delay_after(new["failures"], answers, self.to.chance, longest=MOST_BUS_DELAY if self.is_bus else None)
+        delay = delay_after(new["failures"], answers, random.uniform, longest=MOST_BUS_DELAY if self.is_bus else None)
         self._save(due(without(new, *LEASE), now + delay))
         if delay <= LONGEST_DELAY:
             try:

@@ -7,7 +7,7 @@ import { differences } from "../../console/core/load.js";
 import { isServed, learn } from "../../console/core/media.js";
 import { parsed, to } from "../../console/core/route.js";
 import { accessToken, user } from "../../console/core/session.js";
-import { clock, counted, duration, milliseconds, shortCount, size, span } from "../../console/core/words.js";
+import { clock, counted, duration, milliseconds, size, span } from "../../console/core/words.js";
 import { inWords } from "../../console/parts/parts.js";
 import { forPeople } from "../../console/video/sentences.js";
 import { problem, serve, signIn, tokenOf } from "./support.js";
@@ -19,7 +19,7 @@ test("numbers, sizes and times are written as people read them", () => {
   assert.deepEqual([6_500, 3_930_250, 5_000].map(clock), ["0:06.5", "1:05:30.25", "0:05"]);
   assert.deepEqual([40, 59.2, 61, 3_600, 7_000].map(span), ["40 seconds", "60 seconds", "2 minutes", "1 hour", "2 hours"]);
   assert.deepEqual([0, 999, 1_500, 33_554_432, 100_000_001, 5e12].map(size), ["0 bytes", "999 bytes", "1.5 kB", "33.6 MB", "100 MB", "5.0 TB"]);
-  assert.deepEqual([counted(1, "view"), counted(1_234, "view"), shortCount(1_234)], ["1 view", "1,234 views", "1.2K"]);
+  assert.deepEqual([counted(1, "view"), counted(1_234, "view")], ["1 view", "1,234 views"]);
 });
 
 test("a typed time is read to the millisecond, and anything else is refused", () => {

@@ -523,7 +523,7 @@ class TestItemsOfANewerRelease:
             api.post("/v1/videos/batch-get", {"videoIds": [path.rpartition("/")[2]]}),
         ]
         for reply in replies:
-            assert (reply.status, reply.json["type"]) == (503, NewerSchema("").problem()["type"])
+            assert (reply.status, reply.json["type"]) == (503, NewerSchema().problem()["type"])
             assert reply.json["detail"] == "A newer release of the service wrote this; try again."
             assert reply.headers["retry-after"] == "5"
 

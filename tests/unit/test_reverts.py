@@ -18,7 +18,7 @@ from shared.openapi.document import document
 from shared.schema import VIDEO
 from shared.videos.documents import audited
 from shared.videos.models import VideoContent
-from shared.videos.video import deleted, is_writable, new_item, patched, restored, reverted
+from shared.videos.video import deleted, is_writable, new_item, restored, reverted
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
@@ -88,11 +88,6 @@ class TestTheItem:
         now = item_of(duration=5, format="mp4") | {"origins": {"duration": "job", "format": "job"}}
         state = {name: value for name, value in state_of(now).items() if name != "format"} | {"duration": 4}
         assert reverted(now, state, NOW)["origins"] == {"duration": "person"}
-
-    def test_an_older_item_gets_origins_as_by_a_patch(self) -> None:
-        older = {name: value for name, value in item_of().items() if name != "origins"}
-        assert "origins" not in reverted(older, state_of(older) | {"title": "Old"}, NOW)
-        assert reverted(older, state_of(older) | {"duration": 4}, NOW) == patched(older, {"duration": 4}, NOW)
 
     @pytest.mark.parametrize(
         ("now", "then"), [("ready", "processing"), ("processing", "failed"), ("failed", "uploaded")]

@@ -302,20 +302,6 @@ class TestRules:
         assert [operation.name for operation in operations] == ["PutItem", "UpdateItem"]
 
 
-def test_what_is_rolled_up_counts_too(api: Api, table: Table) -> None:
-    video = api.publish()
-    table.client.put_item(
-        TableName=table.name,
-        Item={
-            **{name: {"S": part} for name, part in VIEW_COUNTER.key(videoId=video["videoId"], shard=0).items()},
-            "total": {"N": "40"},
-        },
-    )
-    assert _view(api, video) == 41
-    assert _view(api, video, TV) == 42
-    assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 41
-
-
 @pytest.mark.parametrize("body", ["", "{}"])
 def test_a_view_needs_no_body(api: Api, body: str) -> None:
     video = api.publish()

@@ -366,7 +366,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "public/default-not-found": {"type": f"{PROBLEM}not-found"},
     "public/get-health": {"status": "ok"},
     "public/get-open-api": {"openapi": "3.1.1"},
-    "ratings/get-rating": {"own": {"value": 8}, "votes": 1},
+    "ratings/get-rating": {"average": 8.0, "votes": 1},
     "ratings/put-rating": {"own": {"value": 9}, "average": 8.5, "votes": 2},
     "relations/get-credit": {"personId": world.PERSON, "name": "Ada Mason"},
     "relations/get-release": {"region": "NZ", "language": "mi"},
