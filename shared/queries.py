@@ -1,4 +1,7 @@
-"""The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them."""
+"""The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them.
+
+The class of an operation has its name: ListVideos is that of `listVideos`. An operation without a class takes none.
+"""
 
 from shared.core.caller import EVERYBODY
 from shared.core.change_types import GROUPS, TYPES
@@ -196,6 +199,30 @@ class ListEpisodes(Paged):
     season = Integer("season", "Only this season", 0, LAST_SEASON, None)
 
 
+class ListCredits(Paged):
+    """GET /v1/videos/{videoId}/credits"""
+
+
+class ListReleases(Paged):
+    """GET /v1/videos/{videoId}/releases"""
+
+
+class ListRegionReleases(Paged):
+    """GET /v1/videos/{videoId}/releases/{region}"""
+
+
+class ListCaptions(Paged):
+    """GET /v1/videos/{videoId}/captions"""
+
+
+class ListTags(Paged):
+    """GET /v1/tags"""
+
+
+class ListEntries(Paged):
+    """GET /v1/playlists/{playlistId}/entries"""
+
+
 class GetViews(Query):
     """GET /v1/videos/{videoId}/views"""
 
@@ -206,11 +233,15 @@ class GetViews(Query):
 
 
 class ListAudit(Paged):
-    """GET /v1/videos/{videoId}/audit, and of a playlist"""
+    """GET /v1/videos/{videoId}/audit"""
 
     start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Changes before this time", LAST_SECOND + 1)
     ascending = Order("By time, and in the order in which they were made")
+
+
+class ListPlaylistAudit(ListAudit):
+    """GET /v1/playlists/{playlistId}/audit"""
 
 
 class GetChangeset(Paged):
@@ -318,3 +349,9 @@ class ListVideoPlaylists(Paged):
 def unserved(name: str, detail: str) -> UnservedQuery:
     """The error of a parameter, or a combination, that no index answers."""
     return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
+
+
+def query_of(operation: str) -> type[Query]:
+    """Return the class of an operation's query, by its name."""
+    declared: type[Query] = globals().get(operation[0].upper() + operation[1:], Query)
+    return declared

@@ -20,12 +20,13 @@ from shared.captions.store import (
 from shared.core.attributes import Item
 from shared.core.errors import InvalidContent, NotFound
 from shared.core.settings import Settings
+from shared.queries import ListCaptions
 from shared.relations.beside import Allows
 from shared.web import etags
 from shared.web.answers import SAFE, Answer, etag, no_content, respond, text
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Paged, Pages
+from shared.web.paging import Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
 
@@ -51,7 +52,7 @@ class Captions:
     def list(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/captions"""
         video_id = request.video_id()
-        asked = self.pages.asked(request, request.parameters(Paged), *captions_list(video_id))
+        asked = self.pages.asked(request, request.parameters(ListCaptions), *captions_list(video_id))
         found = self.store.captions(video_id, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([captions_document(item) for item in found.items], found.resume)
 

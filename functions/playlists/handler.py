@@ -4,14 +4,14 @@ import uuid
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings
-from shared.queries import ListPlaylists, ListVideoPlaylists
+from shared.queries import ListEntries, ListPlaylists, ListVideoPlaylists
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
 from shared.web.answers import Answer, no_content, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Paged, Pages
+from shared.web.paging import Pages
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
 
@@ -79,7 +79,7 @@ class Playlists:
     def list_entries(self, request: Request) -> Answer:
         """GET /v1/playlists/{playlistId}/entries"""
         playlist_id = _playlist_id(request)
-        asked = self.pages.asked(request, request.parameters(Paged), "entries", playlist_id)
+        asked = self.pages.asked(request, request.parameters(ListEntries), "entries", playlist_id)
         found = self.entries.page(playlist_id, request.caller, request.now, limit=asked.limit, after=asked.after)
         items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
         return asked.answer(items, found.resume)

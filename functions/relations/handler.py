@@ -9,7 +9,7 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.core.attributes import Item
 from shared.core.errors import InvalidParameter
 from shared.core.settings import Settings
-from shared.queries import ListPersonVideos
+from shared.queries import ListCredits, ListPersonVideos, ListReleases
 from shared.relations.beside import Allows
 from shared.relations.credits import (
     RelationStore,
@@ -22,7 +22,7 @@ from shared.videos.links import Links
 from shared.web.answers import Answer, etag, no_content, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Paged, Pages
+from shared.web.paging import Pages
 from shared.web.parameters import language_of, region_of
 from shared.web.requests import JSON, Request
 
@@ -47,7 +47,7 @@ class Relations:
     def list_credits(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/credits"""
         video_id = request.video_id()
-        asked = self.pages.asked(request, request.parameters(Paged), *credits_list(video_id))
+        asked = self.pages.asked(request, request.parameters(ListCredits), *credits_list(video_id))
         cast = self.store.credits(video_id, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([credit_document(credit) for credit in cast.items], cast.resume)
 
@@ -92,7 +92,7 @@ class Relations:
         """GET /v1/videos/{videoId}/releases and GET /v1/videos/{videoId}/releases/{region}"""
         video_id = request.video_id()
         region = _region(request) if "region" in request.path else None
-        asked = self.pages.asked(request, request.parameters(Paged), *releases_list(video_id, region))
+        asked = self.pages.asked(request, request.parameters(ListReleases), *releases_list(video_id, region))
         releases = self.store.releases(video_id, region, request.caller, request.now, asked.limit, asked.after)
         return asked.answer([release_document(release) for release in releases.items], releases.resume)
 

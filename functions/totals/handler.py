@@ -6,7 +6,7 @@ from typing import Any
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import Forbidden, NotFound
 from shared.core.settings import Settings
-from shared.queries import ListTop
+from shared.queries import ListTags, ListTop
 from shared.upkeep.totals import TotalsStore, user_document
 from shared.videos.access import STRANGER
 from shared.videos.catalogue import VideoStore
@@ -16,7 +16,7 @@ from shared.views.top import ALL, Ranked, TopStore
 from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Paged, Pages
+from shared.web.paging import Pages
 from shared.web.parameters import user_id_of
 from shared.web.requests import Request
 
@@ -41,7 +41,7 @@ class Totals:
     @operation("listTags")
     def tags(self, request: Request) -> Answer:
         """GET /v1/tags"""
-        asked = self.pages.asked(request, request.parameters(Paged), "tags")
+        asked = self.pages.asked(request, request.parameters(ListTags), "tags")
         return asked.answer(*self.store.tags(asked.limit, asked.after))
 
     @operation("getUser")

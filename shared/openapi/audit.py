@@ -7,15 +7,12 @@ from shared.openapi.spec import (
     EXAMPLE_ID,
     LINK,
     PAST_ERRORS,
-    VIDEO_ID,
     Operation,
     json_content,
     object_of,
     page_of,
-    query,
     ref,
 )
-from shared.queries import GetDiff, ListAudit
 from shared.web.parameters import Schema
 
 ENTRY: Schema = {
@@ -48,7 +45,6 @@ JOB_ENTRY: Schema = {
 ALWAYS = ("sequence", "entity", "action", "by", "at", "changes")
 """What every entry has."""
 
-PLAYLIST_ID: Schema = VIDEO_ID | {"name": "playlistId"}
 PLAYLIST_ENTRY: Schema = {
     "sequence": "000000000001234567892",
     "playlistId": EXAMPLE_ID,
@@ -79,10 +75,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
-        (
-            VIDEO_ID,
-            *query(ListAudit),
-        ),
     ),
     "listPlaylistAudit": Operation(
         "List the changes of a playlist",
@@ -96,10 +88,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
-        (
-            PLAYLIST_ID,
-            *query(ListAudit),
-        ),
     ),
     "getDiff": Operation(
         "Compare two versions of a video",
@@ -108,7 +96,6 @@ OPERATIONS: dict[str, Operation] = {
         "have the newest changes yet.",
         {200: {"description": "The changes", **json_content(ref("VideoDiff"), DIFF)}},
         (*PAST_ERRORS,),
-        (VIDEO_ID, *query(GetDiff)),
     ),
 }
 

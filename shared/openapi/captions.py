@@ -12,16 +12,13 @@ from shared.openapi.spec import (
     EXAMPLE_ID,
     IF_NONE_MATCH,
     SECONDS,
-    VIDEO_ID,
     Operation,
     json_content,
     model_schemas,
     object_of,
     page_of,
-    query,
     ref,
 )
-from shared.web.paging import Paged
 from shared.web.parameters import Schema
 from shared.web.requests import JSON
 
@@ -58,9 +55,9 @@ def _read(content: Schema) -> dict[int, Schema]:
     }
 
 
-def _removing(summary: str, description: str, *places: Schema) -> Operation:
+def _removing(summary: str, description: str) -> Operation:
     answers: dict[int, Schema] = {204: {"description": "Removed"}}
-    return Operation(summary, description, answers, WRITE_ERRORS, (VIDEO_ID, *places, IF_MATCH))
+    return Operation(summary, description, answers, WRITE_ERRORS, (IF_MATCH,))
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -69,14 +66,13 @@ OPERATIONS: dict[str, Operation] = {
         "By `language`. Each is read by itself.",
         page("CaptionsPage", CAPTIONS),
         PAGE_ERRORS,
-        (VIDEO_ID, *query(Paged)),
     ),
     "getCaptions": Operation(
         "Read the captions in a language",
         "In WebVTT, also if they were sent as SubRip.",
         _read({TYPE: _text(TEXT)}),
         _READ_ERRORS,
-        (VIDEO_ID, LANGUAGE, IF_NONE_MATCH),
+        (IF_NONE_MATCH,),
     ),
     "putCaptions": Operation(
         "Write the captions in a language",
@@ -85,7 +81,7 @@ OPERATIONS: dict[str, Operation] = {
         "Replaces all of what was there; sending the same again changes nothing.",
         _written("Captions", CAPTIONS),
         (*BODY_ERRORS, *WRITE_ERRORS, errors.LimitReached),
-        (VIDEO_ID, LANGUAGE, IF_MATCH, IF_NEW),
+        (IF_MATCH, IF_NEW),
         {
             "required": True,
             "content": {
@@ -94,14 +90,14 @@ OPERATIONS: dict[str, Operation] = {
             },
         },
     ),
-    "deleteCaptions": _removing("Remove the captions in a language", "", LANGUAGE),
+    "deleteCaptions": _removing("Remove the captions in a language", ""),
     "getChapters": Operation(
         "Read the chapters of a video",
         "In order. A chapter ends where the next one starts. The owner and administrators also see which chapters are `proposed` by the "
         "film's scenes, also when there are none yet: then `chapters` is empty, and has no version. The ETag is that of the chapters alone.",
         _read(json_content(ref("Chapters"), CHAPTERS)["content"]),
         _READ_ERRORS,
-        (VIDEO_ID, IF_NONE_MATCH),
+        (IF_NONE_MATCH,),
     ),
     "putChapters": Operation(
         "Write the chapters of a video",
@@ -109,7 +105,7 @@ OPERATIONS: dict[str, Operation] = {
         "Replaces all of what was there; sending the same again changes nothing.",
         _written("Chapters", CHAPTERS),
         (*BODY_ERRORS, *WRITE_ERRORS),
-        (VIDEO_ID, IF_MATCH, IF_NEW),
+        (IF_MATCH, IF_NEW),
         {"required": True, "content": {JSON: {"schema": ref("ChaptersContent"), "example": NEW_CHAPTERS}}},
     ),
     "deleteChapters": _removing("Remove the chapters of a video", ""),
@@ -130,7 +126,7 @@ def schemas() -> Schema:
         "Captions": object_of(
             {
                 "videoId": video_id,
-                "language": LANGUAGE["schema"],
+                "language": LANGUAGE,
                 "cues": {"type": "integer", "minimum": 0, "maximum": MOST_CUES, "description": "How many there are"},
                 "size": {"type": "integer", "minimum": 1, "description": "Bytes of the WebVTT"},
                 "origin": {

@@ -5,8 +5,7 @@ from shared.core.change_types import TYPES
 from shared.feed.following import MOST_EXAMINED
 from shared.feed.log import DAYS_KEPT
 from shared.openapi import audit
-from shared.openapi.spec import EXAMPLE_ID, LINK, Operation, json_content, object_of, query, ref
-from shared.queries import ListChanges
+from shared.openapi.spec import EXAMPLE_ID, LINK, Operation, json_content, object_of, ref
 from shared.routes import ADMIN, CHANGES
 from shared.schema import SHARDS
 from shared.web.cursors import LONGEST
@@ -47,7 +46,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.Gone),
-        query(ListChanges),
     ),
 }
 

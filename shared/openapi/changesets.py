@@ -18,30 +18,27 @@ from shared.openapi.spec import (
     json_content,
     model_schemas,
     object_of,
-    query,
     ref,
 )
-from shared.queries import GetChangeset, GetRevert, RevertChangeset
 from shared.web.parameters import LONGEST_CORRELATION_ID, Schema
 
-CHANGESET_ID: Schema = {
-    "name": "changesetId",
-    "in": "path",
-    "required": True,
-    "description": "The `correlationId` of its entries in the audit trail: the id of the request that wrote them, or of the run "
-    "of an import",
-    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_CORRELATION_ID, "pattern": "^[!-~]+$"},
-    "example": ENTRY["correlationId"],
-}
-
-REVERT_ID: Schema = CHANGESET_ID | {
-    "name": "revertId",
-    "description": "The id of the request that asked for it, which is also the change set of all that the run writes",
-    "example": "JKJdRhPLvHcESJw=",
+_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_CORRELATION_ID, "pattern": "^[!-~]+$"}
+PATH_PARAMETERS: dict[str, Schema] = {
+    "changesetId": {
+        "description": "The `correlationId` of its entries in the audit trail: the id of the request that wrote them, or of the run "
+        "of an import",
+        "schema": _ID,
+        "example": ENTRY["correlationId"],
+    },
+    "revertId": {
+        "description": "The id of the request that asked for it, which is also the change set of all that the run writes",
+        "schema": _ID,
+        "example": "JKJdRhPLvHcESJw=",
+    },
 }
 _REPORT: Schema = {
-    "changesetId": CHANGESET_ID["example"],
-    "revertId": REVERT_ID["example"],
+    "changesetId": PATH_PARAMETERS["changesetId"]["example"],
+    "revertId": PATH_PARAMETERS["revertId"]["example"],
     "dryRun": False,
     "state": DONE,
     "examined": 2,
@@ -88,7 +85,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
-        (CHANGESET_ID, *query(GetChangeset)),
     ),
     "revertChangeset": Operation(
         "Take a change set back",
@@ -116,8 +112,7 @@ OPERATIONS: dict[str, Operation] = {
             },
         },
         (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden, errors.NotFound, errors.TrailBehind),
-        (CHANGESET_ID, *query(RevertChangeset)),
-        {"required": False, **json_content(ref("NewRevert"), {"force": ["/title"]})},
+        body={"required": False, **json_content(ref("NewRevert"), {"force": ["/title"]})},
     ),
     "getRevert": Operation(
         "Ask how far a change set is taken back",
@@ -125,7 +120,6 @@ OPERATIONS: dict[str, Operation] = {
         f"came back is the change set `revertId`. Known for {DAYS_KEPT} days.",
         {200: {"description": "The run", "headers": LINK, **json_content(ref("ChangesetRevert"), _REPORTED)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
-        (CHANGESET_ID, REVERT_ID, *query(GetRevert)),
     ),
 }
 

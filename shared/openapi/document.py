@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, made from the route table, the queries, the models and the error tree."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
@@ -29,6 +30,7 @@ from shared.openapi import (
     webhooks,
 )
 from shared.openapi.spec import Operation, ref
+from shared.queries import query_of
 from shared.routes import ROUTES, SCOPES, Route
 from shared.video_fields import PROBED
 from shared.videos.models import LiveStatus
@@ -60,6 +62,11 @@ _PARTS = (
 )
 _OPERATIONS: dict[str, Operation] = {
     operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
+}
+_PATH_PARAMETERS: dict[str, Schema] = {
+    name: {"name": name, "in": "path", "required": True, **schema}
+    for part in (*_PARTS, public)
+    for name, schema in vars(part).get("PATH_PARAMETERS", {}).items()
 }
 
 
@@ -230,7 +237,11 @@ def _operation(route: Route, operation: Operation) -> Schema:
         "description": operation.description + (f" Needs the scope `{route.scope}`." if route.scope else ""),
         "responses": _responses(route, operation),
     }
-    parameters = [*operation.parameters, *(_ALWAYS if route.scope else ())]
+    path = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", route.path)]
+    query = [
+        parameter.document() for parameter in query_of(route.operation).parameters if parameter not in Query.parameters
+    ]
+    parameters = [*path, *query, *operation.headers, *(_ALWAYS if route.scope else ())]
     if parameters:
         spec["parameters"] = parameters
     if operation.body:

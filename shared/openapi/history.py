@@ -8,16 +8,13 @@ from shared.openapi.spec import (
     CHANGE_ERRORS,
     ETAG,
     IF_MATCH,
-    VIDEO_ID,
     Operation,
     json_content,
     model_schemas,
     object_of,
-    query,
     ref,
 )
 from shared.openapi.videos import VIDEO
-from shared.queries import RevertVideo
 from shared.web.parameters import Schema
 
 REVERTED: Schema = {
@@ -60,7 +57,7 @@ OPERATIONS: dict[str, Operation] = {
             errors.QuotaExceeded,
             errors.TrailBehind,
         ),
-        (VIDEO_ID, *query(RevertVideo), IF_MATCH),
+        (IF_MATCH,),
         {"required": True, **json_content(ref("Revert"), {"toVersion": 3, "fields": ["/title", "/metadata/codec"]})},
     ),
 }

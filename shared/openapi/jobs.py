@@ -10,7 +10,6 @@ from shared.openapi.spec import (
     EXAMPLE_ID,
     SECONDS,
     STATUS,
-    VIDEO_ID,
     Operation,
     json_content,
     model_schemas,
@@ -38,6 +37,10 @@ _KIND: Schema = {
     "pattern": f"^({KIND_PATTERN})$",
     "description": KINDS_IN_WORDS,
 }
+PATH_PARAMETERS: dict[str, Schema] = {
+    "kind": {"schema": _KIND, "example": "transcode.720p"},
+    "name": {"schema": {"type": "string", "pattern": f"^{RENDITION}$"}, "example": "720p"},
+}
 _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
 OPERATIONS: dict[str, Operation] = {
@@ -51,8 +54,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.NoSource, errors.WriteContention, errors.QuotaExceeded),
-        (VIDEO_ID,),
-        {"required": True, "content": {JSON: {"schema": ref("ThumbnailChoice"), "example": {"position": 12500}}}},
+        body={"required": True, "content": {JSON: {"schema": ref("ThumbnailChoice"), "example": {"position": 12500}}}},
     ),
     "reportRendition": Operation(
         "Report on a rendition",
@@ -62,17 +64,7 @@ OPERATIONS: dict[str, Operation] = {
         "A video becomes `ready` with the last of its wanted renditions.",
         {200: {"description": "The job after the report", **json_content(ref("Job"), JOB)}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport),
-        (
-            VIDEO_ID,
-            {
-                "name": "name",
-                "in": "path",
-                "required": True,
-                "schema": {"type": "string", "pattern": f"^{RENDITION}$"},
-                "example": "720p",
-            },
-        ),
-        {
+        body={
             "required": True,
             "content": {
                 JSON: {
@@ -87,7 +79,6 @@ OPERATIONS: dict[str, Operation] = {
         "What is being made of its film, and its progress.",
         {200: {"description": "All jobs", **json_content(ref("JobList"), {"items": [JOB]})}},
         _OWNER_ERRORS,
-        (VIDEO_ID,),
     ),
     "retryJob": Operation(
         "Retry a failed job",
@@ -95,8 +86,7 @@ OPERATIONS: dict[str, Operation] = {
         "message is sent once more), so it is safe to retry twice.",
         {202: {"description": "Queued", **json_content(ref("Job"), JOB | {"state": "queued", "progress": 0})}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
-        (VIDEO_ID, {"name": "kind", "in": "path", "required": True, "schema": _KIND, "example": "transcode.720p"}),
-        EMPTY_BODY,
+        body=EMPTY_BODY,
     ),
     "whyNotReady": Operation(
         "Explain why a video is not ready",
@@ -117,7 +107,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         _OWNER_ERRORS,
-        (VIDEO_ID,),
     ),
 }
 

@@ -6,7 +6,7 @@ from shared.core import errors
 from shared.core.limits import LARGEST_FILM
 from shared.films.playback import RENDITION_TYPE, SECONDS
 from shared.kinds import RENDITION
-from shared.openapi.spec import EXAMPLE_ID, VIDEO_ID, Operation, json_content, object_of, ref
+from shared.openapi.spec import EXAMPLE_ID, Operation, json_content, object_of, ref
 from shared.openapi.spec import SECONDS as EPOCH_SECONDS
 from shared.web.parameters import Schema
 
@@ -50,7 +50,6 @@ OPERATIONS: dict[str, Operation] = {
         "again. 409 says why there is nothing to play. Counts no view.",
         {200: {"description": "What can be played", **json_content(ref("Playback"), PLAYBACK)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound, errors.NotPlayable),
-        (VIDEO_ID,),
     ),
 }
 

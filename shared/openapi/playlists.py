@@ -12,18 +12,15 @@ from shared.openapi.spec import (
     KEY,
     LINK,
     SECONDS,
-    VIDEO_ID,
     Operation,
     json_content,
     model_schemas,
     object_of,
     page_of,
-    query,
     ref,
     shown_schemas,
 )
 from shared.openapi.videos import VIDEO
-from shared.queries import ListPlaylists, ListVideoPlaylists
 from shared.relations.models import (
     EntryMove,
     NewEntry,
@@ -33,7 +30,6 @@ from shared.relations.models import (
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import MOST_PLAYLISTS
 from shared.videos.documents import SUMMARY_FIELDS
-from shared.web.paging import Paged
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
 
@@ -51,12 +47,11 @@ PLAYLIST: Schema = {
 }
 _ENTRY: Schema = {"videoId": EXAMPLE_ID, "addedAt": 1717645260}
 _SHOWN_ENTRY: Schema = _ENTRY | {"video": {name: VIDEO[name] for name in SUMMARY_FIELDS if name in VIDEO}}
-_PLAYLIST_ID: Schema = {
-    "name": "playlistId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "format": "uuid"},
-    "example": _ID,
+PATH_PARAMETERS: dict[str, Schema] = {
+    "playlistId": {
+        "schema": {"type": "string", "format": "uuid"},
+        "example": _ID,
+    }
 }
 _IF_MATCH = IF_MATCH | {
     "description": 'An ETag of the playlist, or its version alone such as `"3"`: only if it still has that version. '
@@ -116,7 +111,6 @@ OPERATIONS: dict[str, Operation] = {
         f"All of the caller's own; of another owner, the public ones. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         _LIST_ERRORS,
-        query(ListPlaylists),
     ),
     "getPlaylist": Operation(
         "Read a playlist",
@@ -126,7 +120,7 @@ OPERATIONS: dict[str, Operation] = {
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (_PLAYLIST_ID, IF_NONE_MATCH),
+        (IF_NONE_MATCH,),
     ),
     "patchPlaylist": Operation(
         "Change a playlist",
@@ -139,7 +133,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, *CHANGE_ERRORS),
-        (_PLAYLIST_ID, _IF_MATCH),
+        (_IF_MATCH,),
         {
             "required": True,
             "content": {
@@ -153,7 +147,7 @@ OPERATIONS: dict[str, Operation] = {
         "Nobody sees it from then on; after 30 days it is removed with its entries. The videos stay as they are.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
-        (_PLAYLIST_ID, _IF_MATCH),
+        (_IF_MATCH,),
     ),
     "listEntries": Operation(
         "List the entries of a playlist, in order",
@@ -161,7 +155,6 @@ OPERATIONS: dict[str, Operation] = {
         f"{_FULL_PAGES} An entry that is moved between two pages may be on both, or on neither.",
         _page("EntryPage", _SHOWN_ENTRY),
         (*_LIST_ERRORS, errors.NotFound),
-        (_PLAYLIST_ID, *query(Paged)),
     ),
     "appendEntry": Operation(
         "Append a video to a playlist",
@@ -179,7 +172,7 @@ OPERATIONS: dict[str, Operation] = {
             errors.VersionMismatch,
             *_ONCE_ERRORS,
         ),
-        (_PLAYLIST_ID, _IF_MATCH, KEY),
+        (_IF_MATCH, KEY),
         {"required": True, "content": {JSON: {"schema": ref("NewEntry"), "example": {"videoId": EXAMPLE_ID}}}},
     ),
     "moveEntry": Operation(
@@ -196,7 +189,7 @@ OPERATIONS: dict[str, Operation] = {
             errors.WriteContention,
             errors.VersionMismatch,
         ),
-        (_PLAYLIST_ID, VIDEO_ID, _IF_MATCH),
+        (_IF_MATCH,),
         {
             "required": True,
             "content": {
@@ -223,14 +216,13 @@ OPERATIONS: dict[str, Operation] = {
             errors.WriteContention,
             errors.VersionMismatch,
         ),
-        (_PLAYLIST_ID, VIDEO_ID, _IF_MATCH),
+        (_IF_MATCH,),
     ),
     "listVideoPlaylists": Operation(
         "List the playlists that hold a video",
         f"Public ones and the caller's own, by the time at which the video was added, the latest first. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         (*_LIST_ERRORS, errors.NotFound),
-        (VIDEO_ID, *query(ListVideoPlaylists)),
     ),
 }
 

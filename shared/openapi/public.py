@@ -2,6 +2,11 @@
 
 from shared.core import errors
 from shared.openapi.spec import Operation, json_content, object_of
+from shared.web.parameters import Schema
+
+PATH_PARAMETERS: dict[str, Schema] = {
+    "asset": {"schema": {"type": "string", "enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]}}
+}
 
 OPERATIONS: dict[str, Operation] = {
     "getHealth": Operation(
@@ -34,13 +39,5 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.NotFound,),
-        (
-            {
-                "name": "asset",
-                "in": "path",
-                "required": True,
-                "schema": {"type": "string", "enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]},
-            },
-        ),
     ),
 }

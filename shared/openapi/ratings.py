@@ -6,7 +6,6 @@ from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
     SECONDS,
-    VIDEO_ID,
     Operation,
     json_content,
     object_of,
@@ -42,7 +41,6 @@ OPERATIONS: dict[str, Operation] = {
         "import brought the ratings of another service, which are not votes of this one.",
         {200: {"description": "The totals", **json_content(ref("Rating"), RATING)}},
         _SEEN_ERRORS,
-        (VIDEO_ID,),
     ),
     "putRating": Operation(
         "Rate a video",
@@ -53,15 +51,13 @@ OPERATIONS: dict[str, Operation] = {
         "rates the video in several requests at the same moment.",
         {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
         (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition, errors.WriteContention),
-        (VIDEO_ID,),
-        _BODY,
+        body=_BODY,
     ),
     "deleteRating": Operation(
         "Remove your rating",
         "Succeeds also when there is none, so a retry is safe.",
         {204: {"description": "The caller has no rating of the video"}},
         (*_SEEN_ERRORS, errors.WriteContention),
-        (VIDEO_ID,),
     ),
 }
 

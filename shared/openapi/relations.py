@@ -15,21 +15,18 @@ from shared.openapi.spec import (
     LINK,
     NEXT_CURSOR,
     SECONDS,
-    VIDEO_ID,
     Operation,
     header,
     json_content,
     model_schemas,
     object_of,
     page_of,
-    query,
     ref,
     shown_schemas,
 )
-from shared.queries import SECTIONS, ListPersonVideos
+from shared.queries import SECTIONS
 from shared.relations.models import CreditContent, ReleaseContent
-from shared.web.paging import Paged
-from shared.web.parameters import Query, Schema
+from shared.web.parameters import Schema
 from shared.web.requests import JSON
 
 NEW_CREDIT: Schema = {
@@ -54,21 +51,15 @@ APPEARANCE: Schema = {
     "credit": NEW_CREDIT,
 }
 
-PERSON_ID: Schema = {
-    "name": "personId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
-    "example": "nm0000554",
-}
-_REGION: Schema = {"name": "region", "in": "path", "required": True, "schema": ref("Region"), "example": "NZ"}
-LANGUAGE: Schema = {
-    "name": "language",
-    "in": "path",
-    "required": True,
-    "description": "BCP 47; upper and lower case mean the same",
-    "schema": {"type": "string", "maxLength": 35, "pattern": "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"},
-    "example": "en-NZ",
+LANGUAGE: Schema = {"type": "string", "maxLength": 35, "pattern": "^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"}
+PATH_PARAMETERS: dict[str, Schema] = {
+    "personId": {"schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}, "example": "nm0000554"},
+    "region": {"schema": ref("Region"), "example": "NZ"},
+    "language": {
+        "description": "BCP 47; upper and lower case mean the same",
+        "schema": LANGUAGE,
+        "example": "en-NZ",
+    },
 }
 IF_MATCH = header(
     "If-Match",
@@ -91,27 +82,23 @@ def page(name: str, example: Schema) -> dict[int, Schema]:
     return {200: {"description": "A page", "headers": LINK, **body}}
 
 
-def _listing(
-    summary: str, description: str, name: str, example: Schema, *places: Schema, declared: type[Query] = Paged
-) -> Operation:
-    return Operation(summary, description, page(name, example), PAGE_ERRORS, (*places, *query(declared)))
+def _listing(summary: str, description: str, name: str, example: Schema) -> Operation:
+    return Operation(summary, description, page(name, example), PAGE_ERRORS)
 
 
-def _putting(
-    summary: str, description: str, body: str, sent: Any, schema: str, answer: Schema, *places: Schema
-) -> Operation:
+def _putting(summary: str, description: str, body: str, sent: Any, schema: str, answer: Schema) -> Operation:
     written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), answer)}
     return Operation(
         summary,
         description + " Replaces all of what was there; sending the same again changes nothing.",
         {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
         (*BODY_ERRORS, *WRITE_ERRORS),
-        (VIDEO_ID, *places, IF_MATCH, IF_NEW),
+        (IF_MATCH, IF_NEW),
         {"required": True, "content": {JSON: {"schema": ref(body), "example": sent}}},
     )
 
 
-def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Operation:
+def _reading(summary: str, schema: str, answer: Schema) -> Operation:
     etag = {"headers": {"ETag": ETAG_OF_ALL}}
     return Operation(
         summary,
@@ -121,16 +108,16 @@ def _reading(summary: str, schema: str, answer: Schema, *places: Schema) -> Oper
             304: {"description": "Not modified", **etag},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID, *places, IF_NONE_MATCH),
+        (IF_NONE_MATCH,),
     )
 
 
-def _removing(summary: str, *places: Schema) -> Operation:
-    return Operation(summary, "", {204: {"description": "Removed"}}, WRITE_ERRORS, (VIDEO_ID, *places, IF_MATCH))
+def _removing(summary: str) -> Operation:
+    return Operation(summary, "", {204: {"description": "Removed"}}, WRITE_ERRORS, (IF_MATCH,))
 
 
-def _putting_release(summary: str, description: str, answer: Schema, *places: Schema) -> Operation:
-    return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", answer, *places)
+def _putting_release(summary: str, description: str, answer: Schema) -> Operation:
+    return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", answer)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -139,9 +126,8 @@ OPERATIONS: dict[str, Operation] = {
         "By `personId`; `ordering` is the place in the credits, by which `include=credits` of a video sorts them.",
         "CreditPage",
         CREDIT,
-        VIDEO_ID,
     ),
-    "getCredit": _reading("Read a credit", "Credit", CREDIT, PERSON_ID),
+    "getCredit": _reading("Read a credit", "Credit", CREDIT),
     "putCredit": _putting(
         "Credit a person",
         "Everything that one person did for a video.",
@@ -149,9 +135,8 @@ OPERATIONS: dict[str, Operation] = {
         NEW_CREDIT,
         "Credit",
         CREDIT,
-        PERSON_ID,
     ),
-    "deleteCredit": _removing("Remove a credit", PERSON_ID),
+    "deleteCredit": _removing("Remove a credit"),
     "listPersonVideos": _listing(
         "List the videos of a person",
         "The published videos of a person, by `releaseYear`, newest first; without `fromYear` and `toYear`, also those "
@@ -159,36 +144,29 @@ OPERATIONS: dict[str, Operation] = {
         f"within seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
         "AppearancePage",
         APPEARANCE,
-        PERSON_ID,
-        declared=ListPersonVideos,
     ),
     "listReleases": _listing(
-        "List the releases of a video", "The titles, by region and language.", "ReleasePage", RELEASE, VIDEO_ID
+        "List the releases of a video", "The titles, by region and language.", "ReleasePage", RELEASE
     ),
     "listRegionReleases": _listing(
         "List the releases of a video in a region",
         "The titles in one region: first those without a language, then by language.",
         "ReleasePage",
         RELEASE,
-        VIDEO_ID,
-        _REGION,
     ),
-    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE, _REGION, LANGUAGE),
+    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE),
     "putRegionRelease": _putting_release(
         "Name a video in a region",
         "The titles of a region in no particular language, the most usual first.",
         {name: value for name, value in RELEASE.items() if name != "language"},
-        _REGION,
     ),
     "putRelease": _putting_release(
         "Name a video in a region and language",
         "The titles of a region in one language, the most usual first.",
         RELEASE,
-        _REGION,
-        LANGUAGE,
     ),
-    "deleteRegionRelease": _removing("Remove the titles of a region that have no language", _REGION),
-    "deleteRelease": _removing("Remove the titles in a region and language", _REGION, LANGUAGE),
+    "deleteRegionRelease": _removing("Remove the titles of a region that have no language"),
+    "deleteRelease": _removing("Remove the titles in a region and language"),
 }
 
 
@@ -210,14 +188,15 @@ def schemas() -> Schema:
             "`XWW` for the whole world. Lower case is accepted",
         },
         "Credit": object_of(
-            {"videoId": video_id, "personId": PERSON_ID["schema"], **credit, **stamps}, optional=("name",)
+            {"videoId": video_id, "personId": PATH_PARAMETERS["personId"]["schema"], **credit, **stamps},
+            optional=("name",),
         ),
         "CreditPage": page_of("Credit"),
         "Release": object_of(
             {
                 "videoId": video_id,
                 "region": ref("Region"),
-                "language": LANGUAGE["schema"],
+                "language": LANGUAGE,
                 **release,
                 **stamps,
             },
@@ -238,7 +217,7 @@ def schemas() -> Schema:
                 {
                     "title": {"type": "string"},
                     "region": ref("Region"),
-                    "language": LANGUAGE["schema"],
+                    "language": LANGUAGE,
                     "match": {"type": "string", "enum": ["region-and-language", "region", "language", "original"]},
                 },
                 optional=("region", "language"),

@@ -1,8 +1,8 @@
 """The operations that search."""
 
 from shared.core import errors
-from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, VIDEO_ID, Operation, json_content, object_of, query, ref
-from shared.queries import MOST_SIMILAR, SearchVideos, SimilarVideos
+from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, Operation, json_content, object_of, ref
+from shared.queries import MOST_SIMILAR
 from shared.video_fields import FACETS
 from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
@@ -54,7 +54,6 @@ OPERATIONS: dict[str, Operation] = {
         "`consistentWith` asks for, and when it is far behind the videos.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("SearchPage"), FOUND)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
-        query(SearchVideos),
     ),
     "similarVideos": Operation(
         "List similar videos",
@@ -72,7 +71,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID, *query(SimilarVideos)),
     ),
 }
 

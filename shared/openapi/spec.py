@@ -12,7 +12,7 @@ from shared.core.errors import ServiceError
 from shared.videos.video import STATUSES
 from shared.web.cursors import LONGEST
 from shared.web.paging import LONGEST_PAGE
-from shared.web.parameters import Query, Schema
+from shared.web.parameters import Schema
 from shared.web.requests import JSON, LONGEST_KEY
 
 EXAMPLE_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -25,23 +25,11 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def query(declared: type[Query]) -> tuple[Schema, ...]:
-    """The query parameters of an operation, without those that all have."""
-    return tuple(parameter.document() for parameter in declared.parameters if parameter not in Query.parameters)
-
-
 def header(name: str, description: str, schema: Schema) -> Schema:
     """A request header."""
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
 
-VIDEO_ID: Schema = {
-    "name": "videoId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "format": "uuid"},
-    "example": EXAMPLE_ID,
-}
 KEY = header(
     "Idempotency-Key",
     "Makes a retry safe for 24 hours: the request is carried out once, and a retry gets the same answer. A key belongs "
@@ -69,7 +57,8 @@ class Operation:
     description: str
     answers: dict[int, Schema]
     errors: tuple[type[ServiceError], ...] = ()
-    parameters: tuple[Schema, ...] = ()
+    headers: tuple[Schema, ...] = ()
+    """Request headers. The other parameters are those of the route's path and of the operation's query (shared/queries.py)."""
     body: Schema | None = None
 
 

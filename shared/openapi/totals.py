@@ -9,14 +9,12 @@ from shared.openapi.spec import (
     json_content,
     object_of,
     page_of,
-    query,
     ref,
 )
-from shared.queries import ListTop
 from shared.videos.video import STATUSES
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, MOST_CATEGORIES
 from shared.views.top import LARGEST_TOP
-from shared.web.paging import LONGEST_PAGE, Paged
+from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import USER_ID, USER_ID_MEANS, Schema
 
 USER: Schema = {
@@ -48,13 +46,12 @@ TOP: Schema = {
         }
     ],
 }
-_USER_ID: Schema = {
-    "name": "userId",
-    "in": "path",
-    "required": True,
-    "description": f"{USER_ID_MEANS}; percent-encoded, slashes too",
-    "schema": USER_ID,
-    "example": "user_789",
+PATH_PARAMETERS: dict[str, Schema] = {
+    "userId": {
+        "description": f"{USER_ID_MEANS}; percent-encoded, slashes too",
+        "schema": USER_ID,
+        "example": "user_789",
+    }
 }
 
 OPERATIONS: dict[str, Operation] = {
@@ -66,7 +63,6 @@ OPERATIONS: dict[str, Operation] = {
         "be shown twice or not at all.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
-        query(Paged),
     ),
     "listTop": Operation(
         "List what is viewed most",
@@ -78,7 +74,6 @@ OPERATIONS: dict[str, Operation] = {
         "is null when there is no list yet. Titles and posters are those of now.",
         {200: {"description": "The list", **json_content(ref("TopList"), TOP)}},
         (errors.InvalidParameter, errors.Forbidden),
-        query(ListTop),
     ),
     "getUser": Operation(
         "Read the totals of a user",
@@ -87,7 +82,6 @@ OPERATIONS: dict[str, Operation] = {
         "one in its status.",
         {200: {"description": "The totals", **json_content(ref("User"), USER)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (_USER_ID,),
     ),
 }
 

@@ -8,7 +8,6 @@ from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
     SECONDS,
-    VIDEO_ID,
     Operation,
     json_content,
     model_schemas,
@@ -58,12 +57,11 @@ _OPEN_PARTS: Schema = (
     }
 )
 _ENDED: Schema = _FACTS | {"state": "received", "fileSize": 75_000_000}
-_UPLOAD_ID: Schema = {
-    "name": "uploadId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "pattern": f"^{UPLOAD_ID}$"},
-    "example": UPLOAD,
+PATH_PARAMETERS: dict[str, Schema] = {
+    "uploadId": {
+        "schema": {"type": "string", "pattern": f"^{UPLOAD_ID}$"},
+        "example": UPLOAD,
+    }
 }
 _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
@@ -88,8 +86,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
-        (VIDEO_ID,),
-        {
+        body={
             "required": True,
             "content": {
                 JSON: {
@@ -123,7 +120,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*_OWNER_ERRORS, errors.IllegalTransition),
-        (VIDEO_ID, _UPLOAD_ID),
     ),
     "completeUpload": Operation(
         "Complete an upload that came in parts",
@@ -135,8 +131,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
-        (VIDEO_ID, _UPLOAD_ID),
-        {
+        body={
             "required": True,
             "content": {
                 JSON: {
@@ -157,7 +152,6 @@ OPERATIONS: dict[str, Operation] = {
         "another.",
         {204: {"description": "Aborted"}},
         (*_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
-        (VIDEO_ID, _UPLOAD_ID),
     ),
 }
 

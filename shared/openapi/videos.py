@@ -18,18 +18,16 @@ from shared.openapi.spec import (
     PAST_ERRORS,
     SECONDS,
     STATUS,
-    VIDEO_ID,
     Operation,
     header,
     json_content,
     model_schemas,
     object_of,
     page_of,
-    query,
     ref,
     shown_schemas,
 )
-from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos
+from shared.queries import LOCAL_TITLE
 from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
 from shared.schema import SCHEMA_VERSION
 from shared.video_fields import PROBED, VIDEO_FIELDS
@@ -88,6 +86,10 @@ TAGS = (
 VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
 
+PATH_PARAMETERS: dict[str, Schema] = {
+    "videoId": {"schema": {"type": "string", "format": "uuid"}, "example": EXAMPLE_ID}
+}
+
 OPERATIONS: dict[str, Operation] = {
     "batchGetVideos": Operation(
         "Read up to 100 videos",
@@ -100,8 +102,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
-        (),
-        {"required": True, "content": {JSON: {"schema": ref("VideoIds"), "example": {"videoIds": [EXAMPLE_ID]}}}},
+        body={"required": True, "content": {JSON: {"schema": ref("VideoIds"), "example": {"videoIds": [EXAMPLE_ID]}}}},
     ),
     "batchVideos": Operation(
         "Create, change and delete up to 100 videos",
@@ -134,10 +135,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
-        (
-            *query(BatchVideos),
-            KEY,
-        ),
+        (KEY,),
         {
             "required": True,
             "content": {
@@ -202,7 +200,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.UnservedQuery, errors.Forbidden),
-        query(ListVideos),
     ),
     "listEpisodes": Operation(
         "List the episodes of a series, in order",
@@ -229,7 +226,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID, *query(ListEpisodes)),
     ),
     "getVideo": Operation(
         "Read a video and its view count",
@@ -267,8 +263,6 @@ OPERATIONS: dict[str, Operation] = {
         },
         PAST_ERRORS,
         (
-            VIDEO_ID,
-            *query(GetVideo),
             header(
                 "Accept-Language",
                 f"The reader's languages (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",
@@ -282,7 +276,7 @@ OPERATIONS: dict[str, Operation] = {
         "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer has no `viewCount`. " + TAGS,
         {200: {"description": "The changed video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition),
-        (VIDEO_ID, IF_MATCH),
+        (IF_MATCH,),
         {
             "required": True,
             "content": {
@@ -300,14 +294,14 @@ OPERATIONS: dict[str, Operation] = {
         "Deleting it again changes nothing.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
-        (VIDEO_ID, IF_MATCH),
+        (IF_MATCH,),
     ),
     "restoreVideo": Operation(
         "Restore a deleted video",
         "The video gets back the status that it had. The answer has no `viewCount`.",
         {200: {"description": "The restored video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition, errors.RequestInFlight, errors.KeyReused),
-        (VIDEO_ID, IF_MATCH, KEY),
+        (IF_MATCH, KEY),
         EMPTY_BODY,
     ),
 }

@@ -8,16 +8,13 @@ from shared.openapi.spec import (
     EXAMPLE_ID,
     KEY,
     SECONDS,
-    VIDEO_ID,
     Operation,
     header,
     json_content,
     model_schemas,
     object_of,
-    query,
     ref,
 )
-from shared.queries import GetViews
 from shared.videos.counters import UNCOUNTED
 from shared.views.history import GRANULARITIES
 from shared.views.models import NewView, QueuedViews
@@ -84,7 +81,7 @@ OPERATIONS: dict[str, Operation] = {
             errors.NotFound,
             errors.WriteContention,
         ),
-        (VIDEO_ID, VIEW_KEY),
+        (VIEW_KEY,),
         {"required": False, "content": {JSON: {"schema": ref("NewView"), "example": _VIEW}}},
     ),
     "countViews": Operation(
@@ -113,8 +110,7 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (*BODY_ERRORS, errors.InvalidParameter, errors.Forbidden),
-        (),
-        {"required": True, "content": {JSON: {"schema": ref("QueuedViews"), "example": {"views": [_QUEUED]}}}},
+        body={"required": True, "content": {JSON: {"schema": ref("QueuedViews"), "example": {"views": [_QUEUED]}}}},
     ),
     "getViews": Operation(
         "Count the views of a video by hour or day",
@@ -125,7 +121,6 @@ OPERATIONS: dict[str, Operation] = {
         "zone that is off by half an hour, a day begins with the first full hour of UTC in it, as `from` says.",
         {200: {"description": "The views", **json_content(ref("ViewHistory"), HISTORY)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID, *query(GetViews)),
     ),
     "explainViews": Operation(
         "Explain how views were counted",
@@ -134,7 +129,6 @@ OPERATIONS: dict[str, Operation] = {
         "of a view that counted, with the same key, stands nowhere; one of a view that did not count adds to its rule again.",
         {200: {"description": "The explanation", **json_content(ref("ViewExplanation"), EXPLANATION)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
-        (VIDEO_ID,),
     ),
 }
 

@@ -19,11 +19,9 @@ from shared.openapi.spec import (
     model_schemas,
     object_of,
     page_of,
-    query,
     ref,
     shown_schemas,
 )
-from shared.queries import ListDeliveries, ListWebhooks
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
 from shared.webhooks.attempt import LARGEST_SHOWN
@@ -62,12 +60,11 @@ _ATTEMPT: Schema = {
     "attempt": 1,
 }
 _TESTED: Schema = {"id": "9yQd4nUuT2mXo0wZEvsJ", "delivered": True, "status": 204, "ms": 61}
-_WEBHOOK_ID: Schema = {
-    "name": "webhookId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "format": "uuid"},
-    "example": _ID,
+PATH_PARAMETERS: dict[str, Schema] = {
+    "webhookId": {
+        "schema": {"type": "string", "format": "uuid"},
+        "example": _ID,
+    }
 }
 _IF_MATCH = IF_MATCH | {
     "description": 'An ETag of the webhook, or its version alone such as `"3"`: only if it still has that version. Without it, the '
@@ -127,7 +124,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
-        query(ListWebhooks),
     ),
     "getWebhook": Operation(
         "Read a webhook",
@@ -137,7 +133,7 @@ OPERATIONS: dict[str, Operation] = {
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
         },
         _ERRORS,
-        (_WEBHOOK_ID, IF_NONE_MATCH),
+        (IF_NONE_MATCH,),
     ),
     "patchWebhook": Operation(
         "Change a webhook",
@@ -145,7 +141,7 @@ OPERATIONS: dict[str, Operation] = {
         "and whose changes are sent cannot be changed so.",
         {200: _answer("The changed webhook", WEBHOOK | {"paused": True, "version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
-        (_WEBHOOK_ID, _IF_MATCH),
+        (_IF_MATCH,),
         {
             "required": True,
             "content": {
@@ -158,7 +154,7 @@ OPERATIONS: dict[str, Operation] = {
         "A worker that is sending may finish its page, up to 64 changes.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
-        (_WEBHOOK_ID, _IF_MATCH),
+        (_IF_MATCH,),
     ),
     "rotateSecret": Operation(
         "Replace the secret of a webhook",
@@ -171,7 +167,7 @@ OPERATIONS: dict[str, Operation] = {
             )
         },
         (*BODY_ERRORS, *CHANGE_ERRORS, *_ONCE_ERRORS),
-        (_WEBHOOK_ID, _IF_MATCH, KEY),
+        (_IF_MATCH, KEY),
         EMPTY_BODY,
     ),
     "replayWebhook": Operation(
@@ -180,7 +176,7 @@ OPERATIONS: dict[str, Operation] = {
         "so, and begins there when it is not.",
         {200: _answer("The webhook", WEBHOOK | {"version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
-        (_WEBHOOK_ID, _IF_MATCH),
+        (_IF_MATCH,),
         {"required": True, "content": {JSON: {"schema": ref("Replay"), "example": {"from": 1717645200}}}},
     ),
     "testWebhook": Operation(
@@ -190,8 +186,7 @@ OPERATIONS: dict[str, Operation] = {
         "with 429, and nothing is sent.",
         {200: {"description": "What came of it", **json_content(ref("WebhookTest"), _TESTED)}},
         (*BODY_ERRORS, *_ERRORS, errors.WriteContention, errors.TooSoon),
-        (_WEBHOOK_ID,),
-        EMPTY_BODY,
+        body=EMPTY_BODY,
     ),
     "listDeliveries": Operation(
         "List what a webhook has sent",
@@ -204,7 +199,6 @@ OPERATIONS: dict[str, Operation] = {
             }
         },
         (errors.InvalidCursor, *_ERRORS),
-        (_WEBHOOK_ID, *query(ListDeliveries)),
     ),
 }
 

@@ -12,6 +12,7 @@ from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.streams import change
 from local.testbed.told import change as told
 from local.testbed.told import tell
+from shared import queries
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
@@ -26,6 +27,8 @@ from shared.relations import title_page
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
 from shared.web.cursors import LIFETIME_SECONDS
+from shared.web.paging import Paged
+from shared.web.parameters import Query
 from tests.followed import publish_index
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -236,3 +239,8 @@ def test_an_operation_takes_the_query_parameters_that_it_declares_and_no_others(
         assert {"parameter": name, "detail": "must not be empty"} in reply.json["errors"]
     assert operations == []
     assert route.takes_query == bool(parameters)
+
+
+def test_every_query_class_has_the_name_of_an_operation() -> None:
+    declared = {kind for kind in vars(queries).values() if isinstance(kind, type) and issubclass(kind, Query)}
+    assert declared - {Query, Paged} == {queries.query_of(route.operation) for route in ROUTES} - {Query}
