@@ -32,7 +32,7 @@ web.answers web.etags web.http web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """
-aws.listing aws.pages aws.secrets core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
+aws.leases aws.listing aws.pages aws.secrets core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
 relations.ratings relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
 """
 
