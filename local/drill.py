@@ -21,8 +21,9 @@ from local.aws import Aws
 from local.deployment import Tell, deploy, environment
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
+from shared.aws.records import key_of
 from shared.core.attributes import decode_item, encode_item
-from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, SORT_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
 
 TITLES = 40
 PURGE_SECONDS = 300
@@ -129,8 +130,7 @@ class Drill:
                 ExpressionAttributeValues={":pk": {"S": partition}},
             )["Items"]
             for item in items:
-                key = {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
-                self.client.delete_item(TableName=self.table, Key=key)
+                self.client.delete_item(TableName=self.table, Key=key_of(item))
         for video_id in altered:
             self._alter(VIDEO.key(videoId=video_id), {"title": LOST})
         self.await_purge(

@@ -172,6 +172,13 @@ class Export:
         self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
         """Yield for each page of an index partition: the number of its entries, their items, and where the next page begins."""
+        for ids, then in self._ids(relation, shard, after, self._page):
+            yield len(ids), self._behind(relation, ids), then
+
+    def _ids(
+        self, relation: str, shard: int, after: Item | None, limit: int
+    ) -> Iterator[tuple[list[str], Item | None]]:
+        """Yield the ids of an index partition page by page, and where the next page begins."""
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,
@@ -181,12 +188,11 @@ class Export:
                     {":rel": relation, ":shard": shard},
                 ),
                 attributes=("relId",),
-                limit=self._page,
+                limit=limit,
                 start=after,
             )
             after = decode_item(page.last_key) if page.last_key else None
-            ids = [entry["relId"] for entry in page.items]
-            yield len(ids), self._behind(relation, ids), after
+            yield [entry["relId"] for entry in page.items], after
             if after is None:
                 return
 
@@ -241,7 +247,7 @@ class Export:
     def _user(self, user: str) -> Iterator[tuple[str, Item]]:
         if self._raw and (profile := self._table.get(PROFILE.key(userId=user), consistent=True)):
             yield "Profile", profile
-        for playlists in self._related(playlists_relation(user)):
+        for playlists, _ in self._ids(playlists_relation(user), 0, None, CHILDREN):
             for playlist in playlists:
                 yield from self._playlist(playlist)
 
@@ -252,7 +258,7 @@ class Export:
             return
         yield "Playlist", first
         for item in items:
-            if _is_a(MEMBERSHIP, item):
+            if is_a(MEMBERSHIP, item):
                 yield "Entry", item
             elif self._raw:
                 yield "Derived", item
@@ -260,26 +266,6 @@ class Export:
     def _partition(self, partition: str) -> Iterator[Item]:
         """All items of a partition in the order of their sort keys."""
         return walk(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
-
-    def _related(self, relation: str) -> Iterator[list[str]]:
-        """The ids of an index partition that is not spread, page by page."""
-        after = None
-        while True:
-            page = self._table.query(
-                index=RELATION_INDEX.name,
-                condition=Expression(
-                    "#rel = :rel AND #shard = :shard",
-                    {"#rel": RELATION_INDEX.partition[0].name, "#shard": RELATION_INDEX.partition[1].name},
-                    {":rel": relation, ":shard": 0},
-                ),
-                attributes=("relId",),
-                limit=CHILDREN,
-                start=after,
-            )
-            yield [entry["relId"] for entry in page.items]
-            if page.last_key is None:
-                return
-            after = decode_item(page.last_key)
 
 
 def _in_base64(value: bytes) -> str:
@@ -299,10 +285,11 @@ _CHILDREN: dict[str, Entity] = {
 
 def _entity_of(item: Item) -> str | None:
     """What a child of a video is in an export; None of an upload, which S3 forgets too."""
-    if _is_a(UPLOAD, item):
+    if is_a(UPLOAD, item):
         return None
-    return next((name for name, entity in _CHILDREN.items() if _is_a(entity, item)), "Derived")
+    return next((name for name, entity in _CHILDREN.items() if is_a(entity, item)), "Derived")
 
 
-def _is_a(entity: Entity, item: Item) -> bool:
+def is_a(entity: Entity, item: Item) -> bool:
+    """Return whether an item of a partition is one of this kind."""
     return str(item[SORT_KEY]).startswith(entity.sk.partition("{")[0])

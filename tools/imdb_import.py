@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import is_ours, unchanged
+from shared.aws.records import is_ours, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
@@ -484,10 +484,10 @@ class ImdbImport:
         for title, relation in relations:
             if video := self._target(layout, relation.line, videos.get(title)):
                 items.append((relation.line, make(video, relation, now)))
-        there = {_place(item): item for item in self._batch_get([_key(item) for _, item in items])}
+        there = {place_in_table(item): item for item in self._batch_get([key_of(item) for _, item in items])}
         tasks = []
         for line, item in items:
-            stored = there.get(_place(item))
+            stored = there.get(place_in_table(item))
             try:
                 tasks.append(Task(line, merged(item, stored) if stored else item, stored))
             except Refused as refused:
@@ -594,9 +594,6 @@ def _says_more(role: Item) -> bool:
     return bool(role.get("job") or role.get("characters"))
 
 
-def _key(item: Item) -> Key:
-    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
-
-
-def _place(item: Mapping[str, Any]) -> tuple[str, str]:
+def place_in_table(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the two keys of an item."""
     return item[PARTITION_KEY], item[SORT_KEY]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import ABSENT, CONFLICTS, retry_on_conflict, unchanged
+from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict, unchanged
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
@@ -31,13 +31,11 @@ from shared.schema import (
     ENTRY,
     JOB,
     MEMBERSHIP,
-    PARTITION_KEY,
     PLAYLIST,
     PROFILE,
     RATING_TOTALS,
     RELEASE,
     SCHEMA_VERSION,
-    SORT_KEY,
     TTL_ATTRIBUTE,
     VIDEO,
     VIEW_COUNTER,
@@ -52,7 +50,7 @@ from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
 from shared.videos.video import stamp, upgraded
 from tools.form import DUE, ItemLine, parse_line
 from tools.imdb import Refused
-from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED
+from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED, place_in_table
 from tools.lines import Damaged, Line, Mark, OtherFile, check, read_lines
 from tools.pace import Pool, Rate
 from tools.progress import Advance, Bars
@@ -222,7 +220,7 @@ class Restore:
         ]
         there = self._there([item for _, item in items])
         for line, item in items:
-            outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(_place(item))))))
+            outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(place_in_table(item))))))
         if items:
             # The video may have moved, and all its entries with it, while these were written.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
@@ -238,7 +236,7 @@ class Restore:
         item = self._video_item(line)
         if is_purged(item, self._now()):
             return Refused("its time is over: it would be removed at once")
-        stored = self._table.get(_key(item), consistent=True)
+        stored = self._table.get(key_of(item), consistent=True)
         if stored is not None:
             return self._met_video(line, item, stored)
         entries = own_entries(item)
@@ -276,7 +274,7 @@ class Restore:
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | Refused:
         """What became of a rating; of two of one user, the last was written."""
-        place = _place(rating_key(line.attributes["videoId"], line.attributes["userId"]))
+        place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
         return CREATED if self._compared(line, written[place]) == UNCHANGED else DIFFERENT
@@ -293,7 +291,7 @@ class Restore:
             self._carry_out(writes)
         except ConditionFailed:
             # By an attempt of ours whose answer was lost, or by somebody else in this moment.
-            return self._compared(line, self._table.get(_key(item), consistent=True) or {})
+            return self._compared(line, self._table.get(key_of(item), consistent=True) or {})
         return CREATED
 
     def _carry_out(self, writes: Sequence[Write]) -> None:
@@ -316,7 +314,8 @@ class Restore:
     def _put_ratings(self, lines: Sequence[ItemLine]) -> list[Outcome]:
         """Write the ratings that are missing, all of them in one transaction; the stream adds them to the totals."""
         items = {
-            _place(item): item for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
+            place_in_table(item): item
+            for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
         }
 
         def attempt(_: Item | None) -> list[Outcome]:
@@ -380,8 +379,8 @@ class Restore:
 
     def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
         """What the table has under the keys of these items."""
-        keys = {_place(item): _key(item) for item in items}
-        return {_place(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
+        keys = {place_in_table(item): key_of(item) for item in items}
+        return {place_in_table(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
 
     def _now(self) -> int:
         return int(self._clock())
@@ -503,11 +502,3 @@ def _tried(action: Callable[[], str | Refused]) -> str | Refused:
         if "Validation" not in error.detail:
             raise
         return Refused("DynamoDB does not accept it as an item")
-
-
-def _key(item: Item) -> Key:
-    return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
-
-
-def _place(item: Item) -> tuple[str, str]:
-    return item[PARTITION_KEY], item[SORT_KEY]

@@ -14,7 +14,7 @@ from pathlib import Path
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.records import ABSENT, CONFLICTS, retry_on_conflict
+from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, WriteContention
@@ -22,13 +22,14 @@ from shared.relations.beside import OWNER, REMOVING
 from shared.relations.playlist_entries import moved_entry
 from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
 from shared.relations.ratings import RatingStore
-from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO, Entity
+from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 from shared.upkeep.purging import PURGE
 from shared.video_fields import PROBED
 from shared.videos.access import is_purged
 from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
 from shared.videos.video import stamp
+from tools.exporting import is_a
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED
@@ -192,7 +193,7 @@ class Repair(Restore):
 
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
         """A count only ever grows: it is raised to what was kept of it, and never lowered."""
-        key, video_id = _key(kept), line.attributes["videoId"]
+        key, video_id = key_of(kept), line.attributes["videoId"]
 
         def attempt(stored: Item | None) -> str | Refused:
             if stored is None:
@@ -306,7 +307,7 @@ class Repair(Restore):
         for item, is_there in ((entry, members.stands(line)), (membership, members.holds(line))):
             if is_there:
                 ranked = Expression.of("#rank = :rank", rank=item["rank"])
-                writes.append(self._table.check(_key(item), condition=ranked))
+                writes.append(self._table.check(key_of(item), condition=ranked))
             else:
                 writes.append(self._table.put(item, condition=ABSENT))
         outcome = self._replaced(line, ["entry"], writes)
@@ -351,9 +352,9 @@ class Members:
 
     def meet(self, item: Item) -> None:
         """Take in one item of the playlist's partition."""
-        if _is_a(ENTRY, item):
+        if is_a(ENTRY, item):
             self._standing.setdefault(item["videoId"], set()).add(item["rank"])
-        elif _is_a(MEMBERSHIP, item):
+        elif is_a(MEMBERSHIP, item):
             self._held[item["videoId"]] = item["rank"]
 
     def stands(self, line: ItemLine) -> bool:
@@ -459,11 +460,3 @@ def _name(line: ItemLine) -> str:
     """What a line is of, for a person."""
     parts = [line.attributes[name] for name in ("playlistId", "videoId", *NAMED) if name in line.attributes]
     return " ".join([line.entity, *map(str, parts)])
-
-
-def _key(item: Item) -> Key:
-    return {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
-
-
-def _is_a(entity: Entity, item: Item) -> bool:
-    return str(item[SORT_KEY]).startswith(entity.sk.partition("{")[0])

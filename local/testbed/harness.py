@@ -42,6 +42,7 @@ from local.testbed.wire import listening
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
+from shared.aws.records import key_of
 from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -490,7 +491,7 @@ def remove_video(table: Table, video_id: str) -> list[Item]:
         "#pk = :pk", {"#pk": schema.PARTITION_KEY}, {":pk": schema.VIDEO.key(videoId=video_id)["pk"]}
     )
     items = table.query(index=None, condition=condition, limit=100).items
-    table.batch_delete([{name: item[name] for name in (schema.PARTITION_KEY, schema.SORT_KEY)} for item in items])
+    table.batch_delete(list(map(key_of, items)))
     return items
 
 

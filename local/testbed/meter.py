@@ -14,8 +14,9 @@ from typing import Any
 
 from local.testbed.units import Units, index_entry, read, size, write, written
 from local.testbed.wire import come_between
+from shared.aws.records import key_of
 from shared.core.attributes import AttributeMap
-from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, PARTITION_KEY, SORT_KEY, TABLE_NAME, Index
+from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, TABLE_NAME, Index
 
 _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
@@ -168,11 +169,7 @@ def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
         parts = [part for write in params["TransactItems"] for part in write.values()]
     else:
         parts = [params] if operation in _WRITES else []
-    return [(part["TableName"], part.get("Key") or _key(part["Item"])) for part in parts]
-
-
-def _key(item: AttributeMap) -> AttributeMap:
-    return {name: item[name] for name in (PARTITION_KEY, SORT_KEY)}
+    return [(part["TableName"], part.get("Key") or key_of(part["Item"])) for part in parts]
 
 
 def _indexes(table: str) -> tuple[Index, ...]:

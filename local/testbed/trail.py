@@ -7,9 +7,10 @@ from local.testbed.backstage import Backstage, FakeQueue, NoFeed
 from local.testbed.harness import Context
 from local.testbed.streams import Raw, event
 from shared.aws.dynamodb import Table
+from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.history.trail import Archive, AuditStore
-from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY
+from shared.schema import AUDIT_TABLE_NAME
 
 DAYS = 400
 
@@ -48,7 +49,7 @@ class Trail:
 
     def forget(self, *entries: Item) -> None:
         """Take entries out of the trail, as DynamoDB does when they are old."""
-        self.table.batch_delete([{name: entry[name] for name in (PARTITION_KEY, SORT_KEY)} for entry in entries])
+        self.table.batch_delete(list(map(key_of, entries)))
 
     def replace(self, entry: Item) -> None:
         """Have another entry in the place of one."""

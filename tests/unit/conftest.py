@@ -17,8 +17,7 @@ from local.testbed.harness import (
     create_table,
     make_api,
 )
-from local.testbed.lean_moto import MotoClient, install, put_back, stored_tables
-from local.testbed.moto_buckets import create_buckets
+from local.testbed.lean_moto import MotoClient, create_buckets, install, put_back, stored_tables
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.lean import client as lean

@@ -19,8 +19,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3 import HTTPHeaderDict, HTTPResponse
 
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Reply, create_audit_table, create_table, make_api
-from local.testbed.lean_moto import MotoClient, install
-from local.testbed.moto_buckets import create_buckets
+from local.testbed.lean_moto import MotoClient, create_buckets, install
 from shared.aws.boto3_client import make_client
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
