@@ -121,8 +121,8 @@ def _files(path: Path) -> Iterator[Path]:
                 yield file
 
 
-def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> None:
-    """Bring MiniStack to what the sources say.
+def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
+    """Bring MiniStack to what the sources say; returns what is there then.
 
     `work` keeps the assembly, the log and what was deployed; it belongs to the same MiniStack data for good.
     Raises LocalError, naming the log, when the deploy fails.
@@ -133,7 +133,7 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> None:
     if last is not None and last.fingerprint == wanted and all(_is_deployed(aws, name) for name in STACKS):
         tell("Nothing has changed since the last deploy")
         complete(aws, work / "cdk.out", last.api_id)  # an earlier version of ours did less
-        return
+        return last
 
     record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
     work.mkdir(parents=True, exist_ok=True)
@@ -153,6 +153,7 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> None:
     complete(aws, work / "cdk.out", deployed.api_id)
     build_index(aws)
     write_private(record, json.dumps(asdict(deployed), indent=2) + "\n")
+    return deployed
 
 
 def _output(outputs: Path, stack: str, name: str, log: Path) -> str:

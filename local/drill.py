@@ -18,9 +18,9 @@ import httpx
 
 from local import ROOT, LocalError, exit_status
 from local.aws import Aws
-from local.deployment import Tell, deploy, environment
-from local.issuer import USERS, Issuer, Signer
-from local.ministack import MiniStack
+from local.deployment import Tell, environment
+from local.issuer import USERS
+from local.run import service_in
 from shared.aws.records import key_of
 from shared.core.attributes import decode_item, encode_item
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, TABLE_NAME, VIDEO, VIEW_COUNTER
@@ -260,22 +260,20 @@ def _drill() -> None:
     with tempfile.TemporaryDirectory(prefix="restore-drill-") as name:
         folder = Path(name)
         with (
-            MiniStack(folder / "ministack.log") as ministack,
-            Issuer(0, Signer(folder / "key.pem"), ministack.endpoint) as issuer,
+            service_in(folder, tell) as (aws, issuer),
             httpx.Client(timeout=120, trust_env=False) as http,
         ):
-            deploy(ministack.aws, issuer.url, folder, tell)
             tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
 
             def request(method: str, path: str, user: str, body: Any) -> Any:
                 headers = {"Authorization": f"Bearer {tokens[user]}"}
                 content = {} if body is None else {"json": body}
-                answer = http.request(method, ministack.endpoint + path, headers=headers, **content)
+                answer = http.request(method, aws.endpoint + path, headers=headers, **content)
                 if answer.status_code >= 300:
                     raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
                 return answer.json()
 
-            Drill(ministack.aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
+            Drill(aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
     tell("The drill has passed.")
 
 

@@ -209,6 +209,24 @@ def _listed(indexes: Sequence[str]) -> str:
     return f"the indexes {', '.join(indexes)}" if indexes else "no index"
 
 
+def tokens_of(issuer: Issuer, folder: Path) -> Json:
+    """Return what the end-to-end tests know of an issuer: its URL, tokens by user, and tokens that the gateway must refuse.
+
+    The key of an issuer that nobody trusts is written to the folder.
+    """
+    stranger = Signer(folder / "stranger.pem")
+    tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
+    return {
+        "issuer": issuer.url,
+        "tokens": tokens | {"transcoder": issuer.mint("transcoder", [TRANSCODE])},
+        "badTokens": {
+            "expired": issuer.mint("alice", USERS["alice"], lifetime=-1),
+            "of another issuer": stranger.mint("http://127.0.0.1:9", "alice", USERS["alice"]),
+            "with another key": stranger.mint(issuer.url, "alice", USERS["alice"]),
+        },
+    }
+
+
 @dataclass
 class _Account:
     """The account on MiniStack, and what is done in it from outside."""
@@ -290,18 +308,9 @@ class _Account:
             raise LocalError(f"The end-to-end tests failed (pytest's status is {status}).")
 
     def _service(self) -> Json:
-        tokens = {user: self.issuer.mint(user, scopes) for user, scopes in USERS.items()}
-        tokens["transcoder"] = self.issuer.mint("transcoder", [TRANSCODE])
-        stranger = Signer(self.work / "stranger.pem")
         return {
             "baseUrl": self.aws.endpoint,
-            "issuer": self.issuer.url,
-            "tokens": tokens,
-            "badTokens": {
-                "expired": self.issuer.mint("alice", USERS["alice"], lifetime=-1),
-                "of another issuer": stranger.mint("http://127.0.0.1:9", "alice", USERS["alice"]),
-                "with another key": stranger.mint(self.issuer.url, "alice", USERS["alice"]),
-            },
+            **tokens_of(self.issuer, self.work),
             **self.aws.described(),
             "tableName": TABLE_NAME,
             "assembly": self._assembly,

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -19,7 +20,6 @@ from local import (
     DEFAULT_ISSUER_PORT,
     DEFAULT_OBJECTS_PORT,
     DEFAULT_PORT,
-    DEPLOYMENT_FILE,
     KEY_FILE,
     ROOT,
     SERVICE_FILE,
@@ -83,15 +83,14 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         stack.callback(_stop, ministack, terminal)
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
         with terminal.step("Deploying the CDK app") as tell:
-            _deploy(ministack, issuer.url, tell)
+            deployed = _deploy(ministack, issuer.url, tell)
             # What a deploy makes is not saved as it changes: a table without it would have no home.
             ministack.save()
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
         # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
-        stack.enter_context(
-            Transcoder(ministack.aws, _transcoder_settings(ministack, issuer), STATE / "transcoder.log")
-        )
+        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
+        stack.enter_context(Transcoder(ministack.aws, settings, STATE / "transcoder.log"))
         _announce(ministack.aws, issuer)
         status = ministack.wait()
         raise LocalError(
@@ -113,20 +112,27 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
         ministack.stop()
 
 
-def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> None:
+@contextmanager
+def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
+    """A service that has everything for itself, in an empty folder, for as long as the block lasts."""
+    key_file = folder / KEY_FILE.name
+    with (
+        MiniStack(folder / "ministack.log") as ministack,
+        Issuer(0, Signer(key_file), ministack.endpoint) as issuer,
+    ):
+        deployed = deploy(ministack.aws, issuer.url, folder, tell)
+        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(key_file))
+        with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
+            yield ministack.aws, issuer
+
+
+def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> Deployment:
     try:
-        deploy(ministack.aws, issuer, STATE, tell)
+        return deploy(ministack.aws, issuer, STATE, tell)
     except LocalError:
         if ministack.is_running():
             raise
         raise LocalError(f"MiniStack ended while it was deployed to; its log is {ministack.log}.") from None
-
-
-def _transcoder_settings(ministack: MiniStack, issuer: Issuer) -> Settings:
-    deployed = Deployment.load(DEPLOYMENT_FILE)
-    if deployed is None:
-        raise LocalError(f"The deploy left no {DEPLOYMENT_FILE.relative_to(ROOT)}; delete .local and start again.")
-    return Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
 
 
 def _warm_up(url: str) -> None:

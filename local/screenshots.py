@@ -19,10 +19,8 @@ from playwright.sync_api import Browser, Locator, Page
 from local import ROOT, LocalError, exit_status
 from local.browser import launched
 from local.demo import Client, load_scenes, upload
-from local.deployment import Deployment, deploy
-from local.issuer import USERS, Issuer, Signer
-from local.ministack import MiniStack
-from local.transcoder import Settings, Transcoder
+from local.issuer import USERS
+from local.run import service_in
 
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
@@ -162,19 +160,12 @@ def main() -> int:
 def _of_a_service_of_its_own() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
-        ministack = stack.enter_context(MiniStack(folder / "ministack.log"))
-        issuer = stack.enter_context(Issuer(0, Signer(folder / "key.pem"), ministack.endpoint))
-        deploy(ministack.aws, issuer.url, folder, print)
-        deployed = Deployment.load(folder / "deployment.json")
-        if deployed is None:
-            raise LocalError("The deploy left nothing to take pictures of.")
-        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(folder / "key.pem"))
-        stack.enter_context(Transcoder(ministack.aws, settings, folder / "transcoder.log"))
+        aws, issuer = stack.enter_context(service_in(folder, print))
         clients = {
-            user: stack.enter_context(closing(Client(ministack.endpoint, issuer.mint(user, scopes))))
+            user: stack.enter_context(closing(Client(aws.endpoint, issuer.mint(user, scopes))))
             for user, scopes in USERS.items()
         }
-        take(Studio(ministack.endpoint, clients))
+        take(Studio(aws.endpoint, clients))
 
 
 if __name__ == "__main__":

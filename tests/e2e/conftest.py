@@ -22,11 +22,9 @@ import pytest
 
 from local import KEY_FILE
 from local.aws import Aws
-from local.deployment import Deployment, deploy
-from local.issuer import USERS, Issuer, Signer
-from local.ministack import MiniStack
-from local.transcoder import Settings, Transcoder
-from shared.routes import TRANSCODE
+from local.issuer import USERS, Signer
+from local.rehearsal import tokens_of
+from local.run import service_in
 from tests.e2e.receiving import Receiver, receiving
 from tests.names import random_name
 from tests.waiting import LIMIT
@@ -159,25 +157,10 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         return
     folder = tmp_path_factory.mktemp("e2e")
     log: list[str] = []
-    with (
-        MiniStack(folder / "ministack.log") as ministack,
-        Issuer(0, Signer(folder / "key.pem"), ministack.endpoint) as issuer,
-        Issuer(0, Signer(folder / "other.pem"), ministack.endpoint) as stranger,
-    ):
-        base_url = ministack.endpoint
-        deploy(ministack.aws, issuer.url, folder, log.append)
-        deployed = Deployment.load(folder / "deployment.json")
-        assert deployed is not None
-        tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
-        tokens["transcoder"] = issuer.mint("transcoder", [TRANSCODE])
-        bad = _forged(tokens["alice"]) | {
-            "expired": issuer.mint("alice", USERS["alice"], lifetime=-1),
-            "of another issuer": stranger.mint("alice", USERS["alice"]),
-        }
-        queue_url, key_file = deployed.transcode_queue_url, str(folder / "key.pem")
-        settings = Settings(queue_url, base_url, issuer.url, key_file)
-        with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
-            yield Service(base_url, tokens, bad, folder / "cdk.out", ministack.aws, mint=issuer.mint)
+    with service_in(folder, log.append) as (aws, issuer):
+        told = tokens_of(issuer, folder)
+        bad = _forged(told["tokens"]["alice"]) | told["badTokens"]
+        yield Service(aws.endpoint, told["tokens"], bad, folder / "cdk.out", aws, mint=issuer.mint)
 
 
 def _mint(issuer: str | None, key_file: Path) -> Callable[[str, Sequence[str]], str] | None:
