@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bench.cost.run import VIDEO_BODY, Place, clients, made, measure_alone
+from bench.tables import Chart
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.harness import NOW
@@ -256,48 +257,19 @@ def of_patterns(size: int) -> dict[str, Spent]:
     return spent
 
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
-COLOURS = ("#b3261e", "#8a4b00", "#6b3fa0", "#00658f", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
-
-
 def picture(taken: Mapping[str, list[Spent]]) -> str:
     """The read units of a page by the size of the catalogue, as an SVG."""
-    columns = [*(f"{size:,}" for size in SIZES), f"page {DEEP:,}"]
-    most = max(spent.reads for row in taken.values() for spent in row)
-    across = (WIDTH - LEFT - RIGHT) / (len(columns) - 1)
-
-    def x(column: int) -> float:
-        return LEFT + across * column
-
-    def y(reads: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * reads / most
-
-    def text(at: float, down: float, words: str, **style: str) -> str:
-        attributes = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
-        return f'<text x="{at:.0f}" y="{down:.0f}"{attributes}>{words}</text>'
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        f"<title>Read units of a page of {PAGE}, by the size of the catalogue</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        text(LEFT, 24, f"Read units of a page of {PAGE}", font_size="15"),
-    ]
-    for reads in range(0, int(most) + 1, 5):
-        parts.append(f'<path d="M{LEFT} {y(reads):.0f}H{x(len(columns) - 1):.0f}" stroke="#ddd"/>')
-        parts.append(text(LEFT - 8, y(reads) + 4, f"{reads}", text_anchor="end"))
-    for column, label in enumerate(columns):
-        anchor = "middle" if column < len(SIZES) else "end"  # to the right are the labels of the lines
-        parts.append(text(x(column), HEIGHT - BOTTOM + 20, label, text_anchor=anchor))
-    parts.append(text(x(1), HEIGHT - 10, "videos in the catalogue", text_anchor="middle", fill="#555"))
-    down = 0.0
-    for colour, (name, row) in zip(COLOURS, taken.items(), strict=True):
-        line = " ".join(f"{x(column):.0f},{y(spent.reads):.0f}" for column, spent in enumerate(row))
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        # Below the label before it, where lines lie upon each other.
-        down = max(down + 16, y(row[-1].reads) + 4)
-        label = f"{name}: {row[-1].reads:g} in {row[-1].requests} requests"
-        parts.append(text(x(len(columns) - 1) + 10, down, label.replace(" 1 requests", " 1 request"), fill=colour))
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    labels = {
+        name: f"{name}: {row[-1].reads:g} in {row[-1].requests} request{'s' if row[-1].requests > 1 else ''}"
+        for name, row in taken.items()
+    }
+    return Chart(
+        f"Read units of a page of {PAGE}, by the size of the catalogue",
+        [*(f"{size:,}" for size in SIZES), f"page {DEEP:,}"],
+        "videos in the catalogue",
+        5,
+        [(labels[name], [spent.reads for spent in row]) for name, row in taken.items()],
+    ).svg()
 
 
 def main() -> None:

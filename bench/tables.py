@@ -1,7 +1,8 @@
-"""Tables, as a terminal and as a page shows them."""
+"""Tables and charts, as a terminal and as a page shows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from xml.sax.saxutils import escape
 
 from rich.table import Table
 
@@ -30,3 +31,58 @@ class Grid:
         for row in self.rows:
             table.add_row(*(cell.strip("`*") for cell in row))
         return table
+
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
+"""Pixels of a chart. The labels of its lines are on the right."""
+COLOURS = ("#b3261e", "#00658f", "#8a4b00", "#6b3fa0", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over columns. The values are from 0, and all lines have one for each column."""
+
+    title: str
+    columns: Sequence[str]
+    unit: str
+    """What the columns are of."""
+    step: int
+    """Between two marks of the scale."""
+    lines: Sequence[tuple[str, Sequence[float]]]
+    """Each with its label."""
+
+    def svg(self) -> str:
+        """As a page shows it."""
+        most, last = max(value for _, line in self.lines for value in line), len(self.columns) - 1
+
+        def x(column: int) -> float:
+            return LEFT + (WIDTH - LEFT - RIGHT) / last * column
+
+        def y(value: float) -> float:
+            return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / most
+
+        def text(at: float, down: float, words: str, **style: str) -> str:
+            attributes = "".join(f' {name.replace("_", "-")}="{value}"' for name, value in style.items())
+            return f'<text x="{at:.0f}" y="{down:.0f}"{attributes}>{escape(words)}</text>'
+
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+            f"<title>{escape(self.title)}</title>",
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+            text(LEFT, 24, self.title, font_size="15"),
+        ]
+        for value in range(0, int(most) + 1, self.step):
+            parts.append(f'<path d="M{LEFT} {y(value):.0f}H{x(last):.0f}" stroke="#ddd"/>')
+            parts.append(text(LEFT - 8, y(value) + 4, str(value), text_anchor="end"))
+        for column, label in enumerate(self.columns):
+            anchor = "middle" if column < last else "end"  # to the right are the labels of the lines
+            parts.append(text(x(column), HEIGHT - BOTTOM + 20, label, text_anchor=anchor))
+        parts.append(text(x(last) / 2, HEIGHT - 10, self.unit, text_anchor="middle", fill="#555"))
+        down = 0.0
+        for colour, (label, values) in zip(COLOURS, self.lines, strict=False):
+            points = " ".join(f"{x(column):.0f},{y(value):.0f}" for column, value in enumerate(values))
+            parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+            # Below the label before it, where lines lie upon each other.
+            down = max(down + 16, y(values[-1]) + 4)
+            parts.append(text(x(last) + 10, down, label, fill=colour))
+        return "\n".join([*parts, "</svg>"]) + "\n"

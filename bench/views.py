@@ -10,6 +10,7 @@ from itertools import count
 from typing import NamedTuple
 
 from bench.cost.run import Place, clients, made
+from bench.tables import Chart
 from local import ROOT
 from local.testbed.harness import NOW
 from local.testbed.limits import Simulation
@@ -143,43 +144,15 @@ def costs() -> dict[str, list[Spent]]:
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 360, 60, 190, 50, 60
-COLOURS = ("#b3261e", "#00658f")
-
-
 def picture(taken: Mapping[str, Sequence[Spent]]) -> str:
     """The write units of a view by the load, as an SVG."""
-    most = max(spent.whole for row in taken.values() for spent in row)
-    across = (WIDTH - LEFT - RIGHT) / (len(LOADS) - 1)
-
-    def x(column: int) -> float:
-        return LEFT + across * column
-
-    def y(units: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * units / most
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-        "<title>Write units of a view, by the views of one video</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="24" font-size="15">Write units of a view, with its share of the stream, hours and days</text>',
-    ]
-    for units in range(int(most) + 1):
-        parts.append(f'<path d="M{LEFT} {y(units):.0f}H{x(len(LOADS) - 1):.0f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y(units) + 4:.0f}" text-anchor="end">{units}</text>')
-    for column, label in enumerate(LOADS):
-        parts.append(f'<text x="{x(column):.0f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{label}</text>')
-    parts.append(
-        f'<text x="{x(len(LOADS) // 2):.0f}" y="{HEIGHT - 14}" text-anchor="middle" fill="#555">views of one video</text>'
-    )
-    for (kind, row), colour, place in zip(taken.items(), COLOURS, (-8, 16), strict=True):
-        line = " ".join(f"{x(column):.0f},{y(spent.whole):.0f}" for column, spent in enumerate(row))
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        label = f"{kind}: {row[-1].whole:.2f}"
-        parts.append(
-            f'<text x="{x(len(LOADS) - 1) + 10:.0f}" y="{y(row[-1].whole) + place:.0f}" fill="{colour}">{label}</text>'
-        )
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return Chart(
+        "Write units of a view, with its share of the stream, hours and days",
+        list(LOADS),
+        "views of one video",
+        1,
+        [(f"{kind}: {row[-1].whole:.2f}", [spent.whole for spent in row]) for kind, row in taken.items()],
+    ).svg()
 
 
 def main() -> None:
