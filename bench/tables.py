@@ -35,6 +35,8 @@ class Grid:
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
 """Pixels of a chart. The labels of its lines are on the right."""
+LONGEST_LABEL = 8
+"""Of the last column: longer ones end with it."""
 COLOURS = ("#b3261e", "#00658f", "#8a4b00", "#6b3fa0", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
 
 
@@ -75,7 +77,8 @@ class Chart:
             parts.append(f'<path d="M{LEFT} {y(value):.0f}H{x(last):.0f}" stroke="#ddd"/>')
             parts.append(text(LEFT - 8, y(value) + 4, str(value), text_anchor="end"))
         for column, label in enumerate(self.columns):
-            anchor = "middle" if column < last else "end"  # to the right are the labels of the lines
+            # To the right are the labels of the lines.
+            anchor = "end" if column == last and len(label) > LONGEST_LABEL else "middle"
             parts.append(text(x(column), HEIGHT - BOTTOM + 20, label, text_anchor=anchor))
         parts.append(text(x(last) / 2, HEIGHT - 10, self.unit, text_anchor="middle", fill="#555"))
         down = 0.0
