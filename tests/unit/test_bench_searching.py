@@ -218,11 +218,14 @@ def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pyte
         {"category": "a", "releaseYear": 1995},
         {},
     ]
-    assert searching.recount(videos) == {
-        "category": [("a", 2), ("b", 1)],
-        "tag": [("épée", 2), ("x", 1)],
-        "year": [(1995, 1), (1999, 1)],
-    }
+    assert (
+        searching.recount(videos).items()
+        >= {
+            "category": [("a", 2), ("b", 1)],
+            "tag": [("épée", 2), ("x", 1)],
+            "year": [(1995, 1), (1999, 1)],
+        }.items()
+    )
     monkeypatch.setattr(searching, "MOST_VALUES", 1)
     assert searching.recount(videos)["tag"] == [("épée", 2)]
 
