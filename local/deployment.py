@@ -132,7 +132,6 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
     last = Deployment.load(record)
     if last is not None and last.fingerprint == wanted and all(_is_deployed(aws, name) for name in STACKS):
         tell("Nothing has changed since the last deploy")
-        complete(aws, work / "cdk.out", last.api_id)  # an earlier version of ours did less
         return last
 
     record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
@@ -164,7 +163,7 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
 
 
 def complete(aws: Aws, assembly: Path, api_id: str) -> None:
-    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out Can be repeated."""
+    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out. Can be repeated."""
     switch_on_ttl(aws, assembly)
     allow_origins(aws, assembly, api_id)
 

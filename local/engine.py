@@ -135,9 +135,6 @@ class Keeper:
         tables = {table["TableId"]: table for table in dynamodb._tables.all_values()}
         self._journal.keep_only(tables)
         for table_id, table in tables.items():
-            if any(table["items"].values()):  # MiniStack saved it all by itself: an earlier version of ours ran
-                self.empty(table)
-                continue
             for pk, sk, item in self._journal.items(table_id):
                 table["items"][pk][sk] = json.loads(item)
             dynamodb._update_counts(table)

@@ -294,14 +294,6 @@ class TestKeeping:
         assert names() == every | {"one more"}
         assert call("DescribeTable", TableName=TABLE)["Table"]["ItemCount"] == TWENTY_THOUSAND + 1
 
-    def test_items_that_an_earlier_release_left_in_ministacks_own_file_are_taken_over(self, runs: Runs) -> None:
-        create_table()
-        put("old")
-        persistence.save_state("dynamodb", dynamodb.get_state())
-        asyncio.run(runs.start().save())
-        runs.start()
-        assert names() == {"old"}
-
     def test_a_deploy_that_was_broken_off_leaves_no_table_and_no_queue(self, runs: Runs) -> None:
         keeper = runs.start()
         create_table()
