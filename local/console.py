@@ -24,32 +24,34 @@ GENERATED = STATE.relative_to(ROOT) / "console"
 
 def main(root: Path = ROOT) -> int:
     """Check the console of a checkout; the exit status of the first program that found something."""
-    generated = root / GENERATED
-    generated.mkdir(parents=True, exist_ok=True)
-    described = generated / "openapi.json"
-    described.write_text(json.dumps(document()), encoding="utf-8")
-    tools = ROOT / "node_modules" / ".bin"
-    commands: list[list[str | Path]] = [
-        [tools / "openapi-typescript", described, "--output", generated / "api.d.ts", "--silent"],
-        [tools / "tsc", "--project", root / "console"],
-    ]
-    if (root / TESTS).is_dir():
-        setup = (root / TESTS / "setup.js").as_uri()
-        node: list[str | Path] = [
-            "node",
-            f"--disable-warning={WARNING}",
-            "--import",
-            setup,
-            "--test",
-            "--test-reporter=dot",
-        ]
-        commands.append([*node, *sorted((root / TESTS).glob("*.test.js"))])
-    for command in commands:
+    for command in (*types(root), *tests(root)):
         status = subprocess.run(command, env=with_tools(os.environ | PLACE), check=False).returncode
         if status != 0:
             return status
     print(f"Success: no issues found in {len([*(root / 'console').rglob('*.js')])} modules of the console")
     return 0
+
+
+def types(root: Path) -> list[list[str | Path]]:
+    """Return the programs that check the types of modules and the calls of the API, as the document describes it."""
+    generated = root / GENERATED
+    generated.mkdir(parents=True, exist_ok=True)
+    described = generated / "openapi.json"
+    described.write_text(json.dumps(document()), encoding="utf-8")
+    tools = ROOT / "node_modules" / ".bin"
+    return [
+        [tools / "openapi-typescript", described, "--output", generated / "api.d.ts", "--silent"],
+        [tools / "tsc", "--project", root / "console"],
+    ]
+
+
+def tests(root: Path) -> list[list[str | Path]]:
+    """Return the program that tests functions; none if there are no tests."""
+    if not (root / TESTS).is_dir():
+        return []
+    setup = (root / TESTS / "setup.js").as_uri()
+    node = ["node", f"--disable-warning={WARNING}", "--import", setup, "--test", "--test-reporter=dot"]
+    return [[*node, *sorted((root / TESTS).glob("*.test.js"))]]
 
 
 if __name__ == "__main__":

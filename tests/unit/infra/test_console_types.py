@@ -38,7 +38,10 @@ def test_each_call_is_held_to_the_openapi_document(checkout: Path, capfd: pytest
     assert "Success:" not in said
 
 
-def test_check_fails_when_a_test_of_a_function_fails(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_check_fails_when_a_test_of_a_function_fails(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(console, "types", lambda _: [])
     (checkout / "console" / "one.js").write_text("export const one = 1;\n")
     tests = checkout / console.TESTS
     tests.mkdir(parents=True)

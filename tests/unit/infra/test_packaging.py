@@ -116,11 +116,16 @@ def test_only_what_searches_carries_what_it_takes(for_aws: Path, films_for_aws: 
     assert _zipped(search_for_aws) <= 12_800_000  # 15 MB with bytecode
 
 
-def test_the_search_package_s_own_modules_compile_for_aws(search_for_aws: Path, tmp_path: Path) -> None:
+def test_the_search_package_s_own_modules_compile_for_aws_and_a_module_that_does_not_stops_the_packaging(
+    search_for_aws: Path, tmp_path: Path
+) -> None:
     for name in ("tantivy", *packaging.ONLY_FOR_SEARCH):
         shutil.copytree(search_for_aws / name, tmp_path / name)
-    packaging.compile_modules(tmp_path, "aws")
-    assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) > len(packaging.ONLY_FOR_SEARCH)
+    (tmp_path / "bad.py").write_text("def (")
+    with pytest.raises(RuntimeError, match=r"(?s)could not be compiled.*/var/task/bad\.py.*SyntaxError") as raised:
+        packaging.compile_modules(tmp_path, "aws")
+    assert str(raised.value).count("SyntaxError") == 1
+    assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) - 1 > len(packaging.ONLY_FOR_SEARCH)
 
 
 def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aws: Path) -> None:
@@ -199,12 +204,11 @@ def test_tracebacks_name_a_file_as_it_is_called_in_lambda(for_aws: Path) -> None
     assert str(for_aws).encode() not in bytecode.read_bytes()
 
 
-@pytest.mark.parametrize("target", ["aws", "local"])
-def test_a_module_that_cannot_be_compiled_stops_the_packaging(tmp_path: Path, target: Target) -> None:
+def test_a_module_that_cannot_be_compiled_stops_the_packaging_for_this_machine(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("x = 1")
     (tmp_path / "bad.py").write_text("def (")
     with pytest.raises(RuntimeError, match=r"(?s)could not be compiled.*/var/task/bad\.py.*SyntaxError"):
-        packaging.compile_modules(tmp_path, target)
+        packaging.compile_modules(tmp_path, "local")
 
 
 def test_the_local_package_has_bytecode_that_this_python_takes_unseen(for_this_machine: Path) -> None:

@@ -239,6 +239,8 @@ def test_the_time_of_a_file_is_that_of_its_tests_on_all_workers(tmp_path: Path) 
         "--rootdir",
         str(tmp_path),
         "-p",
+        "no:schemathesis",
+        "-p",
         "local.slowest",
         "-n",
         "2",

@@ -181,7 +181,8 @@ def test_responses_are_as_documented(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map("\n".join, runs)],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        # Hypothesis keeps there what it reads of modules, for all processes.
+        env=os.environ | {"PYTHONPATH": str(ROOT), "HYPOTHESIS_STORAGE_DIRECTORY": str(ROOT / ".hypothesis")},
         capture_output=True,
         text=True,
         timeout=10 * LIMIT,
