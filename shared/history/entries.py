@@ -188,7 +188,7 @@ def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
     differences = list(changes_between(_picked(old, PLAYLIST_FIELDS), _picked(new, PLAYLIST_FIELDS)))
-    # A release that knows nothing of moves leaves those of the write before; none is ever made twice running.
+    # An edit behind the service's back leaves those of the write before; none is ever made twice running.
     if new.get(MOVES) != old.get(MOVES):
         differences += map(_moved, new.get(MOVES, ()))
     if _is_no_news(old, new, differences):

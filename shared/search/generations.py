@@ -84,7 +84,7 @@ class Pointer:
     generation: str | None = None
     """None: nothing was published yet."""
     form: int | None = None
-    """Of the generation; None: that of the first release that had an index."""
+    """Of the generation."""
     previous: str | None = None
     """What held before; its files stay for those who read them at this moment."""
     places: Mapping[str, Place] = field(default_factory=dict)
