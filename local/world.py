@@ -233,8 +233,9 @@ def job(
         "updatedAs": by.kind,
         "writeId": write_id(of["videoId"], kind, state, attempt),
     }
-    if state in ("queued", "running", "failed"):
-        due = now if state == "failed" else now + kind_of(kind).patience
+    waits = {"queued": kind_of(kind).patience, "running": kind_of(kind).lease, "failed": 0}
+    if state in waits:
+        due = now + waits[state]
         item |= {"rel": job_relation(state), "relShard": 0, "relSort": due, "relId": f"{of['videoId']}/{kind}"}
     return by.signed(item | fields)
 
