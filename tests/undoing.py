@@ -36,6 +36,7 @@ from shared.schema import (
     RELEASE,
 )
 from shared.videos import video
+from tests.integration.faults import Killed
 
 ROLES = [{"category": "actor"}]
 TITLES = [{"title": "Kia ora", "types": [], "attributes": []}]
@@ -187,10 +188,6 @@ class Whole:
             "rating": "imported" in totals,
             "playlist": "deletedAt" not in playlist,
         }
-
-
-class Killed(BaseException):
-    """The function's process is gone."""
 
 
 def kill_at(table: Table, at: int, *, after: bool) -> Callable[[], None]:

@@ -34,6 +34,7 @@ from shared.history.entries import LARGEST_ENTRY, document, entry
 from shared.history.trail import Archive, AuditStore
 from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
 from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
+from tests.integration.faults import Killed
 from tests.logs import metrics
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -366,10 +367,6 @@ def _size(value: Any) -> int:
     if isinstance(value, int | float):
         return len(str(value)) // 2 + 2
     return len(value.encode())
-
-
-class Killed(BaseException):
-    """The function's process is gone."""
 
 
 Send = Callable[[], dict[str, Any]]

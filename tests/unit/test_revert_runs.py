@@ -15,7 +15,8 @@ from shared.history import runs
 from shared.history import undoing as undoing_module
 from shared.openapi.document import document
 from shared.relations.models import ReleaseContent
-from tests.undoing import ROLES, WRITES, Killed, Undoing, anybody, kill_at
+from tests.integration.faults import Killed
+from tests.undoing import ROLES, WRITES, Undoing, anybody, kill_at
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 

@@ -13,7 +13,8 @@ from shared.captions.store import text_hash, text_key
 from shared.history import changesets
 from shared.relations.playlists import DELETED_AT
 from shared.schema import CREDIT, PLAYLIST, VIDEO
-from tests.undoing import CONTENTS, ROLES, WRITES, Killed, Undoing, anybody, kill_at
+from tests.integration.faults import Killed
+from tests.undoing import CONTENTS, ROLES, WRITES, Undoing, anybody, kill_at
 
 Say = Callable[..., str]
 HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"

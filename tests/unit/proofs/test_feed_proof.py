@@ -50,6 +50,7 @@ from shared.routes import ROUTES
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY, TABLE_NAME, TAIL, VIDEO
 from shared.videos import video
 from shared.videos.documents import document
+from tests.integration.faults import Killed
 from tools.exporting import Export
 from tools.progress import Bars
 
@@ -63,10 +64,6 @@ DANGER = 0.008
 """How likely it is that a request to the table of the feed is cut."""
 OVERTAKEN = 0.01
 """How likely it is that another function does the same batch before a request."""
-
-
-class Killed(BaseException):
-    """The function's process is gone."""
 
 
 class Shaky:

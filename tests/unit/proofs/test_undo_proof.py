@@ -23,6 +23,7 @@ from shared.history.outcome import Outcome
 from shared.routes import ADMIN, WRITE
 from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.video import new_item, patched
+from tests.integration.faults import Killed
 from tests.undoing import Undoing
 from tests.unit.conftest import Shared
 
@@ -41,10 +42,6 @@ KNOWN = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
 
 Named = dict[str, dict[str, str]]
 """By videoId and field, who is to be named."""
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @dataclass(frozen=True)
