@@ -25,8 +25,6 @@ LEASE = ("lease", "leaseUntil")
 """Attributes of a leased item: the lease's id, and until when it holds."""
 TURN = "turn"
 """Attribute: the number of writes of an item whose fence it is."""
-CLOCK_SECONDS = 1
-"""Seconds by which clocks may differ. A lease that ends later than a correct clock can have set is not valid."""
 _OWN = ("lease", TURN, "writeId")
 
 
@@ -42,7 +40,7 @@ class Lease:
     """A worker's claim of an item.
 
     lease = Lease.new(now + 120)
-    write_held(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 120))], lease.attributes)
+    write_held(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
     """
 
     id: str
@@ -65,18 +63,21 @@ class Lease:
         return dict(zip(LEASE, (self.id, self.until), strict=True))
 
 
-def is_leased(item: Item, now: float, seconds: int) -> bool:
-    """Return whether a worker has the item at `now` (epoch seconds); `seconds` is the longest lease."""
+def is_leased(item: Item, now: float, longest: int) -> bool:
+    """Return whether a worker has the item at `now` (epoch seconds).
+
+    A lease of more than `longest` seconds is not valid: a wrong clock has set it, and would keep all workers away.
+    """
     until: float = item.get("leaseUntil", 0)
-    return now < until <= now + seconds + CLOCK_SECONDS
+    return now < until <= now + longest
 
 
-def is_free(now: int, seconds: int) -> Expression:
+def is_free(now: int, longest: int) -> Expression:
     """Return the condition that `is_leased` is false."""
     return Expression.of(
         "attribute_not_exists(#leaseUntil) OR #leaseUntil <= :now OR #leaseUntil > :longest",
         now=now,
-        longest=now + seconds + CLOCK_SECONDS,
+        longest=now + longest,
     )
 
 

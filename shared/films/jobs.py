@@ -55,8 +55,8 @@ from shared.videos.video import job_failed, stamp
 
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
-LONGEST_LEASE = max(kind.lease for kind in KINDS.values())
-"""Seconds."""
+LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
+"""Seconds until the end of a lease at most: a job that says more was written by a clock that was ahead."""
 LONGEST_PATIENCE = 6 * HOUR
 """Seconds after which at the latest the message of a job that waits is sent once more."""
 

@@ -237,7 +237,7 @@ class Generations:
         now = int(self._clock())
         mine = Lease.new(now + LEASE_SECONDS)
         with suppress(LeaseLost):
-            self._write(mine, change_between({}, mine.attributes), condition=is_free(now, LEASE_SECONDS))
+            self._write(mine, change_between({}, mine.attributes), condition=is_free(now, 2 * LEASE_SECONDS))
             pointer = self.pointer()
             return pointer if pointer.lease == mine else None
         return None

@@ -38,6 +38,7 @@ from shared.webhooks.attempt import shown
 from shared.webhooks.carriers import Carrier, Try
 from shared.webhooks.places import (
     LEASE_SECONDS,
+    LONGEST_LEASE,
     QUEUED,
     PlaceStore,
     due,
@@ -232,7 +233,7 @@ class _Run:
             if self._is_holder():  # it was paused while this worker was sending
                 self._save(idle(place))
             return False
-        is_free = self._is_holder() or not is_leased(place, now, LEASE_SECONDS)
+        is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
         self.kept = () if is_free else tuple(self.claims)
         is_called = self.is_called and QUEUED in place
         return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from shared.aws.leases import is_leased
 from shared.aws.quotas import Claim, Quotas
 from shared.core.attributes import Item
-from shared.webhooks.places import LEASE_SECONDS, QUEUED, PlaceStore
+from shared.webhooks.places import LONGEST_LEASE, QUEUED, PlaceStore
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: an owner's, that of an owner's slow receivers, and that of all slow receivers."""
@@ -31,7 +31,7 @@ class DeliveryQuotas(Quotas[str]):
         self._clock = clock
 
     def _is_open(self, name: str) -> bool:
-        return is_leased(self._places.read(name) or {}, self._clock(), LEASE_SECONDS)
+        return is_leased(self._places.read(name) or {}, self._clock(), LONGEST_LEASE)
 
     def _waiting(self, claim: Claim) -> str:
         return claim.name  # a message for a webhook that does not wait any more does no harm

@@ -1,0 +1,352 @@
+"""Leases of jobs, webhooks, the search index and reverts: only the present holder's writes are applied, and none waits forever.
+
+Two workers take turns as a script says. Requests and responses are lost, during the pause before a retry the other worker
+takes a step, clocks jump, and workers die before or after a request.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Literal, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from local.testbed.harness import NOW
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.leases import Lease, LeaseLost, is_leased
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.films.job import ticket_of
+from shared.films.jobs import JobStore, is_overdue
+from shared.history.runs import RunStore, Wish
+from shared.schema import INDEX, JOB
+from shared.search.generations import Generations, Pointer
+from shared.webhooks.places import LEASE_SECONDS, LONGEST_LEASE, PlaceStore, idle
+from tests.integration.faults import Incident, Killed, Line, answer_lost, killed_after, killed_before, request_lost
+
+YEAR = 365 * 86_400
+IDS = count()
+WORKER = Caller.job("thumbnails")
+
+
+class Leased(ABC):
+    """An item that workers lease. Times are epoch seconds by the clock of who acts."""
+
+    is_exclusive = True
+    """Whether a claim keeps other workers away: a run is only read, and the first write wins."""
+
+    @abstractmethod
+    def claim(self, worker: str, now: int) -> Any:
+        """Claim the item; return what the worker knows of it, `None` if another worker has it. Raises LeaseLost."""
+
+    @abstractmethod
+    def write(self, worker: str, held: Any, value: int, now: int) -> Any:
+        """Write a value; return what the worker then knows of the item. Raises LeaseLost."""
+
+    @abstractmethod
+    def release(self, held: Any, now: int) -> None:
+        """Let another worker claim the item at once. Raises LeaseLost."""
+
+    @abstractmethod
+    def value(self) -> int:
+        """The value written last."""
+
+    def sweep(self, now: int) -> None:
+        """Do what is done for all items of the kind every minute; for most kinds nothing."""
+        return
+
+
+class LeasedJob(Leased):
+    def __init__(self, table: Table) -> None:
+        self.jobs, self.id, self.versions = JobStore(table), f"v{next(IDS)}", count(1)
+        self.want(NOW)
+
+    def want(self, now: int) -> None:
+        version = next(self.versions)
+        source = {"uploadId": "0001", "uri": f"s3://sources/{version}"}
+        video = {"videoId": self.id, "userId": "alice", "version": version, "source": source}
+        self.jobs.want(video, "storyboard", {"source": source["uri"]}, now)
+
+    def job(self) -> Item:
+        job = self.jobs.table.get(JOB.key(videoId=self.id, kind="storyboard"), consistent=True)
+        assert job
+        return job
+
+    def claim(self, worker: str, now: int) -> Item | None:
+        return self.jobs.take(ticket_of(self.job()), WORKER, now, worker)
+
+    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
+        if job := self.jobs.advance(ticket_of(held), value, WORKER, now, worker):
+            return job
+        raise LeaseLost
+
+    def release(self, held: Item, now: int) -> None:
+        self.jobs.fail(ticket_of(held), "It stopped.", WORKER, now, retry=True)
+
+    def value(self) -> int:
+        return int(self.job()["progress"])
+
+    def sweep(self, now: int) -> None:
+        job = self.job()
+        if job["state"] == "running" and is_overdue(job, "running", now):
+            self.jobs.fail(ticket_of(job), "It fell silent.", WORKER, now, retry=True)
+        if job["state"] == "failed":
+            self.want(now)  # its owner asks once more
+
+
+class LeasedWebhook(Leased):
+    def __init__(self, table: Table) -> None:
+        self.places, self.id = PlaceStore(table), f"w{next(IDS)}"
+        self.places.begin(self.id, {})
+
+    def claim(self, worker: str, now: int) -> Item | None:
+        place = self.places.read(self.id)
+        assert place
+        if is_leased(place, now, LONGEST_LEASE):
+            return None
+        return self.places.save(place, place | Lease.new(now + LEASE_SECONDS).attributes, now)
+
+    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
+        return self.places.save(held, held | {"caughtUpAt": value}, now)
+
+    def release(self, held: Item, now: int) -> None:
+        self.places.save(held, idle(held), now)
+
+    def value(self) -> int:
+        place = self.places.read(self.id)
+        assert place
+        return int(place["caughtUpAt"])
+
+
+class LeasedIndex(Leased):
+    def __init__(self, table: Table) -> None:
+        self.now, self.table = NOW, table
+        table.delete(INDEX.key())
+        objects: Any = None
+        self.index = Generations(table, objects, "no bucket", lambda: self.now)
+
+    def claim(self, worker: str, now: int) -> Pointer | None:
+        self.now = now
+        return self.index.lease()
+
+    def write(self, worker: str, held: Pointer, value: int, now: int) -> Pointer:
+        self.now = now
+        self.index._write(held.lease, Expression.of("SET #films = :films", films=value))
+        return self.index.renew(held)
+
+    def release(self, held: Pointer, now: int) -> None:
+        self.index.release(held)
+
+    def value(self) -> int:
+        return self.index.pointer().films
+
+
+class LeasedRun(Leased):
+    is_exclusive = False
+
+    def __init__(self, table: Table) -> None:
+        self.runs, self.id = RunStore(table), f"r{next(IDS)}"
+        self.runs.begin("set", Wish(Caller("alice", frozenset(), correlation_id=self.id)), NOW)
+
+    def claim(self, worker: str, now: int) -> Item | None:
+        return self.runs.read(self.id)
+
+    def write(self, worker: str, held: Item, value: int, now: int) -> Item:
+        reports = [{"value": value}] * (value % 2)  # with reports it is a transaction
+        return self.runs.advance(held, held | {"examined": value}, now, reports=reports)
+
+    def release(self, held: Item, now: int) -> None:
+        """Nothing keeps others away."""
+
+    def value(self) -> int:
+        run = self.runs.read(self.id)
+        assert run
+        return int(run["examined"])
+
+
+class Event(NamedTuple):
+    """A part of a script."""
+
+    kind: Literal["step", "release", "sweep", "tick", "jump"]
+    worker: Literal["a", "b"] = "a"
+    incident: Incident | None = None
+    """What happens to a request of a step or release."""
+    at: int = 0
+    """The number of that request; for `tick` and `jump` seconds: by how much time passes, and by how much the worker's clock is wrong."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a worker knows of an item, and how many claims and writes there had been then.
+
+    `certain` is `None` if another worker was writing then, of whose write this worker may or may not know.
+    """
+
+    item: Any
+    certain: int | None
+    possible: int
+
+
+class Play:
+    """Two workers at one item."""
+
+    def __init__(self, kind: Callable[[Table], Leased], table: Table) -> None:
+        self.line = Line(table.client)
+        self.item = kind(Table(table.name, table.client, sleep=lambda _: self.between()))
+        self.now = NOW
+        self.wrong = {"a": 0, "b": 0}
+        """Seconds by which each worker's clock is wrong."""
+        self.held: dict[str, Held] = {}
+        self.under_way: list[str] = []
+        self.certain = self.possible = 0
+        """Claims and writes that succeeded; the latter with those of workers that died meanwhile."""
+        self.is_released = False
+        """Whether the last thing that happened to the item is that its holder released it."""
+        self.values = count(1)
+
+    def play(self, event: Event) -> None:
+        if event.kind == "tick":
+            self.now += event.at
+        elif event.kind == "jump":
+            self.wrong[event.worker] = event.at
+        elif event.kind == "sweep":
+            self.item.sweep(self.now)
+        else:
+            self.line.arm(event.incident or (lambda _: None), at=event.at)
+            try:
+                self.act(event.worker, is_release=event.kind == "release")
+            except Killed:
+                self.under_way.clear()
+                self.is_released = False
+                self.held.pop(event.worker, None)
+                self.possible += 1
+            finally:
+                self.line.disarm()
+
+    def between(self) -> None:
+        """Let the other worker take a step while one waits to send a request again."""
+        if len(self.under_way) == 1:
+            self.act("b" if self.under_way == ["a"] else "a")
+
+    def act(self, worker: str, *, is_release: bool = False) -> None:
+        self.under_way.append(worker)
+        held, now = self.held.pop(worker, None), self.now + self.wrong[worker]
+        before = held or Held(None, self.certain, self.possible)
+        value = next(self.values)
+        try:
+            if held is None:
+                item = None if is_release else self.item.claim(worker, now)
+            elif is_release:
+                item = self.item.release(held.item, now)
+            else:
+                item = self.item.write(worker, held.item, value, now)
+        except LeaseLost:
+            # Right only if another worker may have claimed or written the item.
+            self.is_released = False
+            assert is_release or before.possible != self.possible or len(self.under_way) == 2, (
+                "its own write was refused"
+            )
+        else:
+            if held and not is_release:
+                assert held.certain in (self.certain, None), "written by a worker that has lost the item"
+                assert self.item.value() == value
+            if is_release and held:
+                self.item.sweep(self.now)
+                is_undisturbed = self.possible == held.possible and not any(self.wrong.values())
+                self.is_released = self.item.is_exclusive and is_undisturbed
+            elif item is None and not is_release:
+                assert not self.is_released or len(self.under_way) == 2, "not free after its release"
+            else:
+                self.is_released = False
+            if item is not None:
+                if not held and self.item.is_exclusive:
+                    self.claimed(worker)
+                if held or self.item.is_exclusive:
+                    self.certain, self.possible = self.certain + 1, self.possible + 1
+                self.held[worker] = Held(item, self.certain if len(self.under_way) == 1 else None, self.possible)
+        self.under_way.pop()
+
+    def claimed(self, worker: str) -> None:
+        """Check that a worker with a right clock has not claimed what another one has."""
+        if not any(self.wrong.values()):
+            for other, held in self.held.items():
+                lease = held.item.lease if isinstance(held.item, Pointer) else Lease.of(held.item)
+                assert other == worker or lease is None or lease.until <= self.now, (
+                    "claimed while another worker has it"
+                )
+
+    def end(self) -> None:
+        """Whatever has happened, some time after that a worker claims the item and writes it."""
+        self.now += 3600
+        self.wrong = {"a": 0, "b": 0}
+        self.held.clear()
+        for _ in range(3):
+            self.item.sweep(self.now)
+        self.play(Event("step", "a"))
+        assert "a" in self.held, "never free again"
+        self.play(Event("step", "a"))
+        assert "a" in self.held
+
+
+ALL = [LeasedJob, LeasedWebhook, LeasedIndex, LeasedRun]
+A, B, EXPIRED = Event("step", "a"), Event("step", "b"), Event("tick", at=1000)
+SWEEP = Event("sweep")
+LOST = [request_lost, answer_lost]
+DEADLY = [killed_before, killed_after]
+WORKERS = st.sampled_from("ab")
+EVENTS = st.one_of(
+    st.tuples(st.just("step"), WORKERS, st.sampled_from([None, None, *LOST, *DEADLY]), st.integers(0, 2)),
+    st.tuples(st.just("release"), WORKERS, st.sampled_from([None, *LOST, *DEADLY]), st.just(0)),
+    st.just(tuple(SWEEP)),
+    st.tuples(st.just("tick"), WORKERS, st.none(), st.sampled_from([1, 39, 121, 1000])),
+    st.tuples(st.just("jump"), WORKERS, st.none(), st.sampled_from([0, -30, 30, -1000, 1000, YEAR, -YEAR])),
+).map(lambda parts: Event(*parts))
+
+SCRIPTS = {
+    "one after the other": [A, B, A, Event("release", "a"), B, B, A],
+    "both know it": [B, A, B, A, B],
+    "overtaken": [A, A, EXPIRED, SWEEP, B, A, B, A],
+    "ahead": [Event("jump", "a", at=YEAR), A, A],
+    "ahead of another": [Event("jump", "b", at=1000), A, B, A, B],
+    "behind": [Event("jump", "a", at=-YEAR), A, B, A],
+} | {
+    f"{incident.__name__} at request {at} of step {number}": [
+        *[A] * number,
+        A._replace(incident=incident, at=at),
+        B,
+        A,
+        B,
+    ]
+    for incident in (*LOST, *DEADLY)
+    for number in range(3)
+    for at in range(3)
+}
+"""Scripts that find the defects which are easiest to make."""
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_only_the_holder_writes_in_the_known_scripts(
+    kind: Callable[[Table], Leased], script: list[Event], table: Table
+) -> None:
+    _play(kind, table, script)
+
+
+@pytest.mark.parametrize("kind", ALL)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(script=st.lists(EVENTS, max_size=14))
+def test_only_the_holder_writes_whatever_happens(
+    kind: Callable[[Table], Leased], script: list[Event], table: Table
+) -> None:
+    _play(kind, table, script)
+
+
+def _play(kind: Callable[[Table], Leased], table: Table, script: list[Event]) -> None:
+    play = Play(kind, table)
+    for event in script:
+        play.play(event)
+    play.end()
