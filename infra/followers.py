@@ -8,24 +8,20 @@ from aws_cdk import aws_sqs as sqs
 from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
-from infra.settings import Settings, Target
+from infra.settings import Settings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
 """For some pages of changes to a receiver that answers; what is left of more becomes another message."""
 
-DELIVERIES_AT_A_TIME: Mapping[Target, int] = {
-    "aws": 10,
-    "local": 3,
-}
-"""How many webhooks are served at a time. One worker serves a webhook, and sends it the changes of eight videos side by side."""
 
-DELIVERY_SHARES: Mapping[Target, Mapping[str, int]] = {
-    "aws": {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5},
-    "local": {"deliveries": 1, "slow-deliveries": 1, "all-slow-deliveries": 1},
-}
-"""How many of them one owner may have at a time, how many more with slow receivers, and how many slow receivers all owners may have
-(shared/webhooks/quotas.py). One owner, and all slow receivers, leave workers to others."""
+def delivery_quotas(workers: int) -> Mapping[str, int]:
+    """Return the concurrency quotas of one owner's webhooks, of one owner's slow receivers, and of all slow receivers.
+
+    One owner, and all slow receivers, leave workers to others (shared/webhooks/quotas.py).
+    """
+    return {"deliveries": max(1, workers * 3 // 10), "slow-deliveries": 1, "all-slow-deliveries": workers // 2}
+
 
 NewFunction = Callable[..., ServiceFunction]
 """Makes a function of a stack by its id."""
@@ -78,11 +74,11 @@ def deliveries(new: NewFunction, settings: Settings, data: DataStack, queue: sqs
         feeds_itself=True,
         environment={
             **webhook_environment(settings, data, queue),
-            "SHARES": shares_of(DELIVERY_SHARES[settings.target]),
+            "SHARES": shares_of(delivery_quotas(settings.delivery_workers)),
             **({"EVENT_BUS": bus} if bus else {}),
         },
     )
-    function.allow_items("GetItem", "PutItem", "UpdateItem", of=[schema.WEBHOOK])
+    function.allow_items("BatchGetItem", "GetItem", "PutItem", "UpdateItem", of=[schema.WEBHOOK])
     function.allow_items("DeleteItem", "PutItem", "Query", of=[schema.SHARE])
     function.allow_items("UpdateItem", of=[schema.SHARE], attributes=attributes.SHARE)
     function.allow_queries(schema.RELATION_INDEX)

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra import attributes
 from infra.data_stack import DataStack
-from infra.followers import DELIVERIES_AT_A_TIME, DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
+from infra.followers import DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
 from infra.queue import WorkQueue
@@ -182,7 +182,7 @@ class JobsStack(cdk.Stack):
         self._tallies().consume(tallies, batch_size=10, max_concurrency=TALLIES_AT_A_TIME)
         self._reverts(reverts).consume(reverts, batch_size=1, max_concurrency=REVERTS_AT_A_TIME)
         deliveries(self._function, settings, data, changed).consume(
-            changed, batch_size=1, max_concurrency=DELIVERIES_AT_A_TIME[settings.target]
+            changed, batch_size=1, max_concurrency=settings.delivery_workers
         )
         add_scheduled(self, self._function, aggregates, changed)
         add_indexer(self, self._function, data, media)

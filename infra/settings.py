@@ -62,6 +62,7 @@ LOCAL: Mapping[str, Any] = {
     "keepData": False,
     "deletionProtection": False,
     "alarms": False,
+    "deliveryWorkers": 3,
     "coldStart": "none",
     "shift": "none",
     "kmsKey": "none",
@@ -102,6 +103,8 @@ class Settings:
     """Base URL at which the embedded AWS serves objects to clients; `None` on AWS."""
     jobs_per_day: int
     """How many jobs one owner may start on one day."""
+    delivery_workers: int
+    """How many webhooks are served at a time. One worker serves a webhook, and sends it the changes of eight videos side by side."""
     view_window: int
     """In how many minutes the views of one viewer count once: a day at most, as markers are kept for that."""
     count_own_views: bool
@@ -189,6 +192,7 @@ class Settings:
             throttle_burst=context.count("throttleBurst", 400),
             endpoint=endpoint.rstrip("/") if endpoint else None,
             jobs_per_day=context.count("jobsPerDay", 500),
+            delivery_workers=context.count("deliveryWorkers", 10, among=range(3, 1001)),
             view_window=context.count("viewWindow", 30, among=range(1, 24 * 60 + 1)),
             count_own_views=context.flag("countOwnViews", False),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),

@@ -195,7 +195,9 @@ class _Behind:
         for body in self._wakes.take():
             self.followed.wakes += 1
             with self._meter.measured() as used:
-                self._deliveries({"Records": [{"messageId": "m", "body": json.dumps(body)}]}, Context())
+                sent = {"SentTimestamp": str(int(self._api.clock() * 1000))}
+                record = {"messageId": "m", "body": json.dumps(body), "attributes": sent}
+                self._deliveries({"Records": [record]}, Context())
             self.followed.looks += used.units
             self.followed.look_trips += used.trips
 

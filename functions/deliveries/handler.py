@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
+BEHIND_SECONDS = 5
+"""Age of a message from which the queue is behind: all workers are busy."""
+
 METRICS = {
     "DeliveriesDone": "done",
     "DeliveriesFailed": "failed",
@@ -67,7 +70,9 @@ def make(
         def take(message: Message) -> None:
             if message.json_body.get("schema") == CHANGED_SCHEMA:
                 owners = parse(ChangedMessage, message.json_body).owners
-                queue.send_all([deliver_message(webhook_id) for webhook_id in deliverer.followers(owners)])
+                is_behind = clock() - int(message.attributes.sent_timestamp) / 1000 >= BEHIND_SECONDS
+                woken = deliverer.to_wake(owners, is_behind=is_behind)
+                queue.send_all([deliver_message(webhook_id) for webhook_id in woken])
             else:
                 about = parse(DeliverMessage, message.json_body)
                 deliverer.deliver(about.webhookId, seconds_left, about.claimed)

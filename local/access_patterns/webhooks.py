@@ -127,10 +127,12 @@ WEBHOOKS_PATTERNS = (
     AccessPattern(
         "Who follows these changes?",
         "the queue: deliveries (changes)",
-        ("Query", "Query"),
+        ("Query", "Query", "BatchGetItem"),
         RELATION_INDEX,
-        f"rel = {follower_relation(None)}, and of each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them",
-        "1 RRU: 0.5 for everybody's, and 0.5 for each owner",
+        f"rel = {follower_relation(None)}, and of each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
+        "then their places",
+        "1 RRU: 0.5 for everybody's, and 0.5 for each owner; and 1 for each that follows. 1 WRU for each that is sent a message while "
+        "the queue is behind",
         beyond="Once for each batch of the stream, however many changes are in it.",
     ),
     AccessPattern(

@@ -135,9 +135,12 @@ class Delivering:
         self.feed.append(made)
         return made
 
-    def handle(self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None) -> bool:
-        """Hand a message to a worker; whether it was done."""
-        event = {"Records": [{"messageId": "m", "body": json.dumps(body), "attributes": {}}]}
+    def handle(
+        self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None, age: float = 0
+    ) -> bool:
+        """Hand a message to a worker that was in the queue for `age` seconds; whether it was done."""
+        sent = str(int((self.clock() - age) * 1000))
+        event = {"Records": [{"messageId": "m", "body": json.dumps(body), "attributes": {"SentTimestamp": sent}}]}
         return (worker or self.worker)(event, context or Context()) == {"batchItemFailures": []}
 
     def deliver(self, id_: str = "hook", context: Any = None) -> bool:

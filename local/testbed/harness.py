@@ -49,6 +49,7 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
+from shared.films.wants import jobs_per_upload
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.search.films import Films
 from shared.search.generations import Generations
@@ -98,7 +99,7 @@ MASTER = "what the tests' webhooks sign with"
 """What their secrets are derived from."""
 
 JOBS_PER_DAY = 500
-JOBS_PER_UPLOAD = 5
+JOBS_PER_UPLOAD = jobs_per_upload(1)
 VARIABLES = {
     "ENVIRONMENT": "test",
     "TABLE_NAME": "videos",

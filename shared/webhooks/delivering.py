@@ -5,6 +5,7 @@ anew; so what is not written down is sent again, and nothing is skipped. What le
 
 - A change was appended: the message of its stream batch becomes one for each that follows it, and comes again until it did.
 - A worker dies, or the table is too busy: its message comes again, when the lease is over.
+- A webhook needs no message, because a worker has it, it is not due, or one is still in the queue: see `Deliverer.to_wake`.
 - A message finds the webhook leased: whoever has the lease looks for more changes after giving it back.
 - The webhook is changed or replayed while it is leased: whoever has the lease learns it at its next write, and goes on from there.
 - The receiver fails, or the webhook was created, changed or replayed: its place stands in the index as due. So the sweeper sends a
@@ -26,7 +27,7 @@ from heapq import merge
 from statistics import fmean
 from typing import Protocol
 
-from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
+from shared.aws.leases import CLOCK_SECONDS, LEASE, Lease, LeaseLost, is_leased
 from shared.aws.quotas import Claim
 from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item, without
@@ -40,6 +41,8 @@ from shared.webhooks.places import (
     LEASE_SECONDS,
     LONGEST_LEASE,
     QUEUED,
+    WAKE,
+    WAKE_SECONDS,
     PlaceStore,
     due,
     idle,
@@ -138,10 +141,29 @@ class Deliverer:
         self.measure = measure
         self.clock = clock
 
-    def followers(self, owners: Sequence[str]) -> list[str]:
-        """The ids of all that follow the changes of these owners, or everybody's; the bus among them."""
+    def to_wake(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
+        """Return the ids of webhooks to send a message for, after changes of these owners were appended.
+
+        These follow the owners or everybody; the bus is one of them. Others need no message, as they are at this moment:
+        a worker that has the lease reads the feed again after it gives the lease back; a webhook that is not due is called when it is; and a
+        message that is still in the queue is received before the feed is read. Messages are remembered only while the
+        queue `is_behind`: else they are received at once.
+        """
         ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
-        return [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
+        ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
+        now = self.clock()
+        woken: list[str] = []
+        for id_, place in zip(ids, self.places.read_all(ids), strict=True):
+            if place and (
+                is_leased(place, now, LEASE_SECONDS)
+                or not is_due(place.get("nextAttemptAt", 0), now)
+                or now - WAKE_SECONDS < place.get(WAKE, 0) <= now + CLOCK_SECONDS
+            ):
+                continue
+            if place and is_behind:
+                self.places.set_wake(place, int(now))
+            woken.append(id_)
+        return woken
 
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
@@ -236,7 +258,12 @@ class _Run:
         is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
         self.kept = () if is_free else tuple(self.claims)
         is_called = self.is_called and QUEUED in place
-        return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
+        if not (is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))):
+            return False
+        if WAKE in place:
+            places.set_wake(place, None)  # before the feed is read: later changes send another message
+            self.place = without(place, WAKE)
+        return True
 
     def _is_holder(self) -> bool:
         return self.lease is not None and Lease.of(self.place) == self.lease

@@ -50,6 +50,9 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 """What puts an item into the index."""
 WAITING = (*INDEXED, "nextAttemptAt")
 """What a place says while it is due, now or later."""
+WAKE, WAKE_SECONDS = "wokenAt", 60
+"""Attribute of a place for which a message was sent while the queue was behind: when, in epoch seconds. For WAKE_SECONDS, changes send no
+other: the worker that receives the message removes the attribute before it reads the feed."""
 QUEUED = "queuedAt"
 """Attribute of a place that waits for a concurrency quota (shared/webhooks/quotas.py): since when, in epoch seconds."""
 _WORKER = Caller.job("deliveries")
@@ -77,6 +80,20 @@ class PlaceStore:
     def read(self, webhook_id: str) -> Item | None:
         """How far a webhook is, at this moment."""
         return self.table.get(WEBHOOK_PLACE.key(webhookId=webhook_id), consistent=True)
+
+    def read_all(self, webhook_ids: Sequence[str]) -> list[Item | None]:
+        """Return the places of webhooks in their order, at this moment; `None` for one that is not there."""
+        keys = [WEBHOOK_PLACE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
+        return self.table.get_all(keys, consistent=True) if keys else []
+
+    def set_wake(self, place: Item, at: int | None) -> None:
+        """Write that a message was sent for a webhook, or with `None` that it was received; the turn stays as it is.
+
+        Two senders at a time may both send. Does nothing when the webhook was deleted.
+        """
+        change = change_between({WAKE: 0}, {} if at is None else {WAKE: at})
+        with suppress(ConditionFailed):
+            self.table.write(self.table.update(key_of(place), change, condition=Expression.of("attribute_exists(#pk)")))
 
     def webhook(self, webhook_id: str) -> Item | None:
         """The webhook itself, at this moment.

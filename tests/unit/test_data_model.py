@@ -191,6 +191,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     place = places.save(place, due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))
     places.add_attempts(hook, 1, 1, [])
+    places.set_wake(place, int(clock()))
     places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
     films = Films(table, objects, MEDIA_BUCKET)

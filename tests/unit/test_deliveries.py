@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
 from local.testbed.backstage import FakeQueue
 from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answered
@@ -24,7 +25,7 @@ from shared.webhooks.bus import EventBus
 from shared.webhooks.carriers import AT_A_TIME, Receivers
 from shared.webhooks.delivering import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
 from shared.webhooks.event import body_of
-from shared.webhooks.places import LEASE_SECONDS, WAITING
+from shared.webhooks.places import LEASE_SECONDS, WAITING, WAKE_SECONDS
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
 from tests import logs
@@ -79,6 +80,65 @@ class TestWhoIsWoken:
         Line(service.table.client).arm(throttled)
         assert not service.handle(changed_message(["alice"]))
         assert not service.deliver()
+
+    def test_a_webhook_that_has_a_worker_or_is_not_due_is_sent_no_message(self, service: Delivering) -> None:
+        service.create()
+        told: list[list[str]] = []
+
+        def answer(_: dict[str, Any]) -> Answer:
+            told.append(service.tell("alice"))
+            return answered(500)
+
+        service.receiver.answer = answer
+        service.change("a")
+        service.deliver()
+        service.queue.waiting.clear()
+        assert told == [[]]
+        assert service.tell("alice") == []
+        service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
+        assert service.tell("alice") == ["hook"]
+
+    def test_a_message_that_is_still_in_a_queue_that_is_behind_is_the_only_one(self, service: Delivering) -> None:
+        service.create()
+        service.change("a")
+        assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
+        assert service.tell("alice") == ["hook"]  # the first message alone
+        service.deliver()
+        assert service.tell("alice") == ["hook"]
+        assert service.tell("alice") == ["hook"]  # the queue is not behind any more
+
+    def test_a_change_after_the_message_was_received_sends_another(self, service: Delivering) -> None:
+        service.create()
+        service.change("a", user="somebody")
+        assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
+        service.queue.waiting.clear()
+        read = service.feed.read
+        told: list[list[str]] = []
+
+        def meanwhile(*arguments: Any, **options: Any) -> Any:
+            found = read(*arguments, **options)
+            if not told:
+                service.change("b")
+                told.append(service.tell("alice"))
+            return found
+
+        service.feed.read = meanwhile  # type: ignore[method-assign]
+        service.deliver()
+        assert told == [["hook"]]
+
+    def test_a_message_that_could_not_be_sent_is_sent_by_a_change_a_minute_later(
+        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(bodies: Any) -> None:
+            raise Unavailable
+
+        service.create()
+        with monkeypatch.context() as patched:
+            patched.setattr(service.queue, "send_all", refuse)
+            assert not service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
+        assert service.tell("alice") == []
+        service.clock.advance(WAKE_SECONDS)
+        assert service.tell("alice") == ["hook"]
 
     def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: Delivering) -> None:
         """A change that came meanwhile woke nobody."""

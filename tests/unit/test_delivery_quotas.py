@@ -1,7 +1,8 @@
 """The concurrency quotas of deliveries: the webhooks of one owner, and slow receivers, leave workers to others."""
 
+import random
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
@@ -50,7 +51,9 @@ class Simulation:
         self.most_busy: defaultdict[str, int] = defaultdict(int)
         """The most receivers that were called at a time, by the first letter of the webhook."""
         self.failures: list[BaseException] = []
-        self._ready: deque[dict[str, Any]] = deque()
+        self.received: Counter[str] = Counter()
+        """Messages that workers have received, by webhook."""
+        self._ready: deque[tuple[float, dict[str, Any]]] = deque()
         self._asleep: list[tuple[float, int, threading.Event]] = []
         self._stopped = threading.Semaphore(0)
         self._count = 0
@@ -84,10 +87,10 @@ class Simulation:
         """Let the workers work for some virtual seconds."""
         clock, end = self.service.clock, self.service.clock() + seconds
         while True:
-            self._ready.extend(self.service.queue.take())
+            self._take()
             while self.idle and self._ready:
-                self._begin(self._ready.popleft())
-                self._ready.extend(self.service.queue.take())
+                self._begin(*self._ready.popleft())
+                self._take()
             times = [self._asleep[0][0]] if self._asleep else []
             times += [at for at, _ in self.service.queue.waiting]
             if not times or min(times) > end:
@@ -108,16 +111,20 @@ class Simulation:
         for thread in self._threads:
             thread.join(LIMIT)
 
-    def _begin(self, message: dict[str, Any]) -> None:
+    def _take(self) -> None:
+        self._ready.extend((self.service.clock(), message) for message in self.service.queue.take())
+
+    def _begin(self, sent_at: float, message: dict[str, Any]) -> None:
         self.idle -= 1
-        thread = threading.Thread(target=self._work, args=(message,))
+        self.received[message.get("webhookId", "")] += 1
+        thread = threading.Thread(target=self._work, args=(message, self.service.clock() - sent_at))
         self._threads.append(thread)
         thread.start()
         assert self._stopped.acquire(timeout=LIMIT)
 
-    def _work(self, message: dict[str, Any]) -> None:
+    def _work(self, message: dict[str, Any], age: float) -> None:
         try:
-            assert self.service.handle(message)
+            assert self.service.handle(message, age=age)
         except BaseException as failure:  # the test's thread raises it
             self.failures.append(failure)
         finally:
@@ -174,6 +181,46 @@ def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhook
     slow = [service.place(f"slow{number}") for number in range(20)]
     assert not any("failures" in place for place in slow)
     assert not any(service.hook(f"slow{number}")["paused"] for number in range(20))
+
+
+def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(service: Delivering) -> None:
+    simulation = Simulation(service, workers=1)
+    simulation.create("slow", BOB, SECONDS)
+    simulation.create("quick")
+    simulation.change("bob", "bob")
+    simulation.run(1)
+    for number in range(30):  # all workers are busy
+        simulation.change(f"alice{number}")
+    simulation.run(60)
+    simulation.finish()
+    assert {id_ for id_, _ in simulation.answered["quick"]} == {f"alice{number}" for number in range(30)}
+    assert simulation.received["quick"] == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivering, seed: int) -> None:
+    chance = random.Random(seed)
+    simulation = Simulation(service, workers=chance.randrange(1, 4))
+    owners = {"alice": ALICE, "bob": BOB}
+    hooks = {f"{name}{number}": name for name in owners for number in range(2)}
+    for hook, name in hooks.items():
+        simulation.create(hook, owners[name], chance.choice([0, 1, SECONDS]))
+    made: defaultdict[str, set[str]] = defaultdict(set)
+    for number in range(60):
+        owner = chance.choice([*owners])
+        made[owner].add(f"{owner}-{number}")
+        simulation.change(f"{owner}-{number}", owner)
+        if chance.random() < 0.3:
+            simulation.run(chance.choice([0.1, 2, 15]))
+        if number % 20 == 19:
+            service.sweep()
+    for _ in range(60):
+        simulation.run(60)
+        service.sweep()
+    simulation.finish()
+    for hook, owner in hooks.items():
+        assert {id_ for id_, _ in simulation.answered[hook]} == made[owner], hook
+        assert service.is_caught_up(hook)
 
 
 def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: Delivering) -> None:

@@ -15,7 +15,7 @@ RENDITIONS = "1080p, 720p, 480p, 360p, 240p"
 INDEXES = "UserIdIndex, CategoryIndex, RelationIndex, ChangesetIndex"
 VALUES = (
     "alarmEmail, alarms, allowOrigins, anomalyUsd, architecture, audience, auditDays, callbackUrls, coldStart, consoleClient, "
-    "countOwnViews, dashboard, deletionProtection, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
+    "countOwnViews, dashboard, deletionProtection, deliveryWorkers, endpoint, eventBus, indexes, issuer, jobsPerDay, keepData, kmsKey, logDays, logLevel, "
     "recoveryDays, renditions, shift, streamArn, throttleBurst, throttleRate, viewWindow, webhookSecret"
 )
 BOTH = "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
@@ -39,6 +39,7 @@ MUST_BE: list[tuple[str, str, list[Any]]] = [
     ("jobsPerDay", "a whole number from 1", ["0"]),
     ("auditDays", "a whole number", ["many"]),
     ("auditDays", "a whole number from 1", [0]),
+    ("deliveryWorkers", "from 3 to 1000", ["2", "1001"]),
     ("viewWindow", "from 1 to 1440", ["0", "1441"]),
     ("countOwnViews", "one of true, false", ["sometimes"]),
     ("renditions", f"some of {RENDITIONS}, each once", ["720p,720p", "large", ["1440p"]]),

@@ -374,6 +374,7 @@ class TestSettings:
     def test_limits_can_be_chosen(self) -> None:
         settings = settings_of({"jobsPerDay": "20", "auditDays": 30, "viewWindow": "1440", "countOwnViews": "true"})
         assert (settings.jobs_per_day, settings.audit_days) == (20, 30)
+        assert [settings_of(choice).delivery_workers for choice in ({}, LOCAL, {"deliveryWorkers": 40})] == [10, 3, 40]
         assert (settings.view_window, settings.count_own_views) == (1440, True)
 
 

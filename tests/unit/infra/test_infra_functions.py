@@ -324,7 +324,7 @@ ALLOWED = {
     "deliveries": _consumes("DeliveriesQueue")
     | {
         "dynamodb:Query AuditTable CHANGES#* OWNERCHANGES#*",
-        *(f"dynamodb:{action} Table WEBHOOK#*" for action in ("GetItem", "PutItem", "UpdateItem")),
+        *(f"dynamodb:{action} Table WEBHOOK#*" for action in ("BatchGetItem", "GetItem", "PutItem", "UpdateItem")),
         *(f"dynamodb:{action} Table SHARE#*" for action in ("DeleteItem", "PutItem", "Query")),
         "dynamodb:UpdateItem Table SHARE#*: checkedAt jobs purgeAt schemaVersion",
         "dynamodb:Query Table/index/RelationIndex",

@@ -11,6 +11,7 @@ import pytest
 from app import add_stacks
 from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
+from shared.kinds import KINDS
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -458,8 +459,7 @@ class TestDashboard:
         assert len(shown["Errors"]) == len(prod.all("AWS::Lambda::Function"))
         assert {line[-1]["label"] for line in shown["Messages waiting"]} == set(QUEUES)
         assert len(shown["Writes throttled"]) == len(INDEXES) + sum(map(len, INDEXES.values()))
-        kinds = {"probe", "poster", "storyboard", "captions", "transcode"}
-        assert {line[-1]["label"] for line in shown["Jobs failed"]} == kinds
+        assert {line[-1]["label"] for line in shown["Jobs failed"]} == KINDS.keys()
 
     def test_shows_no_metric_of_the_service_that_nobody_sends(self, prod: Templates, widgets: list[Json]) -> None:
         page = (ROOT / "docs" / "logs-and-metrics.md").read_text(encoding="utf-8")

@@ -213,7 +213,11 @@ class Service:
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
         """Hand messages to a worker, those that wait for it unless others are given; then the router sees the rest."""
         waiting = bodies or self.backstage.queues[worker].take()
-        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
+        attributes = {"SentTimestamp": str(int(self.api.clock() * 1000))}
+        records = [
+            {"messageId": str(number), "body": json.dumps(body), "attributes": attributes}
+            for number, body in enumerate(waiting)
+        ]
         assert self._workers[worker]({"Records": records}, context or Context()) == {"batchItemFailures": []}
         self.backstage.settle()
 
