@@ -331,7 +331,7 @@ class TestWhatFails:
         service.receiver.answer = only_failing("poison")
         service.change("poison", "bad")
         service.deliver()
-        for number in range(20):
+        for number in range(100):
             service.change(f"c{number}", f"v{number}")
             service.wait()
             if service.hook()["paused"]:
