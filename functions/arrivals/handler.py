@@ -1,7 +1,5 @@
 """Takes in films that have arrived in the bucket of sources."""
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
@@ -16,11 +14,13 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the stores; `clock` gives epoch seconds."""
+def make(settings: Settings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table = resources.table(settings.table_name)
+    arrivals = Arrivals(UploadStore(table), resources.objects, VideoStore(table, moves_entries=False))
 
     def take(message: Message) -> None:
-        arrivals.handle(message.json_body, int(clock()))
+        arrivals.handle(message.json_body, int(resources.clock()))
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, take, MessageProcessor())
@@ -28,10 +28,4 @@ def make(arrivals: Arrivals, clock: Callable[[], float] = time.time) -> LambdaHa
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.table_name)
-    videos = VideoStore(table, moves_entries=False)
-    return make(Arrivals(UploadStore(table), resources.objects, videos), resources.clock)
-
-
-lambda_handler = EntryPoint(Settings, _deployed)
+lambda_handler = EntryPoint(Settings, make)

@@ -1,13 +1,11 @@
 """Runs every minute: gives jobs whose worker died, or whose message was lost, to another worker, and sends for videos
 whose publishAt or expiresAt comes, and for webhooks that are due."""
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.films.jobs import JobStore
@@ -34,10 +32,12 @@ class SweeperSettings(Settings):
     deliveries_queue_url: str
 
 
-def make(
-    store: JobStore, lists: Lists, aggregates: Sender, deliveries: Sender, clock: Callable[[], float] = time.time
-) -> LambdaHandler:
-    """The handler over a store and two queues; `clock` gives epoch seconds."""
+def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table = resources.table(settings.table_name)
+    store, lists = JobStore(table), Lists(table)
+    aggregates = resources.queue(settings.aggregates_queue_url)
+    deliveries = resources.queue(settings.deliveries_queue_url)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def until(seconds_left: int) -> Callable[[], bool]:
@@ -45,14 +45,14 @@ def make(
 
         try:
             in_time = until(SECONDS_FOR_JOBS + SECONDS_FOR_WEBHOOKS)
-            scheduled = send_for_scheduled(lists, aggregates, int(clock()), in_time)
+            scheduled = send_for_scheduled(lists, aggregates, int(resources.clock()), in_time)
         finally:
             try:
-                due = send_for_due(lists, deliveries, int(clock()), until(SECONDS_FOR_JOBS))
+                due = send_for_due(lists, deliveries, int(resources.clock()), until(SECONDS_FOR_JOBS))
                 if due.late:
                     emit({"DeliveryWait": due.late})
             finally:
-                swept = sweep(store, int(clock()), until(SECONDS_TO_STOP))
+                swept = sweep(store, int(resources.clock()), until(SECONDS_TO_STOP))
                 _measure(swept)
         return {**swept.counts, "scheduled": scheduled, "due": due.sent}
 
@@ -66,11 +66,4 @@ def _measure(swept: Sweep) -> None:
         emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)
 
 
-def _deployed(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.table_name)
-    aggregates = resources.queue(settings.aggregates_queue_url)
-    deliveries = resources.queue(settings.deliveries_queue_url)
-    return make(JobStore(table), Lists(table), aggregates, deliveries, resources.clock)
-
-
-lambda_handler = EntryPoint(SweeperSettings, _deployed)
+lambda_handler = EntryPoint(SweeperSettings, make)

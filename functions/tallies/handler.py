@@ -1,7 +1,6 @@
 """Counts what the stream brings: views of viewers and keys, ratings, and what counters held when an hour began."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import GroupProcessor, Message
@@ -15,11 +14,12 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
-def make(tallies: Tallies, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over totals; `clock` gives epoch seconds."""
+def make(settings: Settings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    tallies = Tallies(resources.table(settings.table_name))
 
     def count(messages: Sequence[Message]) -> None:
-        tallies.apply([parse(TallyMessage, message.json_body) for message in messages], int(clock()))
+        tallies.apply([parse(TallyMessage, message.json_body) for message in messages], int(resources.clock()))
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, count, GroupProcessor())
@@ -27,8 +27,4 @@ def make(tallies: Tallies, clock: Callable[[], float] = time.time) -> LambdaHand
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: Settings, resources: Resources) -> LambdaHandler:
-    return make(Tallies(resources.table(settings.table_name)), resources.clock)
-
-
-lambda_handler = EntryPoint(Settings, _deployed)
+lambda_handler = EntryPoint(Settings, make)

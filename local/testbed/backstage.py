@@ -12,10 +12,9 @@ from functions.aggregates import handler as aggregates
 from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
-from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context
+from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context, FakeResources
 from local.testbed.lean_moto import stream_records
 from shared.aws.dynamodb import Table
-from shared.aws.listing import Lists
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
@@ -29,7 +28,6 @@ from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.stream_router import StreamRouter
-from shared.upkeep.tallies import Tallies
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 
@@ -97,11 +95,10 @@ class Backstage:
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         self.router = stream_router.make(StreamRouter(table, JOB_QUEUES, self.queues, MEDIA_BUCKET), clock)
-        self.sweeper = sweeper.make(
-            self.jobs, Lists(table), self.queues["aggregates"], self.queues["deliveries"], clock
-        )
+        resources = FakeResources(table, clock, queues=self.queues)
+        self.sweeper = resources.make(sweeper.lambda_handler)
         self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
-        self.tallies = tallies.make(Tallies(table), clock)
+        self.tallies = resources.make(tallies.lambda_handler)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""
         self._taken = 0

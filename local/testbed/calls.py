@@ -18,23 +18,20 @@ from functions.sweeper import handler as sweeper
 from local.testbed import streams
 from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue
 from local.testbed.delivering import Delivering
-from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, Reply
+from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
 from local.testbed.told import change, tell
 from local.testbed.trail import DAYS, NoArchive
 from local.testbed.trailed import Trailed
 from local.testbed.viewed import Viewed
 from shared import schema
 from shared.aws.dynamodb import Table
-from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.caller import Caller, request_of
 from shared.feed.log import Feed
-from shared.films.arrivals import Arrivals
-from shared.films.jobs import JobStore
 from shared.films.messages import TallyMessage, parse, revert_message, tally_message
 from shared.films.quota import QuotaStore
-from shared.films.uploads import LARGEST_PUT, MIB, UploadStore
+from shared.films.uploads import LARGEST_PUT, MIB
 from shared.films.wants import input_hash
 from shared.history.trail import AuditStore
 from shared.history.undoing import ChangeSetReverts
@@ -47,7 +44,6 @@ from shared.upkeep.ledger import mark_of
 from shared.upkeep.tallies import Tallies
 from shared.videos.catalogue import VideoStore
 from shared.videos.counters import ViewCounters
-from shared.views.rankings import Rankings
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
@@ -108,11 +104,7 @@ def _report(**fields: Any) -> Callable[[Api, str], Reply]:
 
 def _sweep(api: Api, _: str) -> Reply:
     return Reply(
-        200,
-        {},
-        repr(
-            sweeper.make(JobStore(api.table), Lists(api.table), FakeQueue(), FakeQueue(), api.clock)({}, Context())
-        ).encode(),
+        200, {}, repr(FakeResources(api.table, api.clock).make(sweeper.lambda_handler)({}, Context())).encode()
     )
 
 
@@ -123,7 +115,9 @@ def _ranked(api: Api) -> str:
 
 
 def _rank(api: Api, _: str) -> Reply:
-    return Reply(200, {}, repr(rankings.make(Rankings(api.table), api.clock)({}, Context())).encode())
+    return Reply(
+        200, {}, repr(FakeResources(api.table, api.clock).make(rankings.lambda_handler)({}, Context())).encode()
+    )
 
 
 def _index(api: Api, _: str) -> Reply:
@@ -256,8 +250,8 @@ def _complete(api: Api, upload: str) -> Reply:
 def _arrive(api: Api, upload: str) -> Reply:
     record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": upload.replace("/upload/", "/")}}
     body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
-    taker = Arrivals(UploadStore(api.table), Objects(make_s3_client()), VideoStore(api.table, moves_entries=False))
-    answer = arrivals.make(taker, api.clock)({"Records": [{"messageId": "m", "body": body}]}, Context())
+    arrive = FakeResources(api.table, api.clock, objects=Objects(make_s3_client())).make(arrivals.lambda_handler)
+    answer = arrive({"Records": [{"messageId": "m", "body": body}]}, Context())
     assert answer == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 

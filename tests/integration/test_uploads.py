@@ -10,7 +10,7 @@ import pytest
 
 from functions.arrivals import handler as arrivals
 from local.aws import Aws
-from local.testbed.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api
+from local.testbed.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, FakeResources, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
@@ -18,11 +18,9 @@ from shared.aws.sqs import Queue
 from shared.aws.sqs import make_client as make_queue_client
 from shared.core.attributes import Item
 from shared.core.errors import QuotaExceeded
-from shared.films.arrivals import Arrivals
 from shared.films.quota import QuotaStore
 from shared.films.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
-from shared.videos.catalogue import VideoStore
 from tests.integration.conftest import reaching
 from tests.integration.together import together
 from tests.waiting import LIMIT, eventually
@@ -75,7 +73,7 @@ def _begin(api: Api, size: int = len(FILM)) -> tuple[str, dict[str, Any]]:
 
 def _deliver(queue: Queue, table: Table, objects: Objects, clock: Clock, video_id: str) -> dict[str, Any]:
     """Hand on what S3 sent to the queue, until the video has its film."""
-    function = arrivals.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
+    function = FakeResources(table, clock, objects=objects).make(arrivals.lambda_handler)
 
     def look() -> Item | None:
         received = queue.client.receive_message(QueueUrl=queue.url, MaxNumberOfMessages=10, WaitTimeSeconds=1)

@@ -10,16 +10,23 @@ import pytest
 from moto.core.models import botocore_stubber
 
 from functions.arrivals import handler as handler_module
-from local.testbed.harness import NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, recorded, remove_video
+from local.testbed.harness import (
+    NOW,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    Context,
+    FakeResources,
+    make_api,
+    recorded,
+    remove_video,
+)
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import change_between
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
-from shared.films.arrivals import Arrivals
-from shared.films.uploads import UploadStore
-from shared.videos.catalogue import VideoStore
 from tests.integration.faults import (
     Killed,
     Line,
@@ -49,7 +56,7 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 @pytest.fixture
 def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
     """The function."""
-    return handler_module.make(Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock)
+    return FakeResources(table, clock, objects=objects).make(handler_module.lambda_handler)
 
 
 def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreated:Put") -> dict[str, Any]:

@@ -14,7 +14,17 @@ from functions.thumbnails import handler as thumbnails_handler
 from local.testbed import streams
 from local.testbed.backstage import READER, Backstage, FakeQueue, NoFeed
 from local.testbed.films import film
-from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Context, make_api, remove_video
+from local.testbed.harness import (
+    MEDIA_BUCKET,
+    NOW,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    Context,
+    FakeResources,
+    make_api,
+    remove_video,
+)
 from shared.aws.dynamodb import Table
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
 from shared.aws.runtime import process
@@ -25,8 +35,6 @@ from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
-from shared.films.arrivals import Arrivals
-from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.relations.ratings import RatingStore
@@ -63,9 +71,7 @@ class Service:
             FakeQueue(),
         )
         self.workers = {
-            "arrivals": arrivals_handler.make(
-                Arrivals(UploadStore(table), objects, VideoStore(table, moves_entries=False)), clock
-            ),
+            "arrivals": FakeResources(table, clock, objects=objects).make(arrivals_handler.lambda_handler),
             "probe": probe_handler.make(self.backstage.jobs, objects, READER, ("240p",), clock),
             "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, READER, MEDIA_BUCKET, clock),
             "aggregates": self.backstage.aggregates,

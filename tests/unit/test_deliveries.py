@@ -11,14 +11,13 @@ from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
 from local.testbed.backstage import FakeQueue
 from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answered
-from local.testbed.harness import MASTER, NOW, Clock, Context, ShortContext, recorded
+from local.testbed.harness import MASTER, NOW, Clock, Context, FakeResources, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LEASE
-from shared.aws.listing import Lists
 from shared.core.errors import Unavailable
+from shared.core.settings import LambdaHandler
 from shared.feed.log import DAYS_KEPT, owner_log
-from shared.films.jobs import JobStore
 from shared.films.messages import changed_message, deliver_message
 from shared.webhooks import delivering as delivering_module
 from shared.webhooks.bus import EventBus
@@ -447,7 +446,7 @@ class TestWhatWakesIt:
         service.deliver()
         service.clock.advance(10)
         videos = FakeQueue()
-        sweep = sweeper.make(JobStore(service.table), Lists(service.table), videos, service.queue, service.clock)
+        sweep = _sweeper(service, videos)
         assert sweep({}, TimeLeft(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
 
     def test_long_waits_are_the_sweepers(self, service: Delivering) -> None:
@@ -818,7 +817,7 @@ class TestWhatIsMeasured:
         service.deliver()
         service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
         metrics()
-        sweep = sweeper.make(JobStore(service.table), Lists(service.table), FakeQueue(), service.queue, service.clock)
+        sweep = _sweeper(service, FakeQueue())
         assert (sweep({}, Context())["due"], metrics()) == (1, [])
         service.clock.advance(1000)
         sweep({}, Context())
@@ -960,3 +959,9 @@ def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering) -> 
     service.clock.advance(LEASE_SECONDS)
     service.deliver()
     assert service.receiver.ids == ["a"]
+
+
+def _sweeper(service: Delivering, videos: FakeQueue) -> LambdaHandler:
+    """The function that sends for videos and webhooks whose time has come."""
+    queues = {"aggregates": videos, "deliveries": service.queue}
+    return FakeResources(service.table, service.clock, queues=queues).make(sweeper.lambda_handler)

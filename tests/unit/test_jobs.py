@@ -14,6 +14,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
+from shared.films.jobs import JobStore
 from shared.kinds import kind_of
 from shared.schema import VIDEO
 from shared.videos import video
@@ -437,14 +438,14 @@ class TestSweeper:
     ) -> None:
         backstage.uploaded_film(api)
         clock.advance(10**6)
-        fail = backstage.jobs.fail
+        fail = JobStore.fail
 
-        def sometimes(ticket: Ticket, *args: Any, **more: Any) -> Item | None:
+        def sometimes(store: JobStore, ticket: Ticket, *args: Any, **more: Any) -> Item | None:
             if ticket.kind == "poster":
                 raise error
-            return fail(ticket, *args, **more)
+            return fail(store, ticket, *args, **more)
 
-        monkeypatch.setattr(backstage.jobs, "fail", sometimes)
+        monkeypatch.setattr(JobStore, "fail", sometimes)
         assert {name: count for name, count in backstage.sweep().items() if count} == {"failed": 3, "skipped": 1}
 
     def test_each_hour_it_finds_videos_whose_stream_record_was_given_up(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from functions.tallies import handler
 from local.testbed import streams
 from local.testbed.backstage import Backstage, FakeQueue, grouped
-from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, recorded
+from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, recorded
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.records import MAX_ATTEMPTS
@@ -234,7 +234,7 @@ class Counting:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.tallies = handler.make(Tallies(table), Clock())
+        self.tallies = FakeResources(table, Clock()).make(handler.lambda_handler)
         self.line = Line(table.client)
 
     def deliver(self, *bodies: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
+from shared.films.jobs import JobStore
 from shared.history.trail import Archive, AuditStore
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
@@ -250,7 +251,7 @@ class TestSweeper:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        monkeypatch.setattr(backstage.jobs, "fail", broken)
+        monkeypatch.setattr(JobStore, "fail", broken)
         assert self._sweep(backstage, capsys)[""] == {"JobsSkipped": 1}
 
     def test_a_job_of_a_kind_of_a_later_release_is_left_out(

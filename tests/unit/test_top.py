@@ -12,7 +12,7 @@ import pytest
 
 from functions.rankings import handler
 from local.testbed.backstage import Backstage
-from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
+from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
 from local.testbed.viewed import Viewed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -289,7 +289,7 @@ class TestRuns:
         self, api: Api, table: Table, viewed: Viewed
     ) -> None:
         published(api, viewed, a=1)
-        function = handler.make(Rankings(table), lambda: NOW)
+        function = FakeResources(table, lambda: NOW).make(handler.lambda_handler)
         function({}, ShortContext(0))
         assert (len(titles(api, "window=day")), len(titles(api, "window=week"))) == (1, 0)
         function({}, Context())

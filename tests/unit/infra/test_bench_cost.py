@@ -55,26 +55,22 @@ from functions.indexer import handler as indexer
 from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
 from local.access_patterns import ACCESS_PATTERNS, AccessPattern
-from local.testbed.backstage import FakeQueue
 from local.testbed.calls import CALLS
-from local.testbed.harness import MEDIA_BUCKET, Api, Context
+from local.testbed.harness import MEDIA_BUCKET, Api, Context, FakeResources
 from local.testbed.meter import Meter
 from local.testbed.units import Stored, Units, index_entry, read, size, write, written
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
-from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
 from shared.feed.log import Feed
-from shared.films.jobs import JobStore
 from shared.kinds import KINDS
 from shared.schema import AUDIT_TABLE_NAME, CATEGORY_INDEX, USER_INDEX
 from shared.search.building import Builder
 from shared.search.films import Films
 from shared.search.generations import Copy, Generations
-from shared.views.rankings import Rankings
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
@@ -486,9 +482,9 @@ class TestTheWorkload:
         self, api: Api, objects: Objects, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         table, context = api.table, Context()
-        queues = FakeQueue(), FakeQueue()
-        sweeper.make(JobStore(table), Lists(table), *queues, api.clock)({}, context)
-        rankings.make(Rankings(table), api.clock)({}, context)
+        resources = FakeResources(table, api.clock)
+        resources.make(sweeper.lambda_handler)({}, context)
+        resources.make(rankings.lambda_handler)({}, context)
         feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
         films = Films(table, objects, MEDIA_BUCKET)
         generations = Generations(table, objects, MEDIA_BUCKET, api.clock)

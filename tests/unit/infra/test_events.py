@@ -43,22 +43,20 @@ from local.testbed.harness import (
     SOURCES_BUCKET,
     Clock,
     Context,
+    FakeResources,
     create_audit_table,
     create_table,
     make_api,
 )
 from shared.aws.dynamodb import Table, make_client
-from shared.aws.listing import Lists
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import hour_of
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
-from shared.films.arrivals import Arrivals
 from shared.films.jobs import JobStore
 from shared.films.quota import QuotaStore
-from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import ChangeSetReverts
 from shared.kinds import JOB_QUEUES
@@ -82,9 +80,6 @@ from shared.search.generations import Copy, Generations
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
 from shared.upkeep.stream_router import StreamRouter
-from shared.upkeep.tallies import Tallies
-from shared.videos.catalogue import VideoStore
-from shared.views.rankings import Rankings
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
 
@@ -174,8 +169,9 @@ def _seeded() -> Iterator[Service]:
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET):
             objects.client.create_bucket(Bucket=bucket)
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        jobs, videos = JobStore(table), VideoStore(table, moves_entries=False)
+        jobs = JobStore(table)
         entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
+        resources = FakeResources(table, clock, objects=objects, queues=queues)
         behind: dict[str, LambdaHandler] = {
             "stream_router": stream_router.make(StreamRouter(jobs.table, JOB_QUEUES, queues, MEDIA_BUCKET), clock),
             "audit": audit.make(
@@ -189,7 +185,7 @@ def _seeded() -> Iterator[Service]:
                 DELIVERY_SHARES,
                 clock=clock,
             ),
-            "arrivals": arrivals.make(Arrivals(UploadStore(table), objects, videos), clock),
+            "arrivals": resources.make(arrivals.lambda_handler),
             "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),
             "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
             "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
@@ -197,9 +193,9 @@ def _seeded() -> Iterator[Service]:
                 ChangeSetReverts(table, entries, QuotaStore(table, JOBS_PER_DAY)), queues["reverts"], clock
             ),
             "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
-            "tallies": tallies.make(Tallies(table), clock),
-            "sweeper": sweeper.make(jobs, Lists(table), queues["aggregates"], queues["deliveries"], clock),
-            "rankings": rankings.make(Rankings(table), clock),
+            "tallies": resources.make(tallies.lambda_handler),
+            "sweeper": resources.make(sweeper.lambda_handler),
+            "rankings": resources.make(rankings.lambda_handler),
             "indexer": indexer.make(
                 Builder(
                     Generations(table, objects, MEDIA_BUCKET, clock),

@@ -54,7 +54,6 @@ from local.testbed.wire import come_between, throttled_once
 from shared import schema
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists
 from shared.aws.quotas import CHECK_SECONDS
 from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
@@ -63,10 +62,8 @@ from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
-from shared.films.arrivals import Arrivals
 from shared.films.job import LAST_ATTEMPT
 from shared.films.messages import aggregates_message, deliver_message, purge_message
-from shared.films.uploads import UploadStore
 from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import AT_ONCE
 from shared.kinds import JOB_QUEUES
@@ -78,8 +75,6 @@ from shared.search.films import Films
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, Generations
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.purging import Purge
-from shared.videos.catalogue import VideoStore
-from shared.views.rankings import Rankings
 from shared.web.http import http_function
 from shared.webhooks.carriers import Receivers
 from shared.webhooks.places import PlaceStore
@@ -165,15 +160,13 @@ class Service:
             )
         }
         self.backstage.queues.update(queues)
-        lists = Lists(self.table)
-        self.backstage.sweeper = watch.over(
-            "sweeper", sweeper.make(self.backstage.jobs, lists, queues["aggregates"], queues["deliveries"], clock)
-        )
+        resources = FakeResources(self.table, clock, objects=self.objects, queues=queues)
+        self.backstage.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
         self.backstage.aggregates = watch.over(
             "aggregates",
             aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock),
         )
-        self.rankings = watch.over("rankings", rankings.make(Rankings(self.table), clock))
+        self.rankings = watch.over("rankings", resources.make(rankings.lambda_handler))
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
         audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
         feed, archive = Feed(audit_table, clock), Archive(self.objects, ARCHIVE_BUCKET)
@@ -190,10 +183,9 @@ class Service:
             ),
         )
         jobs = self.backstage.jobs
-        taker = Arrivals(UploadStore(self.table), self.objects, VideoStore(self.table, moves_entries=False))
         remover = Purge(self.table, self.objects, SOURCES_BUCKET, MEDIA_BUCKET)
         self._workers: dict[str, LambdaHandler] = {
-            "arrivals": watch.over("arrivals", arrivals.make(taker, clock)),
+            "arrivals": watch.over("arrivals", resources.make(arrivals.lambda_handler)),
             "probe": watch.over("probe", probe.make(jobs, self.objects, READER, tuple(RENDITIONS), clock)),
             "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, READER, MEDIA_BUCKET, clock)),
             "purge": watch.over("purge", purge.make(remover, queues["purge"], clock)),

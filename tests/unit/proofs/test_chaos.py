@@ -15,7 +15,7 @@ from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
 from local.testbed.backstage import Backstage, FakeQueue
-from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Context, Reply
+from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Context, FakeResources, Reply
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
@@ -27,7 +27,6 @@ from shared.schema import RATING_TOTALS, VIEW_HOUR
 from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.reconcile import Finding, Reconcile
 from shared.upkeep.stream_router import StreamRouter
-from shared.upkeep.tallies import Tallies
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
 from tests.integration import faults
@@ -200,7 +199,7 @@ class Chaos:
             if self.chance.random() < 0.5:
                 batch.reverse()
             assert streams.deliver(batch, self._route, retries=100) == []
-        counting = tallies.make(Tallies(self.table), self.clock)
+        counting = FakeResources(self.table, self.clock).make(tallies.lambda_handler)
         settling = aggregates.make(
             Aggregates(self.table), EntryMover(self.table), self.queues["aggregates"], self.clock
         )
