@@ -27,7 +27,7 @@ from heapq import merge
 from statistics import fmean
 from typing import Protocol
 
-from shared.aws.leases import CLOCK_SECONDS, LEASE, Lease, LeaseLost, is_leased
+from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
 from shared.aws.quotas import Claim
 from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item, without
@@ -155,9 +155,9 @@ class Deliverer:
         woken: list[str] = []
         for id_, place in zip(ids, self.places.read_all(ids), strict=True):
             if place and (
-                is_leased(place, now, LEASE_SECONDS)
+                is_leased(place, now, LONGEST_LEASE)
                 or not is_due(place.get("nextAttemptAt", 0), now)
-                or now - WAKE_SECONDS < place.get(WAKE, 0) <= now + CLOCK_SECONDS
+                or abs(now - place.get(WAKE, 0)) < WAKE_SECONDS
             ):
                 continue
             if place and is_behind:
