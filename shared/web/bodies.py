@@ -15,7 +15,8 @@ MOST_ERRORS = 50
 class Content(BaseModel):
     """An object in a body. A field that is not one of the model's is an error."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    # Each model is built for the first body that needs it: a request needs one of a module's models, and building takes longest.
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     refusals: ClassVar[Mapping[str, str]] = {}
     """What to say of fields that clients may expect here, and that are not the model's."""

@@ -59,6 +59,7 @@ def _models(parent: type[Content] = Content) -> Iterator[type[Content]]:
             importlib.import_module(module.name)
     for model in parent.__subclasses__():
         if model.__module__.startswith("shared."):
+            model.model_rebuild()
             yield model
             yield from _models(model)
 
