@@ -264,26 +264,6 @@ class TestTheLease:
         assert builder.run().outcome == "published"
         assert titles(service, fresh(), film) == ["Plums"]
 
-    def test_it_neither_ends_nor_takes_the_lease_of_another(self, service: Followed, clock: Clock) -> None:
-        first = service.generations.lease()
-        clock.advance(LEASE_SECONDS)
-        second = service.generations.lease()
-        assert first
-        assert second
-        service.generations.release(first)
-        with pytest.raises(LeaseLost):
-            service.generations.renew(first)
-        assert service.generations.pointer().lease == second.lease
-
-    def test_a_builder_that_works_for_long_renews_it(self, service: Followed, clock: Clock) -> None:
-        held = service.generations.lease()
-        assert held
-        clock.advance(LEASE_SECONDS - 1)
-        held = service.generations.renew(held)
-        clock.advance(LEASE_SECONDS - 1)
-        assert service.generations.lease() is None
-        assert service.generations.pointer().lease == held.lease
-
     @pytest.mark.parametrize("step", ["put", "commit", "files"])
     def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(
         self, service: Followed, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str

@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
 from shared.feed.log import Place, owner_log
 from shared.routes import READ, WRITE
-from shared.webhooks.places import LEASE_SECONDS, PlaceStore, due, idle, plain
+from shared.webhooks.places import PlaceStore, due, idle, plain
 from shared.webhooks.store import WebhookStore
 from tests.integration.faults import Line, answer_lost, meanwhile
 
@@ -50,17 +50,6 @@ def hook_of(places: PlaceStore, id_: str = "a") -> Item:
 
 def always(_: int) -> bool:
     return True
-
-
-def test_of_two_workers_one_gets_the_turn(hooks: WebhookStore, places: PlaceStore) -> None:
-    created(hooks)
-    place = place_of(places)
-    taken = places.save(place, place | {"leaseUntil": NOW + LEASE_SECONDS}, NOW)
-    assert taken == place_of(places)
-    assert taken["turn"] == place["turn"] + 1
-    with pytest.raises(LeaseLost):
-        places.save(place, place | {"leaseUntil": NOW + 1}, NOW)
-    assert place_of(places) == taken
 
 
 def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, places: PlaceStore) -> None:
