@@ -38,7 +38,6 @@ from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
 from shared.webhooks.attempt import shown
 from shared.webhooks.carriers import Carrier, Try
 from shared.webhooks.places import (
-    CLOCK_SECONDS,
     LEASE_SECONDS,
     LONGEST_LEASE,
     QUEUED,

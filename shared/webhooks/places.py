@@ -38,9 +38,7 @@ from shared.schema import (
 LEASE_SECONDS = 120
 """How long a worker has a webhook to itself: as long as it may run at most, and less than its message stays hidden. So the message
 of a worker that died comes again when the lease is over."""
-CLOCK_SECONDS = 1
-"""Seconds by which the clocks of workers may differ."""
-LONGEST_LEASE = LEASE_SECONDS + CLOCK_SECONDS
+LONGEST_LEASE = LEASE_SECONDS + 1
 """Seconds until the end of a lease at most: a place that says more was written by a clock that was ahead."""
 DAYS_KEPT = 7
 """How long attempts are kept."""
