@@ -52,7 +52,7 @@ PYODIDE = ROOT / "node_modules" / "pyodide"
 TASK_ROOT = "/var/task"
 """Where Lambda has the code: tracebacks name files as they are called there."""
 
-BOTOCORE_SERVICES = ("dynamodb", "s3", "secretsmanager", "sqs")
+BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
 """Which API descriptions botocore keeps: all others make the package larger and the start slower."""
 
 KEPT: Mapping[str, Collection[str]] = {
@@ -60,6 +60,7 @@ KEPT: Mapping[str, Collection[str]] = {
     "aws_lambda_powertools/event_handler/openapi": ("swagger_ui",),
     "aws_lambda_powertools/event_handler/openapi/swagger_ui": ("swagger-ui-bundle.min.js", "swagger-ui.min.css"),
     "aws_lambda_powertools/utilities": ("__init__.py", "batch", "data_classes", "jmespath_utils", "parser"),
+    "boto3/data": (),
     "botocore/data": (
         *BOTOCORE_SERVICES,
         "_retry.json",

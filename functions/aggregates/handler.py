@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.sqs import Sender
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
@@ -101,4 +101,4 @@ def _deployed(settings: AggregatesSettings, resources: Resources) -> LambdaHandl
     return make(Aggregates(table), EntryMover(table), queue, resources.clock)
 
 
-lambda_handler = EntryPoint(AggregatesSettings, _deployed)
+lambda_handler = EntryPoint(AggregatesSettings, _deployed, resources=BackgroundResources)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.sqs import Sender
 from shared.aws.stream import Record, StoringProcessor
 from shared.core.attributes import Item
@@ -114,4 +114,4 @@ def _deployed(settings: AuditSettings, resources: Resources) -> LambdaHandler:
     return make(AuditStore(table), archive, settings.audit_days, feed, queue)
 
 
-lambda_handler = EntryPoint(AuditSettings, _deployed)
+lambda_handler = EntryPoint(AuditSettings, _deployed, resources=BackgroundResources)

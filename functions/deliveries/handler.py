@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
@@ -104,4 +104,4 @@ def _deployed(settings: DeliveriesSettings, resources: Resources) -> LambdaHandl
     )
 
 
-lambda_handler = EntryPoint(DeliveriesSettings, _deployed)
+lambda_handler = EntryPoint(DeliveriesSettings, _deployed, resources=BackgroundResources)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.leases import LeaseLost
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
@@ -52,4 +52,4 @@ def _deployed(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     return make(Builder(Generations(table, objects, bucket), Copy(own_folder()), table, feed, films))
 
 
-lambda_handler = EntryPoint(IndexerSettings, _deployed)
+lambda_handler = EntryPoint(IndexerSettings, _deployed, resources=BackgroundResources)

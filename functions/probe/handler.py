@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import MessageProcessor
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
@@ -71,4 +71,4 @@ def _deployed(settings: ProbeSettings, resources: Resources) -> LambdaHandler:
     return make(jobs, resources.objects, reader, settings.renditions, resources.clock)
 
 
-lambda_handler = EntryPoint(ProbeSettings, _deployed)
+lambda_handler = EntryPoint(ProbeSettings, _deployed, resources=BackgroundResources)

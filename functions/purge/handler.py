@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
@@ -61,4 +61,4 @@ def _deployed(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
     return make(purge, resources.queue(settings.purge_queue_url), resources.clock)
 
 
-lambda_handler = EntryPoint(PurgeSettings, _deployed)
+lambda_handler = EntryPoint(PurgeSettings, _deployed, resources=BackgroundResources)

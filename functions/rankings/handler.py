@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.views.rankings import Rankings
@@ -28,4 +28,4 @@ def make(settings: Settings, resources: Resources) -> LambdaHandler:
     return service_logger().inject_lambda_context(handle)
 
 
-lambda_handler = EntryPoint(Settings, make)
+lambda_handler = EntryPoint(Settings, make, resources=BackgroundResources)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.stream import Record, StreamProcessor
 from shared.core.settings import LambdaHandler, Settings, several
 from shared.core.telemetry import service_logger
@@ -39,4 +39,4 @@ def _deployed(settings: StreamRouterSettings, resources: Resources) -> LambdaHan
     return make(router, resources.clock)
 
 
-lambda_handler = EntryPoint(StreamRouterSettings, _deployed)
+lambda_handler = EntryPoint(StreamRouterSettings, _deployed, resources=BackgroundResources)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
-from shared.aws.runtime import EntryPoint, Resources
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.films.jobs import JobStore
@@ -66,4 +66,4 @@ def _measure(swept: Sweep) -> None:
         emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)
 
 
-lambda_handler = EntryPoint(SweeperSettings, make)
+lambda_handler = EntryPoint(SweeperSettings, make, resources=BackgroundResources)

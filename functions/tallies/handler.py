@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import GroupProcessor, Message
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.films.messages import TallyMessage, parse
@@ -27,4 +27,4 @@ def make(settings: Settings, resources: Resources) -> LambdaHandler:
     return service_logger().inject_lambda_context(handle)
 
 
-lambda_handler = EntryPoint(Settings, make)
+lambda_handler = EntryPoint(Settings, make, resources=BackgroundResources)

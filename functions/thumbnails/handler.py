@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import MessageProcessor
-from shared.aws.runtime import EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.s3 import Objects, object_uri
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
@@ -153,4 +153,4 @@ def _deployed(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandl
     return make(jobs, resources.objects, reader, settings.media_bucket, resources.clock)
 
 
-lambda_handler = EntryPoint(ThumbnailsSettings, _deployed)
+lambda_handler = EntryPoint(ThumbnailsSettings, _deployed, resources=BackgroundResources)

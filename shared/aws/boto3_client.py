@@ -1,10 +1,12 @@
-"""boto3's clients, made by botocore as boto3 makes them: those of S3 and SQS, and the references for shared/aws/lean/client.py.
+"""Clients of boto3, and of botocore where a caller waits for a cold start.
 
-boto3 itself adds resources and transfers of files, which no function uses: it is neither packaged nor loaded. The tools use the
-client of DynamoDB too, as they need more operations. It is tuned where bench/client.py shows that it pays.
+`boto3_client` makes the clients of background functions and tools. `botocore_client` makes the same clients without loading boto3,
+for the functions that sign URLs, read objects or send messages within a request: boto3 adds resources and file transfers, which
+they do not use.
 
-A fixed user agent, no client-side parameter validation (the stores build the parameters), and a response parser that takes
-DynamoDB's JSON as it is instead of walking it shape by shape.
+With DYNAMODB_CLIENT=boto3 boto3 also replaces the lean client of DynamoDB. It is tuned where bench/client.py shows that it pays:
+a fixed user agent, no client-side parameter validation (the stores build the parameters), and a response parser that returns
+DynamoDB's JSON unchanged instead of walking it shape by shape.
 """
 
 import json
@@ -22,6 +24,14 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 
+_ONE_ATTEMPT = Config(
+    user_agent="video-metadata",
+    connect_timeout=CONNECT_SECONDS,
+    read_timeout=READ_SECONDS,
+    retries={"mode": "standard", "total_max_attempts": 1},
+)
+
+
 class _PlainParser(JSONParser):
     """Hands out the body as json.loads makes it. Binary values stay base64: shared/core/attributes.py decodes them."""
 
@@ -36,45 +46,52 @@ class _PlainParserFactory(ResponseParserFactory):
 
 @cache
 def session() -> botocore.session.Session:
-    """One session, because endpoints and models are parsed once for each."""
+    """The session of `botocore_client`: one, because each session parses endpoints and service descriptions again."""
     return botocore.session.get_session()
 
 
 @cache
-def _plain_session() -> botocore.session.Session:
+def _boto3_session() -> Any:
+    return _session_of_boto3(botocore.session.get_session())
+
+
+@cache
+def _plain_session() -> Any:
     session = botocore.session.get_session()
     session.register_component("response_parser_factory", _PlainParserFactory())
-    return session
+    return _session_of_boto3(session)
+
+
+def _session_of_boto3(session: botocore.session.Session) -> Any:
+    from boto3 import Session  # not loaded by functions that answer requests
+
+    return Session(botocore_session=session)
+
+
+def botocore_client(service: str, config: Config) -> Any:
+    """Return a client of a service, without boto3."""
+    return session().create_client(service, config=config)
+
+
+def boto3_client(service: str, config: Config) -> Any:
+    """Return boto3's client of a service."""
+    return _boto3_session().client(service, config=config)
 
 
 def make_client() -> "DynamoDBClient":
-    """A DynamoDB client that tries once: Table tries again, as it knows what may be repeated.
+    """Return boto3's client of DynamoDB, which makes one attempt: Table retries, because it knows what may be repeated.
 
     Its time-outs are those of shared/core/deadline.py.
     """
-    client = _plain_session().create_client(
-        "dynamodb",
-        config=Config(
-            user_agent="video-metadata",
-            parameter_validation=False,
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": 1},
-            max_pool_connections=16,
-        ),
-    )
-    return cast("DynamoDBClient", client)
+    config = _ONE_ATTEMPT.merge(Config(parameter_validation=False, max_pool_connections=16))
+    return cast("DynamoDBClient", _plain_session().client("dynamodb", config=config))
 
 
 def make_secrets_client() -> "SecretsManagerClient":
-    """A Secrets Manager client that tries once, as secret_reader in shared/aws/secrets.py tries again."""
-    client = session().create_client(
-        "secretsmanager",
-        config=Config(
-            user_agent="video-metadata",
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
-            retries={"mode": "standard", "total_max_attempts": 1},
-        ),
-    )
-    return cast("SecretsManagerClient", client)
+    """Return boto3's client of Secrets Manager, which makes one attempt, because secret_reader retries."""
+    return cast("SecretsManagerClient", boto3_client("secretsmanager", _ONE_ATTEMPT))
+
+
+def make_events_client() -> Any:
+    """Return boto3's client of EventBridge, which makes one attempt, because deliveries are retried."""
+    return boto3_client("events", _ONE_ATTEMPT)

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from shared.aws import dynamodb
-from shared.aws.lean.client import EVENTBRIDGE
 from shared.core.settings import LambdaHandler, Settings
 
 if TYPE_CHECKING:
@@ -41,18 +40,23 @@ class Resources:
         """Return a table of DynamoDB."""
         return dynamodb.Table(name, self._dynamodb)
 
+    def _make_client(self, service: str, config: Any) -> Any:
+        from shared.aws.boto3_client import botocore_client
+
+        return botocore_client(service, config)
+
     @cached_property
     def objects(self) -> "Objects":
         """The objects of all buckets in S3."""
         from shared.aws.s3 import Objects, make_client
 
-        return Objects(make_client())
+        return Objects(make_client(self._make_client))
 
     @cached_property
     def _sqs(self) -> Any:
         from shared.aws.sqs import make_client
 
-        return make_client()
+        return make_client(self._make_client)
 
     def queue(self, url: str) -> "Queue":
         """Return a queue of SQS."""
@@ -67,8 +71,26 @@ class Resources:
         return secret_reader(arn)
 
     def events(self) -> Any:
-        """Return a client of EventBridge."""
-        return dynamodb.make_lean_client(EVENTBRIDGE)
+        """Return boto3's client of EventBridge."""
+        from shared.aws.boto3_client import make_events_client
+
+        return make_events_client()
+
+
+class BackgroundResources(Resources):
+    """The AWS resources of a function that no caller waits for: all clients are boto3's, except that of DynamoDB."""
+
+    def _make_client(self, service: str, config: Any) -> Any:
+        from shared.aws.boto3_client import boto3_client
+
+        return boto3_client(service, config)
+
+    def secret(self, arn: str) -> Callable[[], str]:
+        """Return a function that reads a secret of Secrets Manager; it raises Unavailable."""
+        from shared.aws.boto3_client import make_secrets_client
+        from shared.aws.secrets import secret_reader
+
+        return secret_reader(arn, make_client=make_secrets_client)
 
 
 def process(event: Mapping[str, Any], handler: Callable[[Any], object], processor: "BatchProcessor") -> dict[str, Any]:
@@ -98,10 +120,11 @@ class EntryPoint(Generic[_Settings]):
         make: Callable[[_Settings, Resources], LambdaHandler],
         *,
         preload: Sequence[str] = (),
+        resources: type[Resources] = Resources,
     ) -> None:
         self.settings = settings
         self.make = make
-        self._handler = cache(lambda: make(settings.read(os.environ), Resources()))
+        self._handler = cache(lambda: make(settings.read(os.environ), resources()))
         self._seed = cache(random.seed)
         if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
             self._handler()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.aws.boto3_client import session
+from shared.aws.boto3_client import botocore_client
 from shared.core.errors import InternalError, Unavailable
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ def object_uri(bucket: str, key: str) -> str:
     return f"s3://{bucket}/{key}"
 
 
-def make_client() -> "S3Client":
-    """An S3 client that tries once, as Objects tries again (seconds: 1 to connect, 5 to read)."""
-    client = session().create_client(
+def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Client":
+    """Return an S3 client that makes one attempt, because Objects retries (seconds: 1 to connect, 5 to read)."""
+    client = create(
         "s3",
-        config=Config(
+        Config(
             user_agent="video-metadata",
             signature_version="s3v4",
             connect_timeout=1,

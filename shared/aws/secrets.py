@@ -15,14 +15,17 @@ PAUSE = 0.1
 """Seconds between two attempts."""
 
 
-def secret_reader(arn: str, sleep: Callable[[float], None] = time.sleep) -> Callable[[], str]:
+def secret_reader(
+    arn: str, sleep: Callable[[float], None] = time.sleep, *, make_client: Callable[[], Any] | None = None
+) -> Callable[[], str]:
     """Return a function that reads a secret; it raises Unavailable.
 
-    It makes up to three attempts, and begins none that could not end within the request's deadline.
+    It makes up to three attempts, and begins none that could not end within the request's deadline. Its client is the lean one,
+    unless `make_client` makes another.
     """
 
     def read() -> str:
-        client = _secrets_client()
+        client = (make_client or _secrets_client)()
         failure: Exception | None = None
         for attempt in range(REQUEST_ATTEMPTS):
             pause = PAUSE if attempt else 0

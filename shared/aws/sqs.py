@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shared.core.errors import InternalError, Unavailable
 
 if TYPE_CHECKING:
+    from botocore.config import Config
     from mypy_boto3_sqs import SQSClient
 
 REQUEST_ATTEMPTS = 3
@@ -39,15 +40,17 @@ class Sender(Protocol):
         """Send several messages; raises Unavailable, after which some may have been sent."""
 
 
-def make_client() -> "SQSClient":
-    """An SQS client that tries once, as Queue tries again (seconds: 1 to connect, 3 to read)."""
-    from botocore.config import Config  # takes most of a second to load, and what only reads messages sends none
+def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSClient":
+    """Return an SQS client that makes one attempt, because Queue retries (seconds: 1 to connect, 3 to read)."""
+    from botocore.config import (
+        Config,  # takes most of a second to load, and functions that only read messages send none
+    )
 
-    from shared.aws.boto3_client import session
+    from shared.aws.boto3_client import botocore_client
 
-    client = session().create_client(
+    client = (create or botocore_client)(
         "sqs",
-        config=Config(
+        Config(
             user_agent="video-metadata",
             connect_timeout=1,
             read_timeout=3,

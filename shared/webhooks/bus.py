@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
+from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.aws.lean.client import AnswerLost, Client, NotSent, Refused
 from shared.core.attributes import Item
 from shared.feed.change import Change
 from shared.webhooks.carriers import Try
@@ -21,7 +21,7 @@ SOURCE = "video-metadata"
 class EventBus:
     """Puts changes on a bus: its name or ARN. It is a Carrier."""
 
-    def __init__(self, name: str, client: Client, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str, client: Any, clock: Callable[[], float] = time.time) -> None:
         self.name = name
         self._client = client
         self._clock = clock
@@ -44,9 +44,9 @@ class EventBus:
         try:
             entries = self._client.put_events(Entries=[self._entry(change) for change in changes])["Entries"]
             errors = [entry.get("ErrorCode") for entry in entries]
-        except Refused as refusal:
+        except ClientError as refusal:
             errors = [refusal.response["Error"]["Code"]] * len(changes)
-        except (NotSent, AnswerLost):
+        except BotoCoreError:  # not reached, or no response in time
             errors = ["nothing"] * len(changes)
         ms = round((self._clock() - begun) * 1000)
         return [Try(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)]

@@ -50,8 +50,8 @@ def reaching(aws: Aws) -> Iterator[None]:
 
 
 def _forget_sessions() -> None:
-    boto3_client.session.cache_clear()
-    boto3_client._plain_session.cache_clear()
+    for session in (boto3_client.session, boto3_client._boto3_session, boto3_client._plain_session):
+        session.cache_clear()
 
 
 @contextmanager

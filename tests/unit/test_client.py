@@ -24,7 +24,6 @@ from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.lean import connections
 from shared.aws.lean.client import (
     DYNAMODB,
-    EVENTBRIDGE,
     SECRETS_MANAGER,
     SHORTEST_WAIT,
     AnswerLost,
@@ -382,7 +381,7 @@ def _wait_for_the_end(client: Client) -> None:
 class TestRequests:
     @pytest.mark.parametrize("token", [None, "a+token/="])
     @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
-    @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER, EVENTBRIDGE])
+    @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER])
     def test_are_signed_as_botocore_would(
         self, server: Server, service: Service, token: str | None, parameters: Any
     ) -> None:
@@ -502,17 +501,17 @@ class TestEvents:
         tries = EventBus("the-bus", client).carry({}, [[CHANGED]], lambda: True)
         return [tried.answer for tried in tries]
 
-    def test_is_the_same_as_boto3s(self, server: Server) -> None:
-        theirs = boto3_client.session().create_client("events", endpoint_url=server.endpoint)
-        for client in (_events(server), theirs):
-            server.answers = [answer({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
-            assert [given.status for given in self._put(client)] == [200]
-        theirs.close()
-        (headers, body), (their_headers, their_body) = server.requests
-        for name in ("content-type", "x-amz-target", "host"):
-            assert headers[name] == their_headers[name]
-        (entry,) = json.loads(body)["Entries"]
-        assert entry == json.loads(their_body)["Entries"][0]
+    @pytest.fixture
+    def bus(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """A client of EventBridge."""
+        monkeypatch.setenv("AWS_ENDPOINT_URL_EVENTBRIDGE", server.endpoint)
+        _CLIENTS.append(boto3_client.make_events_client())
+        return _CLIENTS[-1]
+
+    def test_is_the_change_with_its_time(self, server: Server, bus: Any) -> None:
+        server.answers = [answer({"FailedEntryCount": 0, "Entries": [{"EventId": "e"}]})]
+        assert [given.status for given in self._put(bus)] == [200]
+        (entry,) = json.loads(server.requests[0][1])["Entries"]
         assert (entry["Time"], json.loads(entry["Detail"])) == (1_750_000_000.25, CHANGED)
 
     @pytest.mark.parametrize(
@@ -525,14 +524,10 @@ class TestEvents:
         ],
         ids=["an entry", "a request", "a fault", "no answer"],
     )
-    def test_what_is_refused_is_named(self, server: Server, given: bytes, error: str) -> None:
+    def test_what_is_refused_is_named(self, server: Server, bus: Any, given: bytes, error: str) -> None:
         server.answers, server.keeps = [given], False
-        (said,) = self._put(_events(server))
+        (said,) = self._put(bus)
         assert (said.status, said.error) == (None, f"The bus answered {error}.")
-
-
-def _events(server: Server) -> Client:
-    return _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("AKID", "secret", None), EVENTBRIDGE))
 
 
 class TestTls:

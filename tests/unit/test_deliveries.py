@@ -852,7 +852,7 @@ class Bus(EventBus):
     """An event bus that answers as it is told to, and keeps what it takes."""
 
     def __init__(self, service: Delivering) -> None:
-        super().__init__("the-bus", self, service.clock)  # type: ignore[arg-type]
+        super().__init__("the-bus", self, service.clock)
         self.puts: list[list[dict[str, Any]]] = []
         self.codes: list[str | None] = []
         """The errors of the next entries; then there are none."""

@@ -1,4 +1,4 @@
-"""Client for eight operations of DynamoDB, one of Secrets Manager and one of EventBridge.
+"""Client for eight operations of DynamoDB and one of Secrets Manager.
 
 docs/decisions/16-lean-client.md has the reasons, the measurements and the alternatives.
 """
@@ -38,7 +38,6 @@ class Service(NamedTuple):
 
 DYNAMODB = Service("dynamodb", "DYNAMODB", "DynamoDB_20120810", "application/x-amz-json-1.0")
 SECRETS_MANAGER = Service("secretsmanager", "SECRETS_MANAGER", "secretsmanager", "application/x-amz-json-1.1")
-EVENTBRIDGE = Service("events", "EVENTBRIDGE", "AWSEvents", "application/x-amz-json-1.1")
 
 
 class Refused(Exception):
@@ -97,7 +96,6 @@ class Client:
     batch_write_item = partialmethod(call, "BatchWriteItem")
     transact_write_items = partialmethod(call, "TransactWriteItems")
     get_secret_value = partialmethod(call, "GetSecretValue")
-    put_events = partialmethod(call, "PutEvents")
 
     def close(self) -> None:
         """Close all idle connections."""

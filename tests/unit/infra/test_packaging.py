@@ -297,7 +297,9 @@ def test_what_functions_load_late_works_from_the_package_alone(for_this_machine:
         for_this_machine,
         """
 import importlib.resources
+import shared.aws.messages, shared.aws.stream
 from shared.aws import boto3_client, s3, sqs
+from shared.aws.runtime import BackgroundResources
 from shared.core.telemetry import METRICS, emit, service_logger
 from shared.core.position import Position
 from shared.openapi.document import document
@@ -305,8 +307,10 @@ from shared.web.cursors import Cursors
 
 cursors = Cursors(lambda: "secret")
 print(*cursors.open("q", cursors.seal("q", Position(1, "id"), 1), 1))
+resources = BackgroundResources()
 for client in (boto3_client.make_client(), s3.make_client(), boto3_client.make_secrets_client(), sqs.make_client()):
     print(client.meta.endpoint_url)
+print(resources.objects.client.meta.endpoint_url, resources.events().meta.endpoint_url)
 print("X-Amz-Signature" in s3.make_client().generate_presigned_url("get_object", {"Bucket": "b", "Key": "k"}))
 print(len(document()["paths"]) > 10)
 swagger_ui = importlib.resources.files("aws_lambda_powertools.event_handler.openapi.swagger_ui")
@@ -315,16 +319,17 @@ service_logger().warning("a line")
 emit({min(METRICS): 1})
 """,
     )
-    assert printed[:8] == [
+    assert printed[:10] == [
         *("1", "id"),
         "https://dynamodb.eu-west-1.amazonaws.com",
         "https://s3.eu-west-1.amazonaws.com",
         "https://secretsmanager.eu-west-1.amazonaws.com",
         "https://sqs.eu-west-1.amazonaws.com",
+        *("https://s3.eu-west-1.amazonaws.com", "https://events.eu-west-1.amazonaws.com"),
         *("True", "True"),
     ]
-    assert printed[8] == "True"
-    assert f'"{min(METRICS)}":1' in "".join(printed[9:])
+    assert printed[10] == "True"
+    assert f'"{min(METRICS)}":[1.0]' in "".join(printed[11:])
 
 
 def test_films_can_be_read_and_pictures_made_with_the_package_alone(films_for_this_machine: Path) -> None:
