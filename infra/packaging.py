@@ -72,9 +72,16 @@ KEPT: Mapping[str, Collection[str]] = {
 """Folders of which only this is kept."""
 
 LEFT_OUT = (
-    # Examples for documentation, and the first API of DynamoDB.
+    # Examples for documentation, and the first APIs of DynamoDB and EventBridge.
     "botocore/data/*/*/examples-1.json",
     "botocore/data/dynamodb/2011-12-05",
+    "botocore/data/events/2014-02-03",
+    # Transfers by another library, and resources of boto3.
+    "boto3/crt.py",
+    "boto3/dynamodb",
+    "boto3/ec2",
+    "boto3/examples",
+    "s3transfer/crt.py",
     # What makes bindings. PyNaCl's are made, and need _cffi_backend only.
     "cffi",
     "pycparser",
