@@ -6,7 +6,8 @@ Messages, quotas, roles, documents, alarms, the dashboard, why-not-ready and the
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from shared.video_fields import PROBED
 
@@ -23,8 +24,7 @@ workers to other owners. The number of transcoders is not known here.
 """
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Declaration of a job kind; times in seconds."""
 
     name: str
@@ -44,7 +44,7 @@ class Kind:
     """The fact about the film without which it is not wanted."""
     per_rendition: bool = False
     """Whether there is one job for each rendition; its kind is then such as `transcode.720p`."""
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = MappingProxyType({})
     """What the job's input has besides the film, and the attribute of the video that it comes from, if that has it."""
     writes: tuple[str, ...] = ()
     """Attributes of the video that its result changes, besides those that every change of a video writes."""

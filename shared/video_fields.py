@@ -5,15 +5,13 @@ facets of the search, the tables of docs/data-model.md and the labels of the con
 data: reading a video imports no pydantic, and the CDK app reads them as well.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 REQUIRED: Any = ...
 """Default of a field that every new video needs."""
 
 
-@dataclass(frozen=True)
-class VideoField:
+class VideoField(NamedTuple):
     """A field of a video, or an attribute that is stored with it.
 
     Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.

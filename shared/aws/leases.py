@@ -11,8 +11,7 @@ webhook's place and a revert run their `turn`. A turn belongs to one write, so a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
@@ -35,11 +34,10 @@ class LeaseLost(Conflict):
         super().__init__("Another worker has claimed the item.")
 
 
-@dataclass(frozen=True)
-class Lease:
+class Lease(NamedTuple):
     """A worker's claim of an item.
 
-    lease = Lease.new(now + 120)
+        lease = Lease.new(now + 120)
     write_held(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
     """
 
