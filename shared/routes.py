@@ -4,8 +4,7 @@ CDK makes the gateway's routes from it, the functions register their handlers by
 lists it, and the `$default` route answers 404 or 405 from it.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Method = Literal["GET", "POST", "PATCH", "PUT", "DELETE"]
 
@@ -25,8 +24,7 @@ SCOPES = {
 }
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(NamedTuple):
     """One operation of the API."""
 
     operation: str

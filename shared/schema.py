@@ -8,8 +8,7 @@ They use multi-attribute keys, so that ties have an order and no key string is g
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from zlib import crc32
 
 from shared.video_fields import PROJECTION
@@ -38,16 +37,14 @@ LANES = 32
 stored keys."""
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """A key attribute: its name and DynamoDB type."""
 
     name: str
     type: Literal["S", "N"] = "S"
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """A global secondary index; partition and sort keys may have several attributes."""
 
     name: str
@@ -59,8 +56,7 @@ class Index:
     """The other attributes that it holds."""
 
 
-@dataclass(frozen=True)
-class Entity:
+class Entity(NamedTuple):
     """How one kind of item is keyed: templates such as `VIDEO#{videoId}`."""
 
     name: str

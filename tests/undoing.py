@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from functions.reverts import handler as reverts
@@ -99,7 +98,7 @@ class Undoing(Trailed):
 
     def whole(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "Whole":
         """A change set that creates something of every kind."""
-        caller = replace(self.admin(changeset_id), subject=user)
+        caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
         for _ in range(videos):
             item = video.posted({"title": "A film", "tags": ["a"]}, caller, self.now)

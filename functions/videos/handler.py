@@ -1,7 +1,6 @@
 """The catalogue: create, read, list, change, delete and restore videos."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shared.aws.listing import Window
 from shared.aws.runtime import EntryPoint, Resources
@@ -245,9 +244,9 @@ class Videos:
             return self.lists.with_tag(tag, request.now, filters, window)
         if region is not None:
             return self.lists.in_region(region, request.now, filters, window)
-        published = replace(filters, status=None)
+        published = filters._replace(status=None)
         if filters.category is not None and filters.status in (None, "ready"):
-            return self.lists.in_category(filters.category, request.now, replace(published, category=None), window)
+            return self.lists.in_category(filters.category, request.now, published._replace(category=None), window)
         if filters.status is None:
             return self.lists.feed(request.now, published, window)
         if not request.caller.is_admin:

@@ -5,9 +5,8 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NotRequired, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, Unpack
 
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict, translating
@@ -71,8 +70,7 @@ def make_lean_client(service: client.Service = client.DYNAMODB) -> client.Client
     )
 
 
-@dataclass(frozen=True)
-class Write:
+class Write(NamedTuple):
     """One conditional write, for a request of its own or as a part of a transaction."""
 
     kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
@@ -96,8 +94,7 @@ class Asked(TypedDict):
     consistent: NotRequired[bool]
 
 
-@dataclass(frozen=True)
-class QueryPage:
+class QueryPage(NamedTuple):
     """What one Query gave: the items that passed the filter, how many were examined, where it stopped."""
 
     items: list[Item]

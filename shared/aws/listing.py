@@ -1,9 +1,8 @@
 """Lists over the indexes: pages of entries, and pages of what the entries lead to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from shared.aws.dynamodb import QueryPage, Table, gather, require_all
 from shared.aws.expressions import Expression
@@ -19,8 +18,7 @@ LARGEST_READ = 100
 _Shown = TypeVar("_Shown")
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Which part of a list is asked for: sort values in [start, end); epoch seconds, where they are times."""
 
     start: int
@@ -101,7 +99,7 @@ class Lists:
             read = finish()
             # A position does not have an entry's own key in the table, so the entry that it stands on may come again.
             if read.items and Position(int(read.items[0][sort.name]), read.items[0][tie.name]) == after:
-                return replace(read, items=read.items[1:])
+                return read._replace(items=read.items[1:])
             return read
 
         return page

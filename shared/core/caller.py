@@ -1,8 +1,8 @@
 """Who is asking, what that token allows, and for which request something is done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from shared.core.attributes import Item
 from shared.core.errors import Forbidden
@@ -23,8 +23,7 @@ EVERYBODY = "*"
 """Stands for all users in place of a user id: a webhook of an admin subscribes to every owner's changes by it."""
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(NamedTuple):
     """The subject of a token that the gateway has verified, and its scopes."""
 
     subject: str
@@ -62,7 +61,7 @@ class Caller:
 
     def acting_for(self, correlation_id: str | None) -> "Caller":
         """The same caller, doing something for this request, or for none."""
-        return replace(self, correlation_id=correlation_id)
+        return self._replace(correlation_id=correlation_id)
 
     def signed(self, item: Item) -> Item:
         """The item as this caller writes it: whose write it is, and for which request."""

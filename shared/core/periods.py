@@ -1,8 +1,8 @@
 """Hours and days (UTC) as the table names them: texts that sort as the periods do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 HOUR_SECONDS = 3600
 DAY_SECONDS = 24 * HOUR_SECONDS
@@ -11,8 +11,7 @@ HOURS_KEPT_DAYS = 35
 """How long it is kept what a counter held at the start of an hour; starts of days are kept for good."""
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The hours or days (UTC) up to now; the last of them is not over yet."""
 
     period_seconds: int

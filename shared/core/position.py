@@ -1,6 +1,5 @@
 """Pages of lists, and where a list goes on."""
 
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 _Entry = TypeVar("_Entry")
@@ -13,8 +12,7 @@ class Position(NamedTuple):
     id: str
 
 
-@dataclass(frozen=True)
-class Page(Generic[_Entry]):
+class Page(NamedTuple, Generic[_Entry]):
     """Entries of a list in order, and the position from which it goes on (exclusive); None: there is nothing more."""
 
     items: list[_Entry]

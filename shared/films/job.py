@@ -20,7 +20,6 @@ present one is dropped, and the sweeper queues again whatever is past its time.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Write
@@ -55,8 +54,7 @@ FIELDS = (
 _OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(NamedTuple):
     """One attempt at one job, as its message names it."""
 
     video_id: str

@@ -307,7 +307,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
+NOT_OF_THE_PAST = ("viewCount",)
 """Fields that no video has as it was, or by which clients know that an answer is of the present."""
 
 
@@ -393,7 +393,7 @@ def schemas() -> Schema:
         "PartialVideo": _partial(fetched | without, "schemaVersion"),
         "PastVideo": {
             "type": "object",
-            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too",
+            "description": "What `version` and `asOf` ask for",
             "properties": {name: schema for name, schema in (video | without).items() if name not in NOT_OF_THE_PAST},
             "required": [name for name in required if name not in NOT_OF_THE_PAST] + ["without"],
         },

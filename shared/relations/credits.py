@@ -6,7 +6,6 @@ shared/relations/mover.py moves them when the video's place changes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
@@ -208,7 +207,7 @@ class RelationStore(BesideStore):
     def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         relation = unsharded(person_relation(person_id))
         return hydrated(
-            lambda after, size: self.lists.related(relation, replace(window, after=after, limit=size)),
+            lambda after, size: self.lists.related(relation, window._replace(after=after, limit=size)),
             lambda entries: self._credited(entries, person_id, now),
             limit=window.limit,
             after=window.after,

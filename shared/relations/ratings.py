@@ -6,8 +6,7 @@ totals, once. So when the stream is applied there are as many votes as ratings, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
@@ -37,8 +36,7 @@ TOTALS = ("votes", "sum", "likes", "dislikes")
 """What is added up of a video's ratings; `sum` is that of their values."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """What a user thinks of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
 
     value: int

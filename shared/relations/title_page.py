@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.aws.expressions import Expression
 from shared.core import regions
@@ -43,8 +42,7 @@ _RANGE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a reader is: a region, and language ranges, the most wanted first."""
 
     region: str | None = None
@@ -54,8 +52,7 @@ class Place:
         return bool(self.region or self.languages)
 
 
-@dataclass(frozen=True)
-class _Release:
+class _Release(NamedTuple):
     region: str
     language: str | None
     title: str

@@ -246,7 +246,7 @@ class Generations:
         """Keep the lease for LEASE_SECONDS from now; raises LeaseLost."""
         until = int(self._clock()) + LEASE_SECONDS
         self._write(held.lease, Expression.of("SET #leaseUntil = :until", until=until))
-        return replace(held, lease=replace(held.lease, until=until))
+        return replace(held, lease=held.lease._replace(until=until))
 
     def release(self, held: Pointer) -> None:
         """Let the next builder begin at once."""

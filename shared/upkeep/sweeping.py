@@ -3,7 +3,7 @@ sends for videos whose time to enter or leave the lists comes, and for webhooks 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.aws.listing import Lists, Window, sharded, unsharded
@@ -142,7 +142,7 @@ def _soon(
         yield from page.items
         if page.resume is None:
             return
-        window = replace(window, after=page.resume)
+        window = window._replace(after=page.resume)
 
 
 def _is_sent(seconds_late: int) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.expressions import Expression
@@ -70,8 +71,7 @@ def shards_of(counter: Item | None) -> int:
     return int(counter.get("spread", 1)) if counter else 1
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """What the counter of one video holds: the sums of each of its shards."""
 
     shards: Mapping[int, Mapping[str, int]]

@@ -5,8 +5,7 @@ a token for such a URL, because players and `<img>` send none: it is known to th
 path has a hash over the random id of the upload, which nobody can guess.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.core.errors import InvalidContent, pointer
 
@@ -19,8 +18,7 @@ def is_stored(url: str) -> bool:
     return url.startswith("s3://")
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(NamedTuple):
     """The bucket of pictures, and the URL that stands for it."""
 
     bucket: str

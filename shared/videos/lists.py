@@ -1,8 +1,8 @@
 """The lists of videos: each access pattern on many videos is one method here."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from shared.aws.expressions import Expression
 from shared.aws.listing import Lists, Window, hydrated, located, sharded, unsharded
@@ -28,8 +28,7 @@ from shared.videos.entries import episode_place
 from shared.videos.video import folded_tags
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(NamedTuple):
     """What to keep of a list besides its key; None: any."""
 
     owner: str | None = None
@@ -94,7 +93,7 @@ class VideoLists:
             return self._lists.page(USER_INDEX, [{"userId": owner}], window, keep)
 
         def read(after: Position | None, size: int) -> Page[Item]:
-            part = replace(window, after=after, limit=size, attributes=("videoId",))
+            part = window._replace(after=after, limit=size, attributes=("videoId",))
             return self._lists.page(USER_INDEX, [{"userId": owner}], part, keep)
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
@@ -182,7 +181,7 @@ class VideoLists:
     ) -> Page[Item]:
         def read(after: Position | None, size: int) -> Page[Item]:
             # Only its place is read of an entry, whatever is to be shown of the video.
-            part = replace(window, after=after, limit=size, attributes=("relId",))
+            part = window._replace(after=after, limit=size, attributes=("relId",))
             return self._lists.related(partitions, part)
 
         return hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)

@@ -3,8 +3,7 @@
 import base64
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,8 +21,7 @@ SAFE = {"X-Content-Type-Options": "nosniff"}
 _GZIP = zlib.MAX_WBITS | 16
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What a handler answers."""
 
     status: int

@@ -7,7 +7,6 @@ patches, pauses or deletes a webhook takes the turn of the worker that is at it,
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -75,7 +74,7 @@ class PlaceStore:
             yield from (entry["relId"] for entry in page.items)
             if page.resume is None:
                 return
-            window = replace(window, after=page.resume)
+            window = window._replace(after=page.resume)
 
     def read(self, webhook_id: str) -> Item | None:
         """How far a webhook is, at this moment."""

@@ -1,7 +1,6 @@
 """Change sets are taken back: everything that they wrote, but for what others changed since."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -225,7 +224,7 @@ class TestCaptionsAndChapters:
             objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(said)), said, "text/vtt")
             content = {"text": text_hash(said), "cues": text.count("-->"), "size": len(said), "origin": "owner"}
             changeset_id = f"{user}-{len(undoing.seen)}"
-            caller = replace(undoing.admin(changeset_id), subject=user)
+            caller = undoing.admin(changeset_id)._replace(subject=user)
             undoing.captions.put(video_id, "en", content, caller, undoing.now, anybody)
             undoing.settle()
             return changeset_id

@@ -223,7 +223,9 @@ class TestParts:
         self, table: Table, clock: Clock, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "IQoJb3JpZ2luX2VjE/+=" * 75)  # 1.5 KB, some of it to be escaped
-        monkeypatch.setattr("shared.aws.boto3_client.session", botocore.session.get_session)  # one that knows no credentials yet
+        monkeypatch.setattr(
+            "shared.aws.boto3_client.session", botocore.session.get_session
+        )  # one that knows no credentials yet
         client = make_client()
         api = make_api(table, clock, Objects(client))
         video_id = api.create()["videoId"]
