@@ -46,6 +46,7 @@ class Line:
         self._at: int | None = None
         self._lock = threading.Lock()
         self._carry = carry
+        self._undo: list[Callable[[], None]] = []
         for client in clients:
             self._watch(client)
 
@@ -57,6 +58,11 @@ class Line:
     def disarm(self) -> None:
         """Let every request through again."""
         self._incident = None
+
+    def leave(self) -> None:
+        """Stop watching our own clients."""
+        while self._undo:
+            self._undo.pop()()
 
     def _happens(self, operation: str) -> Incident | None:
         """What happens at this call, if anything does."""
@@ -85,7 +91,7 @@ class Line:
 
     def _watch(self, client: "DynamoDBClient | S3Client | SQSClient | Client") -> None:
         if isinstance(client, Client):
-            come_between(client, self._between)
+            self._undo.append(come_between(client, self._between))
             return
         inner: Any = client
         # Connections as botocore itself uses them, below its own retries.

@@ -17,6 +17,7 @@ from tests.unit.infra.templates import settings_of
 NOT_RESOURCES = {
     "endpoint": "given to the local target only",
     "target": "given to the local target only",
+    "delivery_workers": "a number that every deployment has",
     "audit_days": "a number that every deployment has",
     "jobs_per_day": "a number that every deployment has",
     "view_window": "a number that every deployment has",
