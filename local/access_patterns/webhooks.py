@@ -131,9 +131,9 @@ WEBHOOKS_PATTERNS = (
         RELATION_INDEX,
         f"rel = {follower_relation(None)}, and of each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
         "then their places",
-        "1 RRU: 0.5 for everybody's, and 0.5 for each owner; and 1 for each that follows. 1 WRU for each that is sent a message while "
-        "the queue is behind",
-        beyond="Once for each batch of the stream, however many changes are in it.",
+        "2 RRU: 0.5 for the webhooks of everybody's changes, 0.5 for those of each owner, and 1 for each place",
+        beyond="Once for each batch of the stream, however many changes are in it. While the queue is behind, the place of each webhook that is sent a message is "
+        "written: 1 WRU.",
     ),
     AccessPattern(
         "Deliver changes to a webhook",
