@@ -77,7 +77,11 @@ TITLE_PAGE: Schema = {
         "ratings": {"average": 7.33, "votes": 3, "likes": 1, "dislikes": 0},
     },
 }
-PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name != "viewCount"} | {"without": ["viewCount"]}
+NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
+"""Fields that the schema of a past video leaves out: clients tell a present one by them."""
+PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
+    "without": ["viewCount"]
+}
 TAGS = (
     "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
     "compatible forms of the same characters, or in the number of spaces; a video with both is refused. It shows its own "
@@ -307,10 +311,6 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-NOT_OF_THE_PAST = ("viewCount",)
-"""Fields that no video has as it was, or by which clients know that an answer is of the present."""
-
-
 def schemas() -> Schema:
     """The schemas of requests and answers, by name."""
     operations = (CreateOperation, PatchOperation, DeleteOperation)
@@ -393,7 +393,7 @@ def schemas() -> Schema:
         "PartialVideo": _partial(fetched | without, "schemaVersion"),
         "PastVideo": {
             "type": "object",
-            "description": "What `version` and `asOf` ask for",
+            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too",
             "properties": {name: schema for name, schema in (video | without).items() if name not in NOT_OF_THE_PAST},
             "required": [name for name in required if name not in NOT_OF_THE_PAST] + ["without"],
         },
