@@ -15,7 +15,7 @@ from shared.aws.lean.client import AnswerLost, NotSent
 from shared.core import receipt
 from shared.core.attributes import AttributeMap, Item, encode_item, read_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
-from shared.core.errors import NotApplied, Throttled, Unavailable
+from shared.core.errors import NewerSchema, NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 Key = dict[str, str]
@@ -164,7 +164,9 @@ class Table:
             batch = different[start : start + LARGEST_BATCH_GET]
             wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
             finishes.append(partial(self._batch_got, self._begin("BatchGetItem", RequestItems=wanted)))
-        return lambda: [item for items in require_all(gather(map(_begun, finishes))) for item in items]
+        return lambda: [
+            item for items in require_all(gather(map(_begun, finishes), at_once=len(finishes))) for item in items
+        ]
 
     def get_all(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
@@ -363,6 +365,8 @@ class Table:
                 failure = failure if uncertain else error
                 if elsewhere and isinstance(failure, Throttled):
                     break
+            except NewerSchema:
+                raise
             except Unavailable as error:
                 if not repeatable:
                     raise

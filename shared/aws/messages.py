@@ -15,7 +15,7 @@ from aws_lambda_powertools.utilities.batch.base import FailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from shared.aws.sqs import BadMessage
-from shared.core.errors import PASSING, ServiceError
+from shared.core.errors import PASSING, NewerSchema, ServiceError
 from shared.core.telemetry import correlated, service_logger
 
 
@@ -70,8 +70,8 @@ class MessageProcessor(BatchProcessor):
 class BatchedProcessor(BatchProcessor):
     """Processor whose handler receives all messages of a batch in one call, because it joins their requests.
 
-    If the handler raises Unavailable or WriteContention, all messages fail. After any other error each half of the messages
-    is handled separately, and so on: a message that fails is found in a few calls and does not keep back the others.
+    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, and after NewerSchema, each half
+    of the messages is handled separately, and so on: a message that fails is found in a few calls and does not keep back the others.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class BatchedProcessor(BatchProcessor):
         try:
             self.handler(messages)
         except Exception as error:  # also a bug: the messages are delivered again
-            if len(messages) == 1 or isinstance(error, PASSING):
+            if len(messages) == 1 or (isinstance(error, PASSING) and not isinstance(error, NewerSchema)):
                 return [self._fail(message, error) for message in messages]
         else:
             return [self.success_handler(message.raw_event, None) for message in messages]

@@ -86,15 +86,16 @@ def is_ours(present: Item | None, written: Item) -> bool:
     return present is not None and present.get("writeId") == written["writeId"]
 
 
-def write_once(table: Table, writes: Sequence[Write], *made: Item) -> None:
-    """Carry out conditional writes, several as a transaction; the first of them write the items `made`.
+def write_once(table: Table, writes: Sequence[Write], *made: Item | None) -> None:
+    """Carry out conditional writes, several as a transaction; the first of them write the items `made`, `None` for a check.
 
     Succeeds also if an earlier attempt, whose response was lost, has written them. Raises ConditionFailed and TransactionConflict.
     """
     try:
         table.write_all(writes)
     except ConditionFailed as failure:
-        if failure.position >= len(made) or not is_ours(failure.item, made[failure.position]):
+        ours = made[failure.position] if failure.position < len(made) else None
+        if ours is None or not is_ours(failure.item, ours):
             raise
 
 

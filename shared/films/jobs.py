@@ -19,7 +19,7 @@ from shared.aws.records import (
 )
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for, request_of
-from shared.core.errors import IllegalTransition, NotFound
+from shared.core.errors import IllegalTransition, NewerSchema, NotFound
 from shared.films.job import (
     LAST_ATTEMPT,
     PENDING,
@@ -330,8 +330,10 @@ class JobStore:
                     yield video
 
     def _at(self, place: Item) -> Item | None:
-        """The whole item of an entry of the index."""
-        return self.table.get(key_of(place), consistent=True)
+        """Return the item of an entry of the index; `None` if it was deleted, or is of a newer release, whose sweeper handles it."""
+        with suppress(NewerSchema):
+            return self.table.get(key_of(place), consistent=True)
+        return None
 
     def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
         """The entries below one key of the RelationIndex, in its order: their items' keys, and these attributes."""
@@ -360,7 +362,7 @@ class JobStore:
         update = self.table.update(key, change_between(video, new), condition=present)
         first = self.table.check(key, condition=present) if new is video else update
         # Had an earlier attempt got through, the video or the job would be the first to say so.
-        write_once(self.table, [first, self._change(job, changed), *writes], new, changed)
+        write_once(self.table, [first, self._change(job, changed), *writes], None if new is video else new, changed)
 
     def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)

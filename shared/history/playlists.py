@@ -95,7 +95,7 @@ class PlaylistReverts:
             back.update(dict.fromkeys(fields))
             return None
 
-        while (outcome := retry_on_conflict(attempt, "the playlist")) is None:
+        while (outcome := retry_on_conflict(attempt, "the playlist", pause=self.table.pause)) is None:
             pass
         return outcome
 

@@ -44,7 +44,7 @@ class VideoStore:
 
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
         """With `moves_entries` a change moves the entries of the video's tags and series with it. The roles of other functions
-        cannot write them: those leave it, and the change to the present schema, to the stream.
+        cannot write them: those leave it to the stream, and the change to the present schema to the next change by a person.
         """
         self.table = table
         self.counters = ViewCounters(table)

@@ -22,6 +22,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from heapq import merge
 from statistics import fmean
@@ -161,7 +162,8 @@ class Deliverer:
             ):
                 continue
             if place and is_behind:
-                self.places.set_wake(place, int(now))
+                with suppress(*PASSING):  # then changes send other messages
+                    self.places.set_wake(place, int(now))
             woken.append(id_)
         return woken
 
@@ -250,6 +252,10 @@ class _Run:
             hook = None
         if place is None or hook is None:
             return False
+        if WAKE in place:
+            # The message was received. Later changes send another, also if this worker finds the webhook leased or not due.
+            places.set_wake(place, None)
+            place = without(place, WAKE)
         self.place, self.hook = place, hook
         if hook.get("paused"):
             if self._is_holder():  # it was paused while this worker was sending
@@ -258,12 +264,7 @@ class _Run:
         is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
         self.kept = () if is_free else tuple(self.claims)
         is_called = self.is_called and QUEUED in place
-        if not (is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))):
-            return False
-        if WAKE in place:
-            places.set_wake(place, None)  # before the feed is read: later changes send another message
-            self.place = without(place, WAKE)
-        return True
+        return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
 
     def _is_holder(self) -> bool:
         return self.lease is not None and Lease.of(self.place) == self.lease

@@ -125,6 +125,22 @@ class TestWhoIsWoken:
         service.deliver()
         assert told == [["hook"]]
 
+    def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: Delivering) -> None:
+        """The place was read before that worker had it, and marked afterwards."""
+        service.create()
+        unread = service.place()
+
+        def answer(_: dict[str, Any]) -> Answer:
+            service.places.set_wake(unread, int(service.clock()))
+            service.deliver()
+            return answered()
+
+        service.receiver.answer = answer
+        service.change("a")
+        service.deliver()
+        service.change("b")
+        assert service.tell("alice") == ["hook"]
+
     def test_a_message_that_could_not_be_sent_is_sent_by_a_change_a_minute_later(
         self, service: Delivering, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,13 +10,14 @@ from local.testbed.backstage import RENDITIONS, Backstage
 from local.testbed.harness import Api, Clock, Context
 from local.testbed.streams import change
 from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
 from shared.films.jobs import JobStore
 from shared.kinds import kind_of
-from shared.schema import VIDEO
+from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
 
 WORKER = Caller.job("thumbnails")
@@ -346,6 +347,19 @@ class TestSweeper:
         assert again.attempt == 2
         assert backstage.jobs.take(again, WORKER, int(clock()))
         assert backstage.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
+
+    def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
+        self, table: Table, api: Api, backstage: Backstage, clock: Clock
+    ) -> None:
+        for _ in range(2):
+            backstage.uploaded_film(api)
+            assert backstage.jobs.take(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+        videos = [place["pk"] for place in backstage.jobs.pending("running")]
+        newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
+        table.write(table.update({"pk": videos[0], "sk": "JOB#poster"}, newer))
+        table.write(table.update({"pk": videos[0], "sk": VIDEO.sk}, newer))
+        clock.advance(kind_of("poster").lease + 1)
+        assert backstage.sweeper({}, Context())["requeued"] == 1
 
     def test_a_worker_that_was_given_up_may_still_finish_first(
         self, api: Api, backstage: Backstage, clock: Clock

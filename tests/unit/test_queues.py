@@ -13,7 +13,7 @@ from shared.aws import runtime
 from shared.aws import sqs as module
 from shared.aws.messages import BatchedProcessor, GroupProcessor, Message, MessageProcessor
 from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Queue
-from shared.core.errors import PASSING, InternalError, Unavailable
+from shared.core.errors import PASSING, InternalError, NewerSchema, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
 
@@ -127,14 +127,16 @@ class TestProcessTogether:
         assert process_together(_event("["), handle) == _failed("m0")
         assert process_together(_event(), handle) == _failed()
 
-    def _calls(self, bodies: Sequence[str]) -> tuple[dict[str, Any], list[list[str]]]:
+    def _calls(
+        self, bodies: Sequence[str], error: type[Exception] = ZeroDivisionError
+    ) -> tuple[dict[str, Any], list[list[str]]]:
         """What is reported, and which messages came in which call, when those with a content fail."""
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:
             calls.append([message.message_id for message in batch])
             if any(message.json_body for message in batch):
-                raise ZeroDivisionError
+                raise error
 
         return process_together(_event(*bodies), handle), calls
 
@@ -147,6 +149,9 @@ class TestProcessTogether:
         report, calls = self._calls(["{}"] * 700 + ['{"a": 1}'] + ["{}"] * 299)
         assert report == _failed("m700")
         assert len(calls) == 1 + 2 * 10
+
+    def test_an_item_of_a_newer_release_fails_only_its_own_message(self) -> None:
+        assert self._calls(["{}", '{"a": 1}', "{}"], NewerSchema)[0] == _failed("m1")
 
     def test_all_can_fail(self) -> None:
         assert self._calls(['{"a": 1}'] * 5)[0] == _failed(*(f"m{number}" for number in range(5)))
