@@ -317,6 +317,7 @@ SCRIPTS = {
     "one after the other": [A, B, A, Event("release", "a"), B, B, A],
     "both know it": [B, A, B, A, B],
     "overtaken": [A, A, EXPIRED, SWEEP, B, A, B, A],
+    "released late": [A, EXPIRED, SWEEP, B, Event("release", "a"), A, B],
     "ahead": [Event("jump", "a", at=YEAR), A, A],
     "ahead of another": [Event("jump", "b", at=1000), A, B, A, B],
     "behind": [Event("jump", "a", at=-YEAR), A, B, A],
