@@ -512,7 +512,8 @@ class TestItemsOfANewerRelease:
         with pytest.raises(NewerSchema):
             read(table, VIDEO.key(videoId=path.rpartition("/")[2]))
 
-    def test_requests_get_503_and_change_nothing(self, api: Api, path: str) -> None:
+    def test_requests_get_503_and_change_nothing(self, api: Api, table: Table, path: str) -> None:
+        before = table.client.scan(TableName=table.name)["Items"]
         replies = [
             api.get(path),
             api.get(path, query="fields=title"),
@@ -526,6 +527,8 @@ class TestItemsOfANewerRelease:
             assert (reply.status, reply.json["type"]) == (503, NewerSchema().problem()["type"])
             assert reply.json["detail"] == "A newer release of the service wrote this; try again."
             assert reply.headers["retry-after"] == "5"
+        assert before
+        assert table.client.scan(TableName=table.name)["Items"] == before
 
     def test_they_are_counted_for_the_alarm(self, api: Api, path: str, capsys: pytest.CaptureFixture[str]) -> None:
         api.get(path)
