@@ -125,7 +125,10 @@ class TestProcessTogether:
             raise AssertionError
 
         assert process_together(_event("["), handle) == _failed("m0")
-        assert process_together(_event(), handle) == _failed()
+
+    def test_an_empty_batch_has_an_empty_report_and_calls_nothing(self) -> None:
+        calls: list[object] = []
+        assert (process_together(_event(), calls.append), calls) == (_failed(), [])
 
     def _calls(
         self, bodies: Sequence[str], error: type[Exception] = ZeroDivisionError
@@ -182,6 +185,10 @@ class TestProcessGroups:
         event = _in_groups(("a", "{}"), ("b", "{}"), ("a", "{}"))
         answer = process_groups(event, lambda group: calls.append([message.message_id for message in group]))
         assert (answer, calls) == (_failed(), [["m0", "m2"], ["m1"]])
+
+    def test_an_empty_batch_has_an_empty_report_and_calls_nothing(self) -> None:
+        calls: list[object] = []
+        assert (process_groups(_event(), calls.append), calls) == (_failed(), [])
 
     @pytest.mark.parametrize("error", [error() for error in PASSING])
     def test_what_is_busy_or_contended_keeps_back_its_group_and_no_other(self, error: Exception) -> None:
