@@ -703,7 +703,11 @@ def some_films(count: int) -> list[Film]:
     def time() -> int | None:
         return random_.choice((None, None, None, NOW - 1, NOW, NOW + 1))
 
-    facets: tuple[dict[str, str | int], ...] = ({}, {"category": "a"}, {"category": "b", "year": 1995}, {"year": 2010})
+    def facets() -> dict[str, str | int]:
+        """Any category or none, with any year or none."""
+        drawn = {"category": random_.choice((None, "a", "b")), "year": random_.choice((None, 1995, 2010))}
+        return {name: value for name, value in drawn.items() if value is not None}
+
     return [
         Film(
             video_id(number),
@@ -714,7 +718,7 @@ def some_films(count: int) -> list[Film]:
             names=[text(2) for _ in range(random_.randint(0, 2))],
             tags=random_.sample(("Noir", "noir ", "USA", "Drama"), random_.randint(0, 3)),
             description=text(6),
-            facets=random_.choice(facets),
+            facets=facets(),
             language=random_.choice((None, "en", "en-NZ", "de")),
             publish_at=time(),
             expires_at=time(),
