@@ -255,6 +255,7 @@ def test_arguments_for_pytest_reach_every_stage_of_tests() -> None:
     ignored = ("--ignore=tests/unit/infra", "--ignore=tests/unit/proofs")
     assert made["unit-1"].command[3:] == (*given, "tests/unit", *ignored)
     assert "unit-2" not in made
+    assert made["infra"].command[3:] == (*given, "tests/unit/infra")
     assert made["proofs"].command[3:] == (*given, "tests/unit/proofs")
     assert made["integration"].command[3:] == (*given, "tests/integration")
     assert made["rehearsal"].command[1:] == ("-m", "local.rehearsal", "-k", "c")
