@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
-from unittest.mock import MagicMock
+from unittest.mock import create_autospec
 from urllib.parse import unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -46,6 +46,7 @@ from shared.aws.records import key_of
 from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.aws.sqs import Queue
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
@@ -356,6 +357,11 @@ def _s3_client() -> "S3Client":
     return make_s3_client()
 
 
+def _some_queue() -> Any:
+    """Return a mock with only the methods of a queue."""
+    return create_autospec(Queue, instance=True)
+
+
 class FakeResources(Resources):
     """The tests' tables, objects, queues and clock in place of those of a function in Lambda."""
 
@@ -371,7 +377,7 @@ class FakeResources(Resources):
     ) -> None:
         self.audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
         self._tables = {self.audit.name: self.audit, table.name: table}
-        self._queues = defaultdict(MagicMock) if queues is None else queues
+        self._queues = defaultdict(_some_queue) if queues is None else queues
         self.main = table
         self.clock = clock
         self.elapsed = elapsed or clock
