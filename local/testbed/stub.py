@@ -4,7 +4,8 @@
     table = Table(TABLE_NAME, StubClient(stub))
 
 It stands at the other end of the wire: what it takes and answers is DynamoDB's JSON. All tables that use the same key share its items.
-Of expressions it knows what the stores write, and raises NotImplementedError for all else. `local/testbed/limits.py` gives it
+Of expressions it knows what the stores write, and raises NotImplementedError for all else. Requests that DynamoDB refuses because of
+their form (key conditions, consistent reads of an index, an item twice in a transaction) it refuses too. `local/testbed/limits.py` gives it
 DynamoDB's limits and virtual time, and `bench/stub.py` serves it on loopback.
 """
 
@@ -121,6 +122,13 @@ class Stub:
         known, index = _Placeholders.of(asked), self._indexes.get(asked.get("IndexName", ""))
         if asked.get("IndexName") and not index:
             raise NotImplementedError(asked["IndexName"])
+        if index:
+            if asked.get("ConsistentRead"):
+                raise _invalid("Consistent reads are not supported on global secondary indexes")
+            key_names = tuple(tuple(attribute.name for attribute in part) for part in (index.partition, index.sort))
+        else:
+            key_names = (self._key[:1], self._key[1:])
+        _check_key_condition(asked["KeyConditionExpression"], known, *key_names)
         condition = _condition(asked["KeyConditionExpression"])
         names = (*(attribute.name for attribute in index.sort), *self._key) if index else self._key[1:]
         order = partial(_sorted_by, names)
@@ -179,11 +187,16 @@ class Stub:
         """Carry out all writes or none."""
         parts = [_Part.of(kind, asked, self.place) for part in TransactItems for kind, asked in part.items()]
         places = [part.place for part in parts]
+        if len({(part.table, part.place) for part in parts}) < len(parts):
+            raise _invalid("Transaction request cannot include multiple operations on one item")
         with self.held(set(places), places):
             olds = [self.item(place) for place in places]
             unmet = [not part.is_met(old) for part, old in zip(parts, olds, strict=True)]
             if any(unmet):
-                raise cancelled({"Code": "ConditionalCheckFailed" if failed else "None"} for failed in unmet)
+                raise cancelled(
+                    {"Code": "ConditionalCheckFailed", **part.returned(old)} if failed else {"Code": "None"}
+                    for part, old, failed in zip(parts, olds, unmet, strict=True)
+                )
             changes = [(part.place, old, part.change(old)) for part, old in zip(parts, olds, strict=True)]
             self.spend_write(changes, together=True)
             for place, _old, new in changes:
@@ -200,7 +213,7 @@ class Stub:
         # A write whose condition fails takes units too.
         self.spend_write([(place, old, new)], together=False)
         if not is_met:
-            returned = {"Item": old} if old else {}
+            returned = _returned(asked, old)
             raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **returned})
         self.keep(place, new)
         if new != old:
@@ -233,7 +246,17 @@ class StubClient(client.Client):
         return lambda: answer
 
 
-def cancelled(reasons: Iterable[Mapping[str, str]]) -> Refused:
+def _invalid(message: str) -> Refused:
+    """Return the refusal of a request that no table would carry out."""
+    return Refused(400, {"__type": "ValidationException", "message": message})
+
+
+def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
+    """Return the item that a failed condition adds to the refusal, if the request asks for it."""
+    return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
+
+
+def cancelled(reasons: Iterable[Mapping[str, Any]]) -> Refused:
     """The refusal of a transaction; one reason for each of its writes."""
     return Refused(400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]})
 
@@ -242,9 +265,12 @@ def cancelled(reasons: Iterable[Mapping[str, str]]) -> Refused:
 class _Part:
     """One write of a transaction."""
 
+    table: str
     place: Place
     change: Callable[[AttributeMap | None], AttributeMap | None]
     is_met: Callable[[AttributeMap | None], bool]
+    returned: Callable[[AttributeMap | None], Mapping[str, AttributeMap]]
+    """The item that is returned if the condition fails."""
 
     @classmethod
     def of(cls, kind: str, asked: Mapping[str, Any], place: Callable[[AttributeMap], Place]) -> "_Part":
@@ -264,7 +290,9 @@ class _Part:
                 key, change = asked["Key"], lambda old: old
             case _:
                 raise NotImplementedError(kind)
-        return cls(place(key), change, lambda old: test(old or {}, known))
+        return cls(
+            asked["TableName"], place(key), change, lambda old: test(old or {}, known), partial(_returned, asked)
+        )
 
 
 def _sorted_by(names: Iterable[str], item: AttributeMap) -> tuple[Any, ...]:
@@ -422,6 +450,38 @@ def _sum(one: AttributeValue | None, other: AttributeValue | None, sign: int = 1
     if one is None or other is None:
         raise NotImplementedError("a sum of what is not there")
     return {"N": str(Decimal(one["N"]) + sign * Decimal(other["N"]))}
+
+
+_KEY_CONDITION = re.compile(
+    r"(?P<equal>#?\w+) = :\w+|(?P<compared>#?\w+) (<|<=|>|>=) :\w+|(?P<between>#?\w+) BETWEEN :\w+ AND :\w+"
+    r"|begins_with ?\((?P<begun>#?\w+), :\w+\)"
+)
+"""One condition on one attribute of a key."""
+
+
+@cache
+def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words that name what a key condition compares with `=`, and what in another way; raises Refused."""
+    equal, ranges = list[str](), list[str]()
+    for part in re.split(r" AND (?!:)", text):
+        match = _KEY_CONDITION.fullmatch(part)
+        if not match:
+            raise _invalid(f"Invalid operator used in KeyConditionExpression: {part}")
+        ((kind, word),) = ((kind, word) for kind, word in match.groupdict().items() if word)
+        (equal if kind == "equal" else ranges).append(word)
+    return equal, ranges
+
+
+def _check_key_condition(text: str, known: _Placeholders, partition: Sequence[str], sort: Sequence[str]) -> None:
+    """Raise Refused unless this is `=` on all partition keys, and on sort keys from the first on; the last may be a range."""
+    equal, ranges = ([known.name(word) for word in words] for words in _key_conditions(text))
+    sorted_by = [*(name for name in equal if name not in partition), *ranges]
+    if len({*equal, *ranges}) < len(equal) + len(ranges) or len(ranges) > 1:
+        raise _invalid("KeyConditionExpressions must only contain one condition per key")
+    if not {*partition} <= {*equal} or {*sorted_by} != {*sort[: len(sorted_by)]}:
+        raise _invalid(f"Query condition missed key schema element, or has another one: {text}")
+    if ranges and ranges[0] != sort[len(sorted_by) - 1]:
+        raise _invalid("Query key condition not supported")
 
 
 @cache

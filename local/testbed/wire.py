@@ -49,6 +49,19 @@ def come_between(client: Any, between: Between) -> Callable[[], None]:
     return undo
 
 
+def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
+    """Return a list to which each PutItem without a condition is added that the client sends from now on."""
+    found: list[Mapping[str, Any]] = []
+
+    def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
+        if operation == "PutItem" and "ConditionExpression" not in parameters:
+            found.append(parameters)
+        return send()
+
+    come_between(client, between)
+    return found
+
+
 def raised(error: Exception) -> Any:
     """Raise an error where an answer is expected."""
     raise error

@@ -38,7 +38,7 @@ from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, m
 from local.testbed.streams import EXPIRY, Raw, change, deliver
 from local.testbed.stub import Stub, StubClient
 from local.testbed.trail import DAYS, NoArchive
-from local.testbed.wire import come_between
+from local.testbed.wire import come_between, unconditional_puts
 from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -72,6 +72,7 @@ class Shaky:
     def __init__(self, chance: random.Random) -> None:
         # With more attempts the table would hide from the functions what is raised here.
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()), attempts=1, sleep=lambda _: None)
+        self.unconditional = unconditional_puts(self.table.client)
         come_between(self.table.client, self._between)
         self.chance, self.danger = chance, 0.0
         self.overtake: Callable[[], object] | None = None
@@ -332,6 +333,10 @@ def test_the_stream_was_disturbed(world: World) -> None:
     assert world.late > 50
     assert world.lanes[0].has_started_over
     assert {owner for message in world.workers.queue.sent for owner in message["owners"]} == set(OWNERS)
+
+
+def test_every_put_in_the_audit_table_has_a_condition(world: World) -> None:
+    assert world.shaky.unconditional == []
 
 
 def test_positions_are_dense_and_each_change_is_told_once(world: World) -> None:

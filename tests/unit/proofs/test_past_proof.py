@@ -20,6 +20,7 @@ from local.testbed.harness import LINKS, NOW, Api, Clock, create_audit_table, cr
 from local.testbed.streams import EXPIRY, Raw, deliver
 from local.testbed.stub import Stub, StubClient
 from local.testbed.trail import Trail
+from local.testbed.wire import unconditional_puts
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -358,7 +359,9 @@ def chronicle() -> Iterator[Chronicle]:
 def whole(chronicle: Chronicle) -> Trail:
     """The trail that has all of it."""
     trail = Trail(chronicle.backstage, Table(AUDIT_TABLE_NAME, StubClient(Stub())))
+    unconditional = unconditional_puts(trail.table.client)
     trail.show(chronicle.records)
+    assert unconditional == []
     return trail
 
 
@@ -463,6 +466,7 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
 ) -> None:
     chance = random.Random(seed)
     again = Trail(chronicle.backstage, Table(AUDIT_TABLE_NAME, StubClient(Stub())))
+    unconditional = unconditional_puts(again.table.client)
     shards: list[list[Raw]] = [[] for _ in range(4)]
     for raw in chronicle.records:  # a partition's records stay in one shard, and so in their order
         shards[sum(raw["dynamodb"]["Keys"]["pk"]["S"].encode()) % len(shards)].append(raw)
@@ -486,6 +490,7 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
         assert deliver(batch, invoke, retries=1000) == []
         if chance.random() < 0.2:  # read again from some place on
             assert deliver(batch[chance.randrange(len(batch)) :], invoke, retries=1000) == []
+    assert unconditional == []
     assert again.table.client.stub.partitions == whole.table.client.stub.partitions
 
 
