@@ -19,10 +19,19 @@ from shared.videos.batches import Batches
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import GRACE_SECONDS
 from shared.web.requests import Request
+from tests.unit.test_bad_input import BAD_FIELDS
+from tests.unit.test_videos import EVERYTHING
 
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k"}
 WIDE = "🎬"
+NO_TEXTS = ("format", "resolution", "videoCodec", "audioCodec")
+BAD: dict[str, tuple[Any, str]] = (
+    {name: ("", f"/{name}") for name in NO_TEXTS}
+    | {"seriesId": ("no-uuid", "/seriesId"), "season": (-1, "/season"), "episode": (1.5, "/episode")}
+    | {name: (value, pointer) for name, value, pointer in reversed(BAD_FIELDS)}
+)
+"""A value of each field that is not valid, and the pointer to what is wrong."""
 
 
 @pytest.fixture(autouse=True)
@@ -205,6 +214,37 @@ class TestResults:
         assert pointers == [f"/operations/{position}{pointer}" for position, (_, pointer) in enumerate(bad)]
         assert [item.get("op") for item in items[:4]] == [None, None, None, "create"]
         assert operations == []
+
+    def test_every_field_is_created_and_patched(self, api: Api) -> None:
+        series = {"seriesId": EVERYTHING["seriesId"]}
+        contents = [EVERYTHING] + [
+            {name: value} | (series if name in ("season", "episode") else {}) for name, value in EVERYTHING.items()
+        ]
+        created = _batch(api, *(_creation(**content) for content in contents))
+        assert _statuses(created) == [201] * len(contents)
+        videos = [api.create() for _ in contents]
+        patched = _batch(api, *(_patch(video, content) for video, content in zip(videos, contents, strict=True)))
+        assert _statuses(patched) == [200] * len(contents)
+        for results in (created, patched):
+            for result, content in zip(results, contents, strict=True):
+                read = api.get(f"/v1/videos/{result['videoId']}").json
+                assert {name: read[name] for name in content} == content
+
+    def test_a_bad_value_of_every_field_fails_with_its_pointer(self, api: Api, table: Table) -> None:
+        assert EVERYTHING.keys() <= BAD.keys()
+        video = api.create()
+        operations = {
+            "video": [_creation(**{name: value}) for name, (value, _) in BAD.items()],
+            "patch": [_patch(video, {name: value}) for name, (value, _) in BAD.items()],
+        }
+        for body, sent in operations.items():
+            with recorded(table.client) as requests:
+                items = _batch(api, *sent)
+            assert _statuses(items) == [422] * len(BAD)
+            assert [[error["pointer"] for error in item["problem"]["errors"]] for item in items] == [
+                [f"/operations/{position}/{body}{pointer}"] for position, (_, pointer) in enumerate(BAD.values())
+            ]
+            assert requests == []
 
     def test_what_a_patch_makes_of_a_video_is_pointed_to_in_the_patch(self, api: Api) -> None:
         video = api.create(metadata={f"a{n}": n for n in range(30)})
