@@ -38,7 +38,7 @@ run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 I
 test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks
 
-check: $(STAMP) ## Lint, types and unit tests without proofs and the CDK app: what to run before each commit, 2 minutes (PYTEST_ARGS="-k name")
+check: $(STAMP) ## Lint, types and unit tests without proofs and the CDK app: what to run before each commit, 2.5 minutes (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks lint types unit
 
 soak: $(STAMP) ## Repeat the tests under load, and count the failures of each (SOAK_ARGS="--times 5 --minutes 60 unit")

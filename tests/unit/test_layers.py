@@ -83,7 +83,9 @@ PACKAGES = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(en
 
 
 def test_everything_in_shared_has_its_place() -> None:
-    there = {path.stem for path in (ROOT / "shared").iterdir() if path.stem not in ("__init__", "__pycache__")}
+    # A folder without sources holds the bytecode of a package that was moved.
+    there = {path.stem for path in (ROOT / "shared").iterdir() if path.suffix == ".py" or any(path.glob("*.py"))}
+    there.remove("__init__")
     assert sorted(PACKAGES) == sorted(there)
 
 
