@@ -15,7 +15,7 @@ from local.testbed.harness import MASTER, NOW, Clock, Context, FakeResources, Sh
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LEASE
-from shared.core.errors import Unavailable
+from shared.core.errors import Unavailable, WriteContention
 from shared.core.settings import LambdaHandler
 from shared.feed.log import DAYS_KEPT, owner_log
 from shared.films.messages import changed_message, deliver_message
@@ -154,6 +154,18 @@ class TestWhoIsWoken:
         assert service.tell("alice") == []
         service.clock.advance(WAKE_SECONDS)
         assert service.tell("alice") == ["hook"]
+
+    def test_a_webhook_is_sent_its_message_when_the_mark_cannot_be_written(
+        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise WriteContention("Others are changing the place; try again.")
+
+        service.create()
+        with monkeypatch.context() as patched:
+            patched.setattr(service.places, "set_wake", refuse)
+            assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
+        assert len(service.queue.waiting) == 1
 
     def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: Delivering) -> None:
         """A change that came meanwhile woke nobody."""

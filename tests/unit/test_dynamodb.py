@@ -534,6 +534,13 @@ class TestItemsOfANewerRelease:
         api.get(path)
         assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
 
+    def test_a_write_that_finds_one_in_its_way_is_not_sent_again(
+        self, table: Table, path: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(NewerSchema):
+            table.write(table.put(VIDEO.key(videoId=path.rpartition("/")[2]), condition=ABSENT))
+        assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
+
     def test_a_command_on_a_laptop_counts_nothing(
         self, table: Table, path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
