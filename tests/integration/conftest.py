@@ -103,16 +103,20 @@ def objects_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 
 @pytest.fixture(scope="session")
-def connect(aws: Aws) -> Connect:
-    """Makes clients for the endpoint, exactly as a deployed function makes its own."""
+def connect(aws: Aws) -> Iterator[Connect]:
+    """Makes clients for the endpoint, exactly as a deployed function makes its own; they are closed at the end."""
+    clients: list[Any] = []
 
     def make() -> "DynamoDBClient":
         with reaching(aws), patience():
             reference = boto3_client.make_client()
             ours: Any = WholeClient(aws.endpoint, reference, aws.secret_access_key)
+            clients.extend((reference, ours))
             return reference if os.environ.get("DYNAMODB_CLIENT") == "boto3" else ours
 
-    return make
+    yield make
+    for client in clients:
+        client.close()
 
 
 @pytest.fixture(scope="session")
