@@ -79,9 +79,9 @@ def boto3_client(service: str, config: Config) -> Any:
 
 
 def make_client() -> "DynamoDBClient":
-    """Return boto3's client of DynamoDB, which makes one attempt: Table retries, because it knows what may be repeated.
+    """Return boto3's client of DynamoDB. It makes one attempt, because `Table` retries only the requests that are safe to repeat.
 
-    Its time-outs are those of shared/core/deadline.py.
+    shared/core/deadline.py sets its time-outs.
     """
     config = _ONE_ATTEMPT.merge(Config(parameter_validation=False, max_pool_connections=16))
     return cast("DynamoDBClient", _plain_session().client("dynamodb", config=config))

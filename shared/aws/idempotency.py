@@ -64,14 +64,14 @@ def _recorded(once: Once, item: Item | None) -> dict[str, Any] | None:
 def in_flight(
     detail: str = "A request with this Idempotency-Key is still being carried out; try again.",
 ) -> RequestInFlight:
-    """What to answer when another request is in the way at the moment."""
+    """Return the error for a request that conflicts with one in flight; it can be retried after a second."""
     return RequestInFlight(detail, headers={"Retry-After": "1"})
 
 
 def carry_out(
     table: Table, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None, *, what: str
 ) -> dict[str, Any]:
-    """Carry out together the writes that make `new` of something; return the answer, or with `once` that of the first time.
+    """Carry out the writes of a change in one transaction; return the answer, or with `once` the answer to the first request.
 
     Raises ConditionFailed with the position among these writes, 0 being that of the item itself, and RequestInFlight when with
     `once` others are changing `what`, such as `the playlist`.

@@ -90,7 +90,7 @@ def next_turn(read: Item) -> Item:
 
 
 def write_held(table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE") -> Item:
-    """Carry out a claim or a holder's writes, several as a transaction; return what `returning` asks for of one write.
+    """Carry out the writes of a claim or of the holder, several as a transaction; return the attributes that `returning` selects.
 
     The first write has the fence as its condition and writes the lease, turn or writeId of `new`. An item that has these
     already was written by an earlier attempt whose response was lost. Raises LeaseLost; ConditionFailed if the condition of another

@@ -78,7 +78,7 @@ class Resources:
 
 
 class BackgroundResources(Resources):
-    """The AWS resources of a function that no caller waits for: all clients are boto3's, except that of DynamoDB."""
+    """The AWS resources of a function that no caller waits for: all clients are boto3's, except the DynamoDB client."""
 
     def _make_client(self, service: str, config: Any) -> Any:
         from shared.aws.boto3_client import boto3_client

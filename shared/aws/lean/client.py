@@ -29,7 +29,7 @@ class Service(NamedTuple):
     """An AWS service that speaks JSON."""
 
     name: str
-    """As in its host names and signatures."""
+    """Name in host names and signatures."""
     variable: str
     """End of the name of its `AWS_ENDPOINT_URL_...`."""
     target: str
@@ -181,7 +181,7 @@ class Client:
 
 
 def make_client(service: Service = DYNAMODB, **options: Any) -> Client:
-    """Return a client for the endpoint, the region and the credentials of the environment; `options` are those of Client.
+    """Return a client for the endpoint, the region and the credentials of the environment; `options` are passed to Client.
 
     Raises Unsupported for settings that need boto3: proxies, FIPS and dual-stack endpoints, other partitions.
     """

@@ -88,7 +88,7 @@ def context(host: str) -> ssl.SSLContext:
 
 @cache
 def _amazon_roots() -> str:
-    """Amazon's certificates among those that botocore contains."""
+    """Return Amazon's root certificates from the bundle of botocore, as PEM."""
     package = find_spec("botocore")  # found, but not loaded
     if package is None or package.origin is None:
         raise Unsupported("The package has no botocore, whose certificates are needed.")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Credentials(NamedTuple):
-    """Credentials of a request; `token` is that of a session."""
+    """Credentials of a request; `token` is the session token, if there is one."""
 
     access_key: str
     secret_key: str
