@@ -1,7 +1,7 @@
 // What all screens are made of.
 
 import { html } from "htm/preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
 import { to } from "../core/route.js";
@@ -72,20 +72,22 @@ export function Field({ label, value, onInput, error, hint, kind = "text", child
 export function Dialog({ title, onClose, children, ...more }) {
   const id = useId();
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
-    dialog.current?.showModal();
-    return () => dialog.current?.close();
+  // A reference is set before any layout effect: what the content focuses must be shown by then.
+  const open = useCallback((/** @type {HTMLDialogElement | null} */ element) => {
+    dialog.current = element;
+    element?.showModal();
   }, []);
+  useLayoutEffect(() => () => dialog.current?.close(), []);
   const cancel = (/** @type {Event} */ event) => {
     event.preventDefault(); // whoever draws it decides
-    onClose?.();
+    if (event.cancelable) onClose?.(); // else it closes all the same, and what onClose opens would come below
   };
   const closed = () => {
     if (!dialog.current?.isConnected) return;
     dialog.current.showModal(); // at a second Escape browsers close it without asking
     onClose?.();
   };
-  return html`<dialog ref=${dialog} aria-labelledby=${id} onCancel=${cancel} onClose=${closed} ...${more}>
+  return html`<dialog ref=${open} aria-labelledby=${id} onCancel=${cancel} onClose=${closed} ...${more}>
     <h2 id=${id}>${title}</h2>
     ${children}
   </dialog>`;

@@ -1,7 +1,7 @@
 // A film that was chosen and is not being sent yet: what its video will be called.
 
 import { html } from "htm/preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size } from "../core/words.js";
 import { Failure, Field, Typed } from "../parts/parts.js";
@@ -14,7 +14,7 @@ export default function Draft({ upload, onSend, onRemove }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const faults = faultsOf(error, details.tags);
   const isElsewhere = error && !Object.values(faults).some(Boolean);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (error) /** @type {HTMLElement | null} */ (form.current?.querySelector("[aria-invalid]"))?.focus();
   }, [error]);
   const send = (/** @type {SubmitEvent} */ event) => {

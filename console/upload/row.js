@@ -1,7 +1,7 @@
 // An upload that was asked for: how far it is, and what can be done about it.
 
 import { html } from "htm/preact";
-import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size, span } from "../core/words.js";
 import { Dialog, Failure, Poster, say, Typed } from "../parts/parts.js";
@@ -23,7 +23,7 @@ export default function Row({ upload, takesFocus, onRemove }) {
   const row = useRef(/** @type {HTMLElement | null} */ (null));
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
   const { about, details, state } = upload;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (takesFocus) heading.current?.focus(); // the form where the focus was has gone
   }, []);
   const hadFocus = row.current?.contains(document.activeElement);

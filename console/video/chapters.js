@@ -1,7 +1,7 @@
 // The chapters of the film: where each begins, and what it is called. They are saved all at once.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
 import { useHold } from "../core/route.js";
@@ -30,7 +30,7 @@ export default function ChapterList(props) {
   useEffect(() => void (texts && kept.reload()), [texts]);
   const edit = useRef(/** @type {HTMLElement | null} */ (null));
   const wasEdited = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wasEdited.current && !isEdited) edit.current?.focus(); // the form goes, and with it what had the focus
     wasEdited.current = isEdited;
   }, [isEdited]);
@@ -75,8 +75,8 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   /** The row that somebody has just added. */
   const added = useRef(/** @type {number | null} */ (null));
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
-  useEffect(() => {
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => {
     if (added.current === null) return;
     const fields = [...(form.current?.querySelectorAll(`[data-row="${added.current}"] input`) ?? [])];
     const next = fields.find((field) => field instanceof HTMLInputElement && !field.value);
@@ -116,7 +116,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
     replaced.current = over;
     void run();
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const first = (error || wrong.size) && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
     if (first instanceof HTMLElement) first.focus();
   }, [error, isBusy, wrong]);

@@ -1,7 +1,7 @@
 // The form of a video. It sends what really changed; what was typed stays until it is saved or thrown away on purpose.
 
 import { html } from "htm/preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { go, parsed, to, useHold } from "../core/route.js";
 import { Failure, Field, say } from "../parts/parts.js";
@@ -59,12 +59,12 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     return true;
   } : null);
 
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useEffect(() => {
     if (!leave && !conflict && !error) return;
     if ((route.query.get("tab") ?? "facts") !== "facts") go(to(route.path, { tab: "facts" }), { replace: true }); // where this form is
   }, [leave, conflict, error]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!error || isBusy) return;
     const first = form.current?.querySelector('[aria-invalid="true"]') ?? form.current?.querySelector(".stop");
     if (first instanceof HTMLElement) first.focus();

@@ -1,7 +1,7 @@
 // All fields of a video, and for those that were read from the film who filled them in.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
@@ -29,7 +29,7 @@ export default function Facts({ video, etag, isOwner, route, changed }) {
   const [isRemoved, setRemoved] = useState(false);
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
   const wasEdited = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wasEdited.current && !isEdited) button.current?.focus(); // where it was before
     wasEdited.current = isEdited;
   }, [isEdited]);

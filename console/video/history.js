@@ -1,7 +1,7 @@
 // The history of a video: its entries as a timeline, the video as it was, and what differs between two versions.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useEvery, usePages } from "../core/load.js";
 import { to } from "../core/route.js";
 import { Empty, More } from "../parts/parts.js";
@@ -28,7 +28,7 @@ export default function History(props) {
   const [version, asOf, from, until] = ["version", "asOf", "from", "to"].map((name) => numberIn(route.query.get(name)));
   const place = `${version} ${asOf} ${from} ${until}`;
   const last = useRef(place);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (last.current === place) return;
     last.current = place;
     panel.current?.querySelector("h2")?.focus(); // what led here is gone

@@ -1,7 +1,7 @@
 // What belongs to a video and is changed by itself, a credit or a release: its form, and how it is saved and removed.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useHold } from "../core/route.js";
 import { Dialog, Failure, say } from "../parts/parts.js";
@@ -20,8 +20,8 @@ export function PieceForm({ title, version, save, fresh, take, onError, onSaved,
   const [isTyped, setTyped] = useState(false);
   const [isLeaving, setLeaving] = useState(false);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
-  useEffect(() => {
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => {
     const first = error && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
     if (first instanceof HTMLElement) first.focus();
   }, [error, isBusy]);
@@ -104,7 +104,7 @@ export function RemoveButton({ what, remove, onRemoved }) {
   const [isAsked, setAsked] = useState(false);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const button = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const panel = /** @type {HTMLElement | null | undefined} */ (button.current?.closest("[role=tabpanel]"));
     // With its row goes what had the focus: the next key must not begin at the top of the page.
     return () => void requestAnimationFrame(() => document.activeElement === document.body && panel?.focus());

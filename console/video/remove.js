@@ -1,7 +1,7 @@
 // Deleting a video, and getting it back.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { time } from "../core/words.js";
 import { Dialog, Failure, say, Typed } from "../parts/parts.js";
@@ -47,7 +47,7 @@ export function Deleted({ video, isOwner, changed }) {
   const isDeleted = video.status === "deleted";
   const wasDeleted = useRef(isDeleted);
   const banner = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isDeleted && !wasDeleted.current) banner.current?.focus(); // what had the focus is gone
     wasDeleted.current = isDeleted;
   }, [isDeleted]);

@@ -1,7 +1,7 @@
 // The dialogs that make a webhook, and change one.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
 import { Dialog, Failure, Field, say } from "../parts/parts.js";
@@ -78,8 +78,8 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
   const typesFault = error instanceof Problem ? error.errors.find(({ pointer }) => pointer?.match(/^\/types(\/|$)/))?.detail : undefined;
   const isShown = ["/url", "/description"].some(at) || typesFault || (choosesWhose && at("/userId"));
   const set = (/** @type {Partial<Draft>} */ part) => onInput({ ...draft, ...part });
-  useEffect(() => form.current?.querySelector("input")?.focus(), []);
-  useEffect(() => {
+  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => {
     const first = error && !isBusy ? form.current?.querySelector('[aria-invalid="true"]') : null;
     if (first instanceof HTMLElement) first.focus();
   }, [error, isBusy]);

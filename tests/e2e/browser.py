@@ -55,6 +55,12 @@ new MutationObserver(() => {
 }).observe(document, { subtree: true, childList: true, characterData: true });
 """
 """Keeps what a page announces, which goes away after some seconds."""
+NO_FRAMES = """() => {
+  const { setTimeout } = window;
+  window.requestAnimationFrame = () => 0;
+  window.setTimeout = (run, milliseconds, ...more) => milliseconds > 100 ? setTimeout(run, milliseconds, ...more) : 0;
+}"""
+"""Timers of up to 100 ms too, by which Preact replaces frames that a hidden page does not get."""
 GO_ON = """
 (text) => {
   if (document.querySelector("main")?.textContent.includes(text)) return true;
@@ -160,6 +166,11 @@ def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route
     """
     left = iter(range(count))
     page.route(pattern, lambda route: route.fallback() if next(left, None) is None else meet(route))
+
+
+def without_frames(page: Page) -> None:
+    """Draw no frame any more, nor run what waits for one: what happens now happened in the same turn as its cause."""
+    page.evaluate(NO_FRAMES)
 
 
 def serious(page: Page) -> list[str]:

@@ -3,10 +3,11 @@
 import re
 from typing import Any
 
+import pytest
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from local.testbed.films import clip
-from tests.e2e.browser import IS_AT, Console, announced, looks_well
+from tests.e2e.browser import IS_AT, Console, announced, looks_well, without_frames
 from tests.e2e.locators import button, dialog, field, form, panel
 from tests.waiting import eventually
 
@@ -143,3 +144,22 @@ def test_a_faulty_file_says_in_which_line_and_whoever_was_slower_with_chapters_d
     button(chapters, "Keep yours").click()
     expect(texts(page)).to_contain_text("0:00 Mine")
     assert console.service.request("GET", path).json()["chapters"] == [{"start": 0, "title": "Mine"}]
+
+
+@pytest.mark.parametrize(
+    ("tab", "opener", "first"),
+    [
+        ("facts", "Edit", "Title"),
+        ("captions", "Add chapters", "Start of chapter 1"),
+        ("captions", "Add captions", "File"),
+        ("credits", "Add a credit", "Person"),
+    ],
+)
+def test_a_form_has_the_focus_before_the_next_frame(console: Console, tab: str, opener: str, first: str) -> None:
+    """It once came later, and took text that was meant for another field."""
+    video = console.service.create(title="For somebody who types fast")
+    page = console.open(f"videos/{video['videoId']}?tab={tab}")
+    expect(button(page, opener)).to_be_visible()
+    without_frames(page)
+    button(page, opener).dispatch_event("click")
+    expect(field(page, first)).to_be_focused()

@@ -177,3 +177,26 @@ def test_no_two_modules_of_the_console_import_each_other_in_a_circle() -> None:
     }
     assert sum(map(len, graph.values())) > len(graph)
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_the_console_moves_the_focus_before_the_next_frame() -> None:
+    """`useEffect` runs after a frame: text that somebody types at once would begin in one field and end in another."""
+    effects = [
+        _call(text, start.end())
+        for module in (ROOT / "console").rglob("*.js")
+        for text in [module.read_text(encoding="utf-8")]
+        for start in re.finditer(r"\buseEffect\(", text)
+    ]
+    assert len(effects) > 20
+    moving = [effect for effect in effects if re.search(r"\.(focus|showModal)\(", effect)]
+    assert [effect for effect in moving if "addEventListener" not in effect] == []
+
+
+def _call(text: str, start: int) -> str:
+    """The arguments of the call whose parenthesis was opened before `start`."""
+    depth = 1
+    for end, character in enumerate(text[start:], start):
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth == 0:
+            return text[start:end]
+    raise AssertionError(f"Never closed: {text[start : start + 80]}")
