@@ -9,6 +9,8 @@ from typing import Any
 from bench.cost.behind import Followed
 from bench.cost.run import ARRIVAL, Catalogue, Measured
 from local.testbed.units import Stored, Units
+from shared.core.telemetry import METRICS as EMITTED
+from shared.kinds import JOB_QUEUES, KINDS
 
 HERE = Path(__file__).parent
 PRICES = HERE / "prices-2026-11-21.toml"
@@ -65,8 +67,9 @@ class Workload:
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
         """Read a file, with some figures changed; raises Misused when there is no such figure."""
+        figures: dict[str, Any] = {"metrics": _emitted_metrics()}
         try:
-            figures: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            figures |= tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise Misused(f"{path} cannot be read as a workload: {error}.") from error
         calls, idle = figures.pop("calls"), figures.pop("idle", {})
@@ -178,6 +181,12 @@ def sign_in(prices: Prices, workload: Workload) -> Dollars:
     usd, figures = prices.usd, workload.figures
     charged = max(0, figures["users"] - figures["free_users"])
     return {"Cognito": charged * usd["cognito_user"] + figures["tokens"] / 1000 * usd["cognito_token"]}
+
+
+def _emitted_metrics() -> int:
+    """Return how many custom metrics an environment has: each value of a second dimension is another metric."""
+    values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
+    return sum(values[dimension] for _, dimension in EMITTED.values())
 
 
 def metrics_of_work(workload: Workload) -> float:

@@ -24,18 +24,21 @@ NAMESPACE = "VideoMetadata"
 """The CloudWatch namespace of all metrics."""
 
 COUNTS = (
-    *("VideosCreated", "VideosDeleted", "VideosRemoved", "JobsDone", "JobsFailed", "ViewsCounted", "OpenJobs"),
+    *("VideosCreated", "VideosDeleted", "VideosRemoved", "ViewsCounted"),
     *("JobsRequeued", "JobsResent", "JobsGivenUp", "JobsSkipped"),
     *("DeliveriesDone", "DeliveriesFailed", "WebhooksPaused", "NewerItems"),
 )
 METRICS = {
-    **dict.fromkeys(COUNTS, "Count"),
-    "OldestJobSeconds": "Seconds",
-    "DeliveryLag": "Milliseconds",
-    "DeliveryWait": "Seconds",
-    "IndexLag": "Seconds",
+    **dict.fromkeys(COUNTS, ("Count", "")),
+    "JobsDone": ("Count", "kind"),
+    "JobsFailed": ("Count", "kind"),
+    "OpenJobs": ("Count", "queue"),
+    "OldestJobSeconds": ("Seconds", "queue"),
+    "DeliveryLag": ("Milliseconds", ""),
+    "DeliveryWait": ("Seconds", ""),
+    "IndexLag": ("Seconds", ""),
 }
-"""Every metric and its unit."""
+"""Unit and second dimension of each metric; the dimension is empty for metrics that have only `environment`."""
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
@@ -136,7 +139,7 @@ def emit(values: Mapping[str, float], **dimensions: str) -> None:
         for name, value in {"environment": os.environ["ENVIRONMENT"], **dimensions}.items():
             metrics.add_dimension(name, value)
         for name, number in values.items():
-            metrics.add_metric(name, METRICS[name], number)
+            metrics.add_metric(name, METRICS[name][0], number)
         metrics.flush_metrics()
     except Exception as error:
         _log_unwritten(values, error)
