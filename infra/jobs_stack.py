@@ -90,8 +90,8 @@ def _partitions_of(*entities: schema.Entity) -> Mapping[str, Any]:
 BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
 """What lies beside a video and is in the trail."""
 _WRITTEN = ["INSERT", "MODIFY"]
-_JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sk.partition("{")[0]}]}}}
-_RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sk.partition("{")[0]} for entity in BESIDE]}}}
+_JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
+_RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in BESIDE]}}}
 
 ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     # A video: what is to be made of it, or what is counted of it, may have changed; a playlist that is gone; a change set

@@ -134,9 +134,7 @@ FIELDS: Item = {
 }
 SIZES: Item = {RENDITION: {"width": 564, "height": 240}}
 
-_CHILDREN = tuple(
-    entity.sk.partition("{")[0] for entity in (CAPTION, CHAPTERS, CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD)
-)
+_CHILDREN = tuple(entity.sort_prefix for entity in (CAPTION, CHAPTERS, CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD))
 
 
 @cache

@@ -258,7 +258,7 @@ class Export:
             return
         yield "Playlist", first
         for item in items:
-            if is_a(MEMBERSHIP, item):
+            if MEMBERSHIP.has_sort_key(item[SORT_KEY]):
                 yield "Entry", item
             elif self._raw:
                 yield "Derived", item
@@ -285,11 +285,6 @@ _CHILDREN: dict[str, Entity] = {
 
 def _entity_of(item: Item) -> str | None:
     """What a child of a video is in an export; None of an upload, which S3 forgets too."""
-    if is_a(UPLOAD, item):
+    if UPLOAD.has_sort_key(item[SORT_KEY]):
         return None
-    return next((name for name, entity in _CHILDREN.items() if is_a(entity, item)), "Derived")
-
-
-def is_a(entity: Entity, item: Item) -> bool:
-    """Return whether an item of a partition is one of this kind."""
-    return str(item[SORT_KEY]).startswith(entity.sk.partition("{")[0])
+    return next((name for name, entity in _CHILDREN.items() if entity.has_sort_key(item[SORT_KEY])), "Derived")

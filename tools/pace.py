@@ -208,8 +208,7 @@ def _entity_of(item: Item) -> str | None:
     for prefix, entities in ENTITIES.items():
         if item.get(PARTITION_KEY, "").startswith(prefix):
             for entity, name in entities.items():
-                beginning, _, variable = entity.sk.partition("{")
-                if item[SORT_KEY].startswith(beginning) if variable else item[SORT_KEY] == beginning:
+                if entity.has_sort_key(item[SORT_KEY]):
                     return name
     return None
 

@@ -29,7 +29,6 @@ from shared.videos.access import is_purged
 from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
 from shared.videos.video import stamp
-from tools.exporting import is_a
 from tools.form import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED
@@ -352,9 +351,9 @@ class Members:
 
     def meet(self, item: Item) -> None:
         """Take in one item of the playlist's partition."""
-        if is_a(ENTRY, item):
+        if ENTRY.has_sort_key(item[SORT_KEY]):
             self._standing.setdefault(item["videoId"], set()).add(item["rank"])
-        elif is_a(MEMBERSHIP, item):
+        elif MEMBERSHIP.has_sort_key(item[SORT_KEY]):
             self._held[item["videoId"]] = item["rank"]
 
     def stands(self, line: ItemLine) -> bool:

@@ -68,7 +68,6 @@ FILM_SIZE = (1920, 1080)
 """Pixels of the film: all renditions are made of it."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
 """Requests whose consequences are measured; reports of renditions are among those of the film."""
-JOB_PREFIX = JOB.sk.partition("{")[0]
 
 
 @dataclass
@@ -251,7 +250,7 @@ def _wakes_router(record: Mapping[str, Any]) -> bool:
 
 def _wakes_audit(record: Mapping[str, Any]) -> bool:
     """As AUDIT_FILTERS in infra/jobs_stack.py have it, of what is followed here."""
-    is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sk.partition("{")[0])
+    is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
     return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
 
 
@@ -260,7 +259,7 @@ def _is_video(record: Mapping[str, Any]) -> bool:
 
 
 def _job_state(record: Mapping[str, Any]) -> str | None:
-    if not record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(JOB_PREFIX):
+    if not record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(JOB.sort_prefix):
         return None
     state: str = record["dynamodb"]["NewImage"]["state"]["S"]
     return state
@@ -277,5 +276,5 @@ def _in_audit_table() -> tuple[Stored, Stored]:
 
 def _kept() -> Stored:
     """What is stored of jobs, and of the marker of what was counted."""
-    items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB_PREFIX, MARKER.sk))]
+    items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
     return Stored.of(items)

@@ -17,7 +17,7 @@ from shared.core.errors import LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.films.wants import input_hash, wanted
 from shared.relations.beside import OWNER, Allows, BesideStore, require_allowed
-from shared.relations.children import children_of, prefix_of
+from shared.relations.children import children_of
 from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
 from shared.videos.access import seen_by
 
@@ -137,7 +137,7 @@ class CaptionStore(BesideStore):
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """A page of a video's captions by language; raises NotFound when the caller may not see the video."""
         self._visible(video_id, caller, now)
-        return children_of(self.table, video_id, prefix_of(CAPTION), limit=limit, after=after)
+        return children_of(self.table, video_id, CAPTION.sort_prefix, limit=limit, after=after)
 
     def put_chapters(
         self, video_id: str, content: "ChaptersContent", caller: Caller, now: int, allows: Allows
@@ -168,7 +168,7 @@ class CaptionStore(BesideStore):
         return present, proposed
 
     def _languages(self, video_id: str, *, consistent: bool = False) -> list[Item]:
-        prefix = prefix_of(CAPTION)
+        prefix = CAPTION.sort_prefix
         return children_of(self.table, video_id, prefix, limit=MOST_LANGUAGES + 10, consistent=consistent).items
 
 
@@ -179,7 +179,7 @@ def shown_while_playing(
 
     One Query, as they are neighbours among what lies beside it.
     """
-    found = children_of(table, video_id, prefix_of(CAPTION), up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
+    found = children_of(table, video_id, CAPTION.sort_prefix, up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
     captions = [
         {"language": item["language"], "type": TYPE, "url": sign(text_key(video_id, item["text"]), TYPE)}
         for item in found

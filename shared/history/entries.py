@@ -14,7 +14,6 @@ from shared.core.caller import IMPORT, JOBS, request_of
 from shared.core.change_types import JOB_STATES
 from shared.core.changes import Change, changes_between, escaped, fitting, plain
 from shared.relations.beside import OWNER, REMOVING
-from shared.relations.children import prefix_of
 from shared.relations.playlists import DELETED_AT, MOVES
 from shared.schema import (
     AUDIT,
@@ -71,7 +70,6 @@ ENTRIES = "/entries"
 """Where a playlist's entries are in the changes of its trail, by video: `/entries/<videoId>`, and `.../rank` of one that
 moved."""
 
-_JOB_PREFIX = JOB.sk.partition("{")[0]
 UNKNOWN = {"kind": "service", "id": "unknown"}
 """Who made a change that bypassed the service."""
 
@@ -220,7 +218,7 @@ def _of_job(record: "Record", old: Item, new: Item) -> Item | None:
         return None
     return {
         "entity": "job",
-        "kind": record.sk.removeprefix(_JOB_PREFIX),
+        "kind": record.sk.removeprefix(JOB.sort_prefix),
         "owner": new.get("owner"),
         "action": action,
         **_author(record, old, new),
@@ -232,10 +230,10 @@ def _of_job(record: "Record", old: Item, new: Item) -> Item | None:
 _OF_A_VIDEO: Mapping[str, _Describe] = {
     VIDEO.sk: _of_video,
     RATING_TOTALS.sk: _of_ratings,
-    _JOB_PREFIX: _of_job,
-    prefix_of(CREDIT): partial(_of_relation, "credit", ("personId",), CREDIT_FIELDS),
-    prefix_of(RELEASE): partial(_of_relation, "release", ("region", "language"), RELEASE_FIELDS),
-    prefix_of(CAPTION): partial(_of_relation, "captions", ("language",), CAPTION_FIELDS),
+    JOB.sort_prefix: _of_job,
+    CREDIT.sort_prefix: partial(_of_relation, "credit", ("personId",), CREDIT_FIELDS),
+    RELEASE.sort_prefix: partial(_of_relation, "release", ("region", "language"), RELEASE_FIELDS),
+    CAPTION.sort_prefix: partial(_of_relation, "captions", ("language",), CAPTION_FIELDS),
     CHAPTERS.sk: partial(_of_relation, "chapters", (), CHAPTERS_FIELDS),
 }
 """What says of a change of a video, and of what lies beside it, by what its sort key begins with."""

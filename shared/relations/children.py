@@ -4,7 +4,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, decode_item
 from shared.core.position import Page, Position
-from shared.schema import PARTITION_KEY, RELEASE, SORT_KEY, VIDEO, Entity
+from shared.schema import PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
 
 
 def children_of(
@@ -37,11 +37,6 @@ def children_of(
     return Page(items, Position(0, stopped) if stopped else None)
 
 
-def prefix_of(entity: Entity) -> str:
-    """What the sort keys of all items of an entity begin with."""
-    return entity.sk.partition("{")[0]
-
-
 def region_prefix(region: str) -> str:
     """What the sort keys of a region's releases begin with."""
-    return f"{prefix_of(RELEASE)}{region}#"
+    return f"{RELEASE.sort_prefix}{region}#"

@@ -19,7 +19,7 @@ from shared.core.errors import NotFound
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Page, Position
 from shared.relations.beside import OWNER, Allows, BesideStore
-from shared.relations.children import children_of, prefix_of, region_prefix
+from shared.relations.children import children_of, region_prefix
 from shared.relations.mover import unmoved
 from shared.schema import (
     CREDIT,
@@ -133,7 +133,7 @@ class RelationStore(BesideStore):
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
         self._visible(video_id, caller, now)
-        return children_of(self.table, video_id, prefix_of(CREDIT), limit=limit, after=after)
+        return children_of(self.table, video_id, CREDIT.sort_prefix, limit=limit, after=after)
 
     def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
         """A page of the published videos of a person, by year: `video`, `releaseYear` and `credit`.
@@ -181,7 +181,7 @@ class RelationStore(BesideStore):
     ) -> Page[Item]:
         """A page of a video's releases, or of those in a region, by region and language; raises NotFound."""
         self._visible(video_id, caller, now)
-        prefix = region_prefix(region) if region else prefix_of(RELEASE)
+        prefix = region_prefix(region) if region else RELEASE.sort_prefix
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
 
     def _put_in_place(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:

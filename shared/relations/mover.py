@@ -7,7 +7,7 @@ from shared.aws.expressions import Expression, change_between
 from shared.aws.records import CONFLICTS, key_of, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
-from shared.relations.children import children_of, prefix_of
+from shared.relations.children import children_of
 from shared.schema import CREDIT, EPISODE, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
 from shared.videos.catalogue import VideoStore
 from shared.videos.entries import as_read, episode_entry, next_move, placed, schedule, stand_alike, tag_entries
@@ -93,8 +93,8 @@ class EntryMover:
         return children_of(
             self.table,
             video["videoId"],
-            prefix_of(first),
-            up_to=None if last is None else prefix_of(last),
+            first.sort_prefix,
+            up_to=None if last is None else last.sort_prefix,
             limit=MOVED_AT_A_TIME,
             after=after,
             consistent=True,

@@ -259,9 +259,7 @@ class EntryStore:
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
             index=None,
-            condition=Expression.of(
-                "#pk = :pk AND begins_with(#sk, :entry)", pk=partition, entry=ENTRY.sk.partition("{")[0]
-            ),
+            condition=Expression.of("#pk = :pk AND begins_with(#sk, :entry)", pk=partition, entry=ENTRY.sort_prefix),
             ascending=ascending,
             limit=limit,
             start=start,

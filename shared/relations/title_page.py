@@ -12,7 +12,7 @@ from shared.core.position import Page, Position
 from shared.films.job import document as job_document
 from shared.films.job import owned_jobs
 from shared.queries import LOCAL_TITLE
-from shared.relations.children import children_of, prefix_of, region_prefix
+from shared.relations.children import children_of, region_prefix
 from shared.relations.credits import (
     credit_document,
     credits_list,
@@ -160,7 +160,7 @@ class TitlePage:
         if place.region:
             releases = children_of(self.table, video_id, region_prefix(place.region), limit=MOST_RELEASES).items
         if place.languages and not releases:
-            releases = children_of(self.table, video_id, prefix_of(RELEASE), limit=MOST_RELEASES).items
+            releases = children_of(self.table, video_id, RELEASE.sort_prefix, limit=MOST_RELEASES).items
         return releases
 
     def _list(
@@ -191,7 +191,7 @@ class _Partition:
     def begin(self, sections: Iterable[str]) -> Item | None:
         """Read on until these sections are there, as far as one Query goes; returns the video."""
         # `$` is the character after `#`, with which every section's keys go on.
-        ends = [f"{prefix_of(_LISTED[name])[:-1]}$" for name in sections if name in _LISTED]
+        ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
         condition = Expression.of(
             "#pk = :pk AND #sk BETWEEN :first AND :last", pk=key[PARTITION_KEY], first=key[SORT_KEY], last=last
@@ -207,7 +207,7 @@ class _Partition:
 
     def section(self, name: str) -> Page[Item]:
         """The items of a section, by their keys: those that were read, or else its own first page."""
-        prefix = prefix_of(_LISTED[name])
+        prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
         # Jobs are few, and their list has no cursor that could lead on to the others.
         if self._stopped is not None and (self._stopped < prefix or (cut and name == "jobs")):

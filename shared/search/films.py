@@ -11,7 +11,6 @@ from shared.captions.cues import Cue, InvalidCaptions
 from shared.captions.store import text_uri
 from shared.core.attributes import Item, decode_item
 from shared.core.telemetry import service_logger
-from shared.relations.children import prefix_of
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
 from shared.search.document import Film, film_of, searched
 from shared.threads import map_threads
@@ -20,7 +19,7 @@ SIDE_BY_SIDE = 16
 """Videos, or texts of captions, that are read at a time."""
 LARGEST_READ = 1000
 """Items of one video that one Query reads: 1 MB at most."""
-_LAST = f"{prefix_of(RELEASE)}~"
+_LAST = f"{RELEASE.sort_prefix}~"
 """Behind everything beside a video that the index uses; what comes later, such as its entries of tags, is not read."""
 
 
@@ -52,8 +51,8 @@ class Films:
         video, beside = items[0], items[1:]
         if video["status"] == "deleted":
             return None
-        used = [item for item in beside if _is_a(CREDIT.sk, item) or _is_a(RELEASE.sk, item)]
-        captions = [item for item in beside if _is_a(CAPTION.sk, item)]
+        used = [item for item in beside if CREDIT.has_sort_key(item[SORT_KEY]) or RELEASE.has_sort_key(item[SORT_KEY])]
+        captions = [item for item in beside if CAPTION.has_sort_key(item[SORT_KEY])]
         return film_of(video, used, self._cues(searched(captions, video.get("language"))))
 
     def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
@@ -93,7 +92,3 @@ def _read(item: Item, text: bytes) -> list[Cue]:
         known = {"video_id": item["videoId"], "language": item["language"], "reason": type(error).__name__}
         service_logger().warning("captions not readable", extra=known)
         return []
-
-
-def _is_a(sort_key: str, item: Item) -> bool:
-    return str(item[SORT_KEY]).startswith(sort_key.partition("{")[0])

@@ -10,7 +10,6 @@ from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
 from shared.aws.listing import sharded, unsharded, walk, walk_all
 from shared.aws.records import key_of
 from shared.core.attributes import Item, Value
-from shared.relations.children import prefix_of
 from shared.relations.ratings import TOTALS, Choice, share
 from shared.schema import (
     CREDIT,
@@ -45,7 +44,7 @@ PAGE = 1000
 
 VERSION = "schemaVersion"
 
-BESIDE = tuple(prefix_of(entity) for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
+BESIDE = tuple(entity.sort_prefix for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
 """What the sort keys of a video's entries begin with."""
 
 

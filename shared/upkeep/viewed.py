@@ -74,14 +74,13 @@ class Views:
         """What is kept of a video's views: its starts, and then its counter."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(walk(self.table, None, partition, limit=PAGE, consistent=True))
-        hours, days = (_prefix(entity.sk) for entity in (VIEW_HOUR, VIEW_DAY))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
         shards = range(1, int(first.get("spread", 1)))
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in shards]
         others = self.table.get_all(keys, consistent=True)
         return Kept(
-            [item for item in items if item[SORT_KEY].startswith(hours)],
-            [item for item in items if item[SORT_KEY].startswith(days)],
+            [item for item in items if VIEW_HOUR.has_sort_key(item[SORT_KEY])],
+            [item for item in items if VIEW_DAY.has_sort_key(item[SORT_KEY])],
             first,
             {shard: item for shard, item in zip(shards, others, strict=True) if item},
         )
@@ -165,7 +164,7 @@ def _days_without_hours(kept: Kept, since: str) -> dict[str, tuple[Any, Any]]:
         if day >= since:
             (firsts if "T" in _period(item) else days).setdefault(day, {}).update(starts)
     return {
-        f"{_prefix(VIEW_DAY.sk)}{day}": (firsts.get(day, {}), days.get(day, {})) for day in days.keys() | firsts.keys()
+        f"{VIEW_DAY.sort_prefix}{day}": (firsts.get(day, {}), days.get(day, {})) for day in days.keys() | firsts.keys()
     }
 
 
@@ -177,10 +176,6 @@ def _difference(pairs: Mapping[str, tuple[Any, Any]]) -> Difference | None:
         {name: expected for name, (expected, _) in differing.items()},
         {name: found for name, (_, found) in differing.items()},
     )
-
-
-def _prefix(template: str) -> str:
-    return template.partition("{")[0]
 
 
 def _period(item: Item) -> str:

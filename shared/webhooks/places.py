@@ -180,11 +180,11 @@ class PlaceStore:
         A Position is the time of an item in epoch milliseconds, with its turn and how many of its attempts were shown.
         """
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
-        newest = _sort_key(after.at, turn) if after else f"{_ATTEMPTS}:"  # behind all digits
+        newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # behind all digits
         condition = Expression.of(
             "#pk = :pk AND #sk BETWEEN :oldest AND :newest",
             pk=WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at="", turn="")[PARTITION_KEY],
-            oldest=_ATTEMPTS,
+            oldest=WEBHOOK_ATTEMPTS.sort_prefix,
             newest=newest,
         )
         kept = Expression.of("#purgeAt > :now", now=now)
@@ -207,9 +207,6 @@ class PlaceStore:
             if page.last_key is None:
                 return Page([attempt for attempt, _ in found], None)
             start = decode_item(page.last_key)
-
-
-_ATTEMPTS = WEBHOOK_ATTEMPTS.sk.partition("{")[0]
 
 
 def _sort_key(at: int, turn: int | str) -> str:

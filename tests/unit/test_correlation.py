@@ -106,7 +106,7 @@ class Service:
         """Begin an upload and put its film into the bucket; returns the id of the request that began it."""
         content = {"contentType": "video/mp4", "fileSize": len(data)}
         begun = self.send("POST", f"/v1/videos/{video_id}/upload", content, **options)
-        (upload,) = self.items(video_id, UPLOAD.sk.partition("{")[0])
+        (upload,) = self.items(video_id, UPLOAD.sort_prefix)
         key = f"{video_id}/{upload['uploadId']}"
         self.objects.put(SOURCES_BUCKET, key, data, "video/mp4")
         self.deliver("arrivals", _notification(key))
