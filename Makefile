@@ -27,13 +27,16 @@ unexport PYTHONDONTWRITEBYTECODE
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check soak e2e mutants token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
+.PHONY: help run docs test check soak e2e mutants token variables demo catalogue bootstrap deploy synth lint bench cost redrive restore-drill advisories clean sam-env screenshots
 
 help: ## Show this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | awk -F ':.*## ' '{gsub("[$$][$$]", "$$", $$2); printf "  make %-13s %s\n", $$1, $$2}'
 
 run: $(STAMP) ## Start the service on this machine; Ctrl-C stops it (PORT=4566 ISSUER_PORT=4567 OBJECTS_PORT=4568)
 	@$(PYTHON) -m local.run
+
+docs: $(STAMP) ## Build the documents as a site with search; `make run` serves it at /guide/ and builds it when needed
+	@$(PYTHON) -m local.guide
 
 test: $(STAMP) ## Everything that must hold: lint, types, templates, tests, rehearsal (PYTEST_ARGS="-k name")
 	@$(PYTHON) -m local.checks

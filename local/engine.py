@@ -35,6 +35,7 @@ from local import queries
 from local.aws import ACCOUNT
 from local.child import end_with_parent
 from local.guard import App, Guard, Message, Ports, Receive, Send
+from local.guide import Guide
 from local.journal import ItemRow, Journal, ReaderRow, RecordRow
 from local.ministack import HEARTBEAT, SAVE_PATH, SOCKETS
 
@@ -587,9 +588,8 @@ def _serve() -> None:
     keeper = Keeper(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
     mend(keeper)
     ports = listen_on([int(number) for number in os.environ.pop(SOCKETS).split(",")])
-    ministack.app = Guard(
-        Engine(SharedCache(ministack.app), keeper), ports, secret=_secret, buckets=_buckets, api=_deployed_api
-    )
+    engine = Engine(SharedCache(ministack.app), keeper)
+    ministack.app = Guard(engine, ports, secret=_secret, buckets=_buckets, api=_deployed_api, guide=Guide().respond)
     ministack.main()
 
 

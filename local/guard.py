@@ -1,8 +1,9 @@
 """The guard in front of the embedded AWS.
 
 MiniStack serves whatever reaches it: it checks no signature, and any web page can send requests to this machine. So a
-page could create a stack whose code runs here. The guard admits four kinds of requests, and answers 403 to all others:
+page could create a stack whose code runs here. The guard admits five kinds of requests, and answers 403 to all others:
 
+- to the documents below `/guide/`, which the guard serves itself;
 - to the deployed API, from every site, because the API promises CORS and checks tokens itself;
 - to AWS, with an AWS Signature Version 4 in the headers, made with the secret of this start;
 - to one object, with a presigned URL that was signed with the same secret and has not expired;
@@ -120,6 +121,7 @@ class Guard:
 
     `secret` returns the secret of an access key id, or `None` for an unknown id. `buckets` and `api`
     return the names of all buckets and the id of the deployed API, `None` before one is deployed.
+    `guide` returns status, body and headers of a path below `/guide`.
     """
 
     def __init__(
@@ -130,12 +132,14 @@ class Guard:
         secret: Callable[[str], str | None],
         buckets: Callable[[], Container[str]],
         api: Callable[[], str | None],
+        guide: Callable[[str], Awaitable[tuple[int, bytes, dict[str, str]]]],
     ) -> None:
         self._inner = inner
         self._ports = ports
         self._secret = secret
         self._buckets = buckets
         self._api = api
+        self._guide = guide
         self._console = f"http://{LOOPBACK}:{ports.api}"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -194,6 +198,12 @@ class Guard:
             # One origin for the console: S3 and the issuer accept no other.
             where = self._console + request.raw_path + ("?" + request.query if request.query else "")
             await _answer(send, 307, b"", {"location": where})
+            return
+        if request.first == "guide":
+            if request.method not in ("GET", "HEAD"):
+                raise Refused("The guide accepts GET and HEAD only.")
+            status, body, headers = await self._guide(request.path)
+            await _answer(send, status, body if request.method == "GET" else b"", headers)
             return
         deployed = self._api()
         if deployed is None:

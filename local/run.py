@@ -162,7 +162,9 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
     # Plain print: what people copy must come out in one piece, whatever the width of the terminal.
     print(f"\nConsole:  {url}/console/ (sign in as alice, bob or admin)")
-    print(f"Base URL: {url}\nDocs:     {url}/docs\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n")
+    print(
+        f"Base URL: {url}\nAPI docs: {url}/docs\nGuide:    {url}/guide/\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n"
+    )
     print("In this folder, in another terminal:")
     print(f"""curl -sS '{url}/v1/videos?limit=5' -H "Authorization: Bearer $(make -s token)"\n""")
     print("A transcoder of its own makes the renditions of what is uploaded (.local/transcoder.log).")

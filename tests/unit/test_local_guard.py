@@ -44,6 +44,11 @@ class Reply:
     """The body as the engine read it."""
 
 
+async def guide(path: str) -> tuple[int, bytes, dict[str, str]]:
+    """Respond with the path, as a page of the guide."""
+    return 200, path.encode(), {"content-type": "text/html"}
+
+
 def ask(
     method: str,
     url: str,
@@ -90,7 +95,7 @@ def ask(
         await send({"type": "http.response.body", "body": b"reached"})
 
     known = {ACCOUNT: SECRET} if secrets is None else secrets
-    guard = Guard(engine, PORTS, secret=known.get, buckets=lambda: {"films", "assets"}, api=lambda: api)
+    guard = Guard(engine, PORTS, secret=known.get, buckets=lambda: {"films", "assets"}, api=lambda: api, guide=guide)
     asyncio.run(guard(scope, receive, send))
     return reply
 
@@ -205,7 +210,7 @@ class TestAws:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        guard = Guard(mock.Mock(), PORTS, secret=lambda _: None, buckets=set, api=lambda: None)
+        guard = Guard(mock.Mock(), PORTS, secret=lambda _: None, buckets=set, api=lambda: None, guide=guide)
         asyncio.run(guard({"type": "websocket"}, mock.Mock(), send))
         assert sent == [{"type": "websocket.close", "code": 1008}]
 
@@ -240,6 +245,20 @@ class TestApi:
         assert (reply.status, reply.headers["location"], reply.reached) == (307, API + path, None)
 
 
+class TestGuide:
+    """The guard serves the documents itself, also before an API is deployed."""
+
+    @pytest.mark.parametrize("path", ["/guide", "/guide/", "/guide/docs/a.html"])
+    def test_the_guide_is_served_without_the_api(self, path: str) -> None:
+        reply = ask("GET", API + path, api=None)
+        assert (reply.status, reply.body, reply.reached) == (200, path.encode(), None)
+        assert ask("HEAD", API + path).body == b""
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+    def test_the_guide_refuses_other_methods_than_get_and_head(self, method: str) -> None:
+        assert "GET and HEAD" in refusal(ask(method, f"{API}/guide/"))
+
+
 class TestHosts:
     """A name that a page pointed to this machine reaches nothing (DNS rebinding)."""
 
@@ -256,7 +275,7 @@ class TestHosts:
         ],
     )
     @pytest.mark.parametrize(
-        "path", ["/v1/videos", "/_ministack/health", "/console/", "/_aws/execute-api/abc/$default/"]
+        "path", ["/v1/videos", "/_ministack/health", "/console/", "/guide/", "/_aws/execute-api/abc/$default/"]
     )
     def test_other_hosts_are_refused(self, host: str, path: str) -> None:
         assert "Host" in refusal(ask("GET", API + path, {"Host": host}))
@@ -357,7 +376,7 @@ class TestStalls:
             while not received or received[-1].get("more_body"):
                 received.append(await receive())
 
-        asked = Guard(engine, PORTS, secret={ACCOUNT: SECRET}.get, buckets=set, api=lambda: "abc")
+        asked = Guard(engine, PORTS, secret={ACCOUNT: SECRET}.get, buckets=set, api=lambda: "abc", guide=guide)
         scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
         scope |= {"server": ("127.0.0.1", PORTS.api)}
         scope |= {"headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()]}
