@@ -102,7 +102,7 @@ def stages(settings: Mapping[str, str]) -> dict[str, Stage]:
         stage.name: stage
         for stage in (
             Stage("rehearsal", rehearsal, _steps, niceness=0),
-            Stage("lint", ("sh", "-c", "ruff check . && ruff format --check ."), _files),
+            Stage("lint", ("sh", "-c", f"ruff check . && ruff format --check . && {python} -m local.prose"), _files),
             *(Stage(f"unit-{n}", (*pytest, *tests), _tests, has_tests=True) for n, tests in enumerate(unit, 1)),
             Stage("types", ("sh", "-c", f"{python} -m mypy && {python} -m local.console"), _files),
             Stage("proofs", (*pytest, "tests/unit/proofs"), _tests, has_tests=True),

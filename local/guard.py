@@ -323,7 +323,7 @@ def _parameters(request: _Request) -> dict[str, list[str]]:
 def _without_stalls(receive: Receive) -> Receive:
     """Return a `receive` that raises Stalled when the client does not continue its body.
 
-    The server has no such limit of its own. A body that arrives slowly is not ended, however long it takes.
+    The server itself has no such limit. A body that arrives slowly is not ended, however long it takes.
     """
     is_complete = False
 

@@ -57,7 +57,7 @@ toc = {{ permalink = true, slugify = {{ object = "pymdownx.slugs.slugify", kwds 
 pymdownx.highlight = {{}}
 pymdownx.superfences = {{}}
 """
-"""The configuration of Zensical. Anchors of headings are those that GitHub derives."""
+"""The configuration of Zensical. Headings get the same anchors as on GitHub."""
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""The documents as a site: what is built, and what `/guide/` serves."""
+"""The site of the documents: its pages, links and search index, and responses of `/guide/`."""
 
 import asyncio
 import json

@@ -1,0 +1,123 @@
+"""Checks the prose of docstrings, of the OpenAPI document and of test names: words, sentence length, unique class names.
+
+`make lint` runs it. `CONTRIBUTING.md` lists the rules.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from local import ROOT
+from shared.openapi.document import document
+
+CLEAN: tuple[str, ...] = (
+    "functions/arrivals",
+    "functions/captions",
+    "functions/jobs",
+    "functions/playlists",
+    "functions/probe",
+    "functions/ratings",
+    "functions/relations",
+    "functions/stream_router",
+    "functions/tallies",
+    "functions/undo",
+    "functions/videos",
+    "infra/topic.py",
+    "local/aws.py",
+    "local/browser.py",
+    "local/console.py",
+    "local/guard.py",
+    "local/guide.py",
+    "local/prose.py",
+    "local/queries.py",
+    "local/readme.py",
+    "local/soak.py",
+    "local/templates.py",
+    "local/toolbox.py",
+    "shared/threads.py",
+    "tests/unit/test_advisories.py",
+    "tests/unit/test_guide.py",
+    "tests/unit/test_prose.py",
+    "tools/proving.py",
+)
+"""Folders, files and `openapi` that obey the rules. The list is dropped once it contains everything."""
+PRODUCT = ("shared", "functions", "infra")
+"""Folders in which no two classes have the same name."""
+MAX_WORDS = 25
+
+_FIRST = re.compile(r"(what|who|whose|whom|how|where|when|which|those|of|as|behind)\b", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"\b(anew|by itself|by themselves|for good|but for|all but|nothing but|none but|is told|are told|side by side"
+    r"|of (?:its|their|his|her|our) own|those (?:that|who|of)|the one that|the ones that|that of|left alone|set aside"
+    r"|somebody|nobody|everybody|whoever|whom|likewise|besides|meanwhile|shall|what (?:is|was|has|came|became))\b",
+    re.IGNORECASE,
+)
+_TEST_NAME = re.compile(r"test_(it|they|or|but|also|so|what|who|nor|and)(_|$)")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
+_CODE = re.compile(r"```.*?```|`[^`]*`|\S+://\S+", re.DOTALL)
+
+
+def faults(text: str) -> Iterator[str]:
+    """Yield the faults of a docstring, a summary or a description."""
+    text = _CODE.sub("code", text.strip())
+    if match := _FIRST.match(text):
+        yield f'begins with "{match[0]}"'
+    yield from (f'"{match[0]}"' for match in _PHRASE.finditer(" ".join(text.split())))
+    for sentence in _SENTENCE.split(text):
+        words = re.findall(r"[\w'-]*\w", sentence)
+        if len(words) > MAX_WORDS:
+            yield f"a sentence of {len(words)} words: {' '.join(words[:8])} ..."
+
+
+def faults_of_module(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and fault for each docstring, attribute doc and test name of a module."""
+    waiting: list[ast.Module | ast.stmt] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        match node:
+            case ast.Module() | ast.ClassDef():
+                waiting += node.body
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                waiting += node.body
+                if _TEST_NAME.match(node.name):
+                    yield node.lineno, f"the name {node.name} is no complete claim"
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield from ((node.lineno, fault) for fault in faults(text))
+
+
+def faults_of_document() -> Iterator[tuple[str, str]]:
+    """Yield operation and fault for each summary and description of the OpenAPI document."""
+    for path, operations in document()["paths"].items():
+        for method, operation in operations.items():
+            for text in (operation.get("summary", ""), operation.get("description", "")):
+                yield from ((f"{method.upper()} {path}", fault) for fault in faults(text))
+
+
+def check(root: Path = ROOT, clean: tuple[str, ...] = CLEAN) -> Iterator[str]:
+    """Yield a line for each fault in these folders and files, and in the OpenAPI document if `openapi` is listed."""
+    classes = []
+    for name in clean:
+        for file in sorted((root / name).rglob("*.py")) or [root / name] if name != "openapi" else ():
+            source, path = file.read_text(encoding="utf-8"), file.relative_to(root).as_posix()
+            yield from (f"{path}:{line}: {fault}" for line, fault in faults_of_module(source))
+            if path.startswith(PRODUCT):
+                classes += [(name, path) for name in re.findall(r"^class ([A-Za-z]\w*)", source, re.MULTILINE)]
+    for (name, path), (following, other) in pairwise(sorted(classes)):
+        if name == following:
+            yield f"{other}: the class name {name} is also in {path}"
+    if "openapi" in clean:
+        yield from (f"{operation}: {fault}" for operation, fault in faults_of_document())
+
+
+def main() -> int:
+    """Print all faults, and return the exit status."""
+    found = [*check()]
+    print("\n".join([*found, f"{len(found)} faults of prose in {len(CLEAN)} packages"]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Rules of `local.prose`, with examples of good and bad texts."""
+
+from pathlib import Path
+
+import pytest
+
+from local import prose
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("What tells services apart.", 'begins with "What"'),
+        ("How long to wait.", 'begins with "How"'),
+        ("Return a list\nof its own.", '"of its own"'),
+        ("Retry but for a conflict.", '"but for"'),
+        ("Delete it for good.", '"for good"'),
+        ("Serve somebody.", '"somebody"'),
+        (f"Good. Return {'a word ' * 13}.", "a sentence of 27 words: Return a word a word a word a ..."),
+    ],
+)
+def test_prose_reports_a_bad_docstring(text: str, fault: str) -> None:
+    assert [*prose.faults(text)] == [fault]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Return the item, or `None` if it does not exist.",
+        "Whatever the caller sends.",
+        "Call `somebody` with `what is`.",
+        f"Return {'a word ' * 12}. Raises {'an error ' * 12}.",
+        f"Steps:\n\n- read {'a word ' * 11}\n- write {'a word ' * 11}\n",
+    ],
+)
+def test_prose_accepts_a_plain_docstring(text: str) -> None:
+    assert [*prose.faults(text)] == []
+
+
+def test_prose_reads_docstrings_attribute_docs_and_test_names() -> None:
+    source = (
+        '"""Whose module."""\nclass A:\n    """Of a class."""\n    a = 1\n    """Which attribute."""\n'
+        '    async def test_it_works(self) -> None:\n        """As ever."""\n'
+        'def test_item_is_read() -> None:\n    "x" + "What is not a docstring"\n'
+    )
+    assert sorted(prose.faults_of_module(source)) == [
+        (1, 'begins with "Whose"'),
+        (3, 'begins with "Of"'),
+        (5, 'begins with "Which"'),
+        (6, "the name test_it_works is no complete claim"),
+        (7, 'begins with "As"'),
+    ]
+
+
+def test_prose_reports_a_class_name_that_two_product_modules_have(tmp_path: Path) -> None:
+    for name in ("shared/a.py", "functions/b/handler.py", "tests/c.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("class Store:\n    pass\n", encoding="utf-8")
+    found = [*prose.check(tmp_path, ("shared/a.py", "functions", "tests"))]
+    assert found == ["shared/a.py: the class name Store is also in functions/b/handler.py"]
+
+
+def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = {"summary": "What is new", "description": "Returns nothing but ids."}
+    monkeypatch.setattr(prose, "document", lambda: {"paths": {"/v1/videos": {"get": operation}}})
+    assert [*prose.check(clean=("openapi",))] == [
+        'GET /v1/videos: begins with "What"',
+        'GET /v1/videos: "What is"',
+        'GET /v1/videos: "nothing but"',
+    ]
