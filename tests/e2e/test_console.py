@@ -3,6 +3,7 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser import Console, Hold, looks_well, meet_first
@@ -166,6 +167,18 @@ def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console
     screen.fail()  # which is of no matter to somebody who has gone elsewhere
     link(page, "Playlists").click()
     expect(title).to_have_text("Playlists")
+
+
+def test_search_of_the_guide_leads_to_a_page(console: Console) -> None:
+    if console.service.embedded is None:
+        pytest.skip("only the embedded AWS serves the guide")
+    page = console.context.new_page()
+    page.goto(f"{console.service.base_url}/guide/")
+    page.get_by_role("button", name="Search").first.click()
+    page.get_by_role("combobox", name="Search").fill("webvtt")
+    page.get_by_role("option").first.click()
+    expect(page).to_have_url(re.compile(r"/guide/docs/.+\.html\?h=webvtt"))
+    expect(page.get_by_role("main")).to_contain_text("WebVTT")
 
 
 def test_files_are_named_after_their_content_and_kept_for_good(service: Service) -> None:
