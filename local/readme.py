@@ -1,5 +1,6 @@
 """Writes generated files: tables of the data model and of job kinds, the JSON Schema of job messages, and the console's labels.
 
+It also writes the modules of local/prebuilt.py.
 `--check` only compares: the exit status is 1 if a file is out of date.
 """
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
+from local.prebuilt import prebuilt
 from shared.films.messages import JobMessage
 from shared.kinds import KINDS, MINUTE
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
@@ -26,7 +28,7 @@ def generated() -> dict[Path, str]:
     """Return the content that each generated file should have; raises ValueError if the marks of a section are missing."""
     pages = {DATA_MODEL: _data_model(), JOBS: {"job kinds": _job_kinds()}}
     filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
-    return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels()}
+    return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels(), **prebuilt()}
 
 
 def _data_model() -> dict[str, str]:

@@ -14,8 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from shared.captions.models import ChaptersContent
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR
+from shared.core.checks import whole
 from shared.core.errors import ServiceError
-from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId, whole
+from shared.core.fields import Language, Milliseconds, Name, Seconds, UserId, VideoId
 from shared.core.limits import BEST_RATING, LARGEST_INTEGER
 from shared.core.regions import language, region
 from shared.relations.beside import OWNER, REMOVING

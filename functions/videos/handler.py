@@ -51,7 +51,7 @@ class Videos:
     @operation("createVideo")
     def create(self, request: Request) -> Answer:
         """POST /v1/videos"""
-        from shared.videos.models import NewVideo
+        from shared.videos.prebuilt import NewVideo
 
         sent = self.links.stored(NewVideo.parse(request.content(JSON)).model_dump(exclude_none=True))
         item = video.posted(sent, request.caller, request.now)
@@ -111,7 +111,7 @@ class Videos:
     @operation("patchVideo")
     def patch(self, request: Request) -> Answer:
         """PATCH /v1/videos/{videoId}"""
-        from shared.videos.models import VideoPatch
+        from shared.videos.prebuilt import VideoPatch
 
         patch = self.links.stored(VideoPatch.parse(request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
         document = self.store.change(
@@ -262,5 +262,11 @@ def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:
 lambda_handler = EntryPoint(
     VideosSettings,
     http_function(Videos),
-    preload=("nacl.secret", "shared.history.was", "shared.videos.batch_models", "shared.videos.batches"),
+    preload=(
+        "nacl.secret",
+        "shared.history.was",
+        "shared.videos.batch_models",
+        "shared.videos.batches",
+        "shared.videos.prebuilt",
+    ),
 )

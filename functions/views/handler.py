@@ -31,7 +31,7 @@ class Views:
         video_id, key = request.video_id(), request.idempotency_key()
         view = View(video_id, request.now, id=key)
         if request.body:
-            from shared.views.models import NewView  # pydantic, which a view without content does not need
+            from shared.views.prebuilt import NewView  # pydantic_core, which a view without content does not need
 
             sent = NewView.parse(request.content(JSON))
             at = request.now if sent.at is None else sent.at
@@ -77,5 +77,7 @@ class Views:
 
 
 lambda_handler = EntryPoint(
-    ViewsSettings, http_function(Views), preload=("shared.views.batches", "shared.queries", "shared.views.history")
+    ViewsSettings,
+    http_function(Views),
+    preload=("shared.views.batches", "shared.views.prebuilt", "shared.queries", "shared.views.history"),
 )

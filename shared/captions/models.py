@@ -5,9 +5,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from shared.core.checks import whole
 from shared.core.errors import InvalidContent
-from shared.core.fields import line, whole
-from shared.web.bodies import MOST_ERRORS, Content
+from shared.core.fields import line
+from shared.web.bodies import Content
+from shared.web.prebuilt_model import MOST_ERRORS
 
 MOST_CHAPTERS = 200
 LONGEST_TITLE = 200

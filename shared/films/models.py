@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line, whole
+from shared.core.checks import whole
+from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
 from shared.web.bodies import Content
 

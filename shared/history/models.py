@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from shared.core.changes import parts_of
-from shared.core.fields import Pointer, whole
+from shared.core.checks import whole
+from shared.core.fields import Pointer
 from shared.core.limits import LARGEST_INTEGER
 from shared.videos.documents import FIELDS
 from shared.web.bodies import Content

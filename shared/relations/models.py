@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from shared.core.fields import Description, Title, VideoId, Visibility, line, whole
+from shared.core.checks import whole
+from shared.core.fields import Description, Title, VideoId, Visibility, line
 from shared.core.limits import BEST_RATING
 from shared.web.bodies import Content, merging
 

@@ -7,33 +7,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from shared.core.checks import whole
 from shared.core.fields import *  # noqa: F403  (shared/video_fields.py names its types in text)
-from shared.core.fields import Bytes, MediaUrl, Milliseconds, Pixels, line, whole
+from shared.core.fields import Bytes, MediaUrl, Milliseconds, Pixels, line
 from shared.core.limits import LAST_EPISODE, LAST_SEASON, LONGEST_FOLDED_TAG
 from shared.video_fields import SENT, VideoField
-from shared.videos.tags import folded
+from shared.videos.checks import foldable, of_series, unique
 from shared.web.bodies import Content, merging
 
 LiveStatus = Literal["uploaded", "processing", "ready", "failed"]
 
 
-def _foldable(tag: str) -> str:
-    # Some single characters stand for a whole sentence, and a key has a limit.
-    if len(folded(tag).encode()) > LONGEST_FOLDED_TAG:
-        raise ValueError("is too long once its characters are written out in full")
-    return tag
-
-
-def _unique(tags: list[str]) -> list[str]:
-    if len({folded(tag) for tag in tags}) != len(tags):
-        raise ValueError("tags must differ from each other by more than case, spaces and forms of the same letters")
-    return tags
-
-
 Tag = Annotated[
     str,
     line(64),
-    AfterValidator(_foldable),
+    AfterValidator(foldable),
     Field(
         description=f"Of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded (NFKC and case); only a few "
         "characters, which stand for a whole sentence, exceed that"
@@ -45,7 +33,7 @@ Tags = Annotated[
         max_length=30,
         json_schema_extra={"uniqueItems": True},
     ),
-    AfterValidator(_unique),
+    AfterValidator(unique),
 ]
 
 
@@ -90,11 +78,7 @@ class VideoContent(Content):
 
     __annotations__ = {field.name: _new(field) for field in SENT if field.create == "client"}
 
-    @model_validator(mode="after")
-    def _is_of_a_series(self: Any) -> Any:
-        if self.seriesId is None and (self.season is not None or self.episode is not None):
-            raise ValueError("season and episode need the seriesId that they belong to")
-        return self
+    _is_of_a_series = model_validator(mode="after")(of_series)
 
 
 class NewVideo(VideoContent):

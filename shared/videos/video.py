@@ -241,7 +241,7 @@ def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
     if result["status"] != "failed":
         result.pop("failure", None)
     result = _normalised(result)
-    from shared.videos.models import VideoContent
+    from shared.videos.prebuilt import VideoContent
 
     VideoContent.read({name: plain(result[name]) for name in _CONTENT if name in result})
     return result

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from shared.core.fields import Seconds, VideoId, line, whole
+from shared.core.checks import whole
+from shared.core.fields import Seconds, VideoId, line
 from shared.core.limits import LARGEST_BATCH
 from shared.core.periods import DAY_SECONDS
 from shared.web.bodies import Content

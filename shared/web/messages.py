@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from shared.core.fields import FORMS
+from shared.core.checks import FORMS
 from shared.core.limits import LARGEST_INTEGER
 from shared.web.parameters import shown
 

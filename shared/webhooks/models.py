@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.change_types import GROUPS, TYPES
+from shared.core.checks import whole
 from shared.core.errors import InvalidParameter
-from shared.core.fields import UserId, line, whole
+from shared.core.fields import UserId, line
 from shared.core.limits import LAST_SECOND
 from shared.feed.log import DAYS_KEPT
 from shared.web.bodies import Content

@@ -10,8 +10,8 @@ import pytest
 from pydantic_core._pydantic_core import list_all_errors
 
 import shared
+from shared.core.checks import FORMS
 from shared.core.errors import InvalidContent, MalformedJson
-from shared.core.fields import FORMS
 from shared.relations.models import CreditContent, EntryMove, RatingContent
 from shared.videos.models import NewVideo
 from shared.web.bodies import Content

@@ -1,0 +1,87 @@
+"""Checks of the fields that clients write, without pydantic: patterns with what they require in words, and functions.
+
+JSON is read strictly: `"12"` is not a number and `1` is not text.
+"""
+
+import re
+from typing import Any
+
+from pydantic_core import Url
+
+from shared.core.limits import LARGEST_INTEGER
+from shared.core.text import LINE, fits
+
+TEXT = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
+UUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+NAME = r"^[A-Za-z0-9._-]{1,64}$"
+OBJECT = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x22<>\\`\x7f-\x9f\u2028\u2029]+"
+ADDRESS = r"https?://[a-z0-9.-]+(:[0-9]+)?([/?#]([A-Za-z0-9._~:/?#@!$&()*+,;=-]|%[0-9A-Fa-f]{2})*)?"
+S3_URI = rf"^{OBJECT}$"
+MEDIA_URL = rf"^({OBJECT}|{ADDRESS})$"
+FILM_TYPE = r"^(video/[a-z0-9][a-z0-9.+-]{0,99}|application/(octet-stream|mp4|mxf|x-matroska))$"
+HASH = r"^[0-9a-f]{32}$"
+POINTER = r"^(/([^~/]|~[01])*)*$"
+LANGUAGE = r"^[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*$"
+FORMS = {
+    LINE: "must be one line of text, without control characters, and not only spaces",
+    TEXT: "must be text without control characters other than tab and line break",
+    UUID: "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+    NAME: "must have 1 to 64 letters, digits, dots, hyphens or underscores",
+    S3_URI: "must be the S3 URI of an object, such as s3://bucket/folder/1080p.mp4, without quotes, < and >",
+    MEDIA_URL: "must be a URL such as https://example.com/poster.jpg, or the S3 URI of an object",
+    FILM_TYPE: "must be a video type such as video/mp4, or application/octet-stream",
+    HASH: "must be 32 hexadecimal digits, as in the job's message",
+    POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
+    LANGUAGE: "must be a BCP 47 tag such as en-NZ",
+}
+"""What each pattern asks for, in words: the detail of the error (shared/web/messages.py)."""
+
+
+def fitting(text: str, largest: int) -> str:
+    """Return the text; raises ValueError if it has more than `largest` bytes in UTF-8."""
+    if not fits(text, largest):
+        raise ValueError(f"must have at most {largest} bytes in UTF-8")
+    return text
+
+
+def whole(value: Any) -> Any:
+    """The value, as an integer if it is one: JSON Schema counts 1.0 as an integer, and DynamoDB returns it as 1."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def normal(address: str) -> str:
+    """Return the address; raises ValueError if a browser would write it in another way."""
+    # As a browser reads it (https://url.spec.whatwg.org/): what it would change, others could read in another way.
+    if not address.startswith("s3://"):
+        try:
+            read_back = str(Url(address))
+        except ValueError as error:
+            raise ValueError(FORMS[MEDIA_URL]) from error
+        if address not in (read_back, read_back.removesuffix("/")):
+            raise ValueError(f"must be written as browsers do, here as {read_back}")
+    return address
+
+
+def scalar(value: Any) -> Any:
+    """Return a value of the metadata, an integer if it is one; raises ValueError if it is not a scalar within the limits."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        if len(value) > 512:
+            raise ValueError("text must have at most 512 characters")
+        if not re.fullmatch(TEXT, value):
+            raise ValueError(FORMS[TEXT])
+        return value
+    if isinstance(value, int | float):
+        # Written so that NaN fails it too, and no huge integer is made a float.
+        if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+            raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
+        if 0 < abs(value) < 1e-100:
+            raise ValueError("a number other than 0 must be at least 1e-100 in size")
+        return whole(value)
+    raise ValueError("must be text, a number, true or false")
+
+
+def nullable_scalar(value: Any) -> Any:
+    """Return the value as `scalar` does; `None` is valid too."""
+    return None if value is None else scalar(value)

@@ -1,0 +1,91 @@
+"""Models of bodies whose core schemas were generated, so that a request loads pydantic_core without pydantic.
+
+Importing pydantic and building a model would take a third of a cold POST. A module `prebuilt.py` has the generated classes;
+`python -m local.readme` writes it from the models of the `models.py` next to it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Self, TypeVar
+
+from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, ValidationError
+
+from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
+
+MOST_ERRORS = 50
+"""How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
+
+_Parsed = TypeVar("_Parsed")
+
+
+class PrebuiltModel:
+    """An object in a body, with the interface of `shared.web.bodies.Content`: the fields are attributes."""
+
+    # pydantic_core sets these attributes of every instance of a model.
+    __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+
+    @classmethod
+    def core_schema(cls) -> Any:
+        """Return the schema of pydantic_core: https://docs.pydantic.dev/latest/api/pydantic_core_schema/"""
+        raise NotImplementedError
+
+    @classmethod
+    @cache
+    def _built(cls) -> tuple[SchemaValidator, SchemaSerializer]:
+        schema = cls.core_schema()
+        return SchemaValidator(schema), SchemaSerializer(schema)
+
+    @classmethod
+    def parse(cls, body: bytes) -> Self:
+        """Return the body as this model; raises as `Content.parse` does."""
+        validator, _ = cls._built()
+        model: Self = parsed(validator.validate_json, body)
+        return model
+
+    @classmethod
+    def read(cls, content: Any) -> Self:
+        """Return a part of a body that was read as JSON already; raises as `Content.read` does."""
+        validator, _ = cls._built()
+        model: Self = validated(validator.validate_python, content)
+        return model
+
+    def model_dump(self, *, exclude_none: bool = False, exclude_unset: bool = False) -> dict[str, Any]:
+        """Return the fields and what they contain as pydantic does."""
+        _, serializer = self._built()
+        dumped: dict[str, Any] = serializer.to_python(self, exclude_none=exclude_none, exclude_unset=exclude_unset)
+        return dumped
+
+
+def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[str, str] = {}) -> _Parsed:
+    """Return a body as JSON that a model validated; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+    if not body.strip():
+        raise MalformedJson("The body is empty; send a JSON object.")
+    return validated(validate, body, refusals)
+
+
+def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
+    """Return the content that a model validated; raises as `parsed` does."""
+    try:
+        return validate(content)
+    except ValidationError as error:
+        raise _problem(error, refusals) from error
+
+
+def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
+    from shared.web.messages import malformed  # which only bodies that are refused need
+
+    faults = error.errors(include_url=False)
+    if faults[0]["type"] == "json_invalid":
+        return MalformedJson(malformed(faults[0]))
+    errors = [
+        {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MOST_ERRORS]
+    ]
+    return invalid_fields(errors, len(faults))
+
+
+def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:
+    if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and str(error["loc"][0]) in refusals:
+        return refusals[str(error["loc"][0])]
+    from shared.web.messages import detail
+
+    return detail(error)
