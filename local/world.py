@@ -34,8 +34,6 @@ from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CAPTION,
     CHAPTERS,
-    CREDIT,
-    EPISODE,
     FEED,
     JOB,
     LANES,
@@ -43,10 +41,8 @@ from shared.schema import (
     PARTITION_KEY,
     PLAYLIST,
     RATING_TOTALS,
-    RELEASE,
     SCHEMA_VERSION,
     SORT_KEY,
-    TAG,
     TTL_ATTRIBUTE,
     UPLOAD,
     VIDEO,
@@ -54,7 +50,7 @@ from shared.schema import (
     VIEWER,
     job_relation,
 )
-from shared.videos.entries import own_entries
+from shared.videos.entries import ENTRIES, own_entries
 from shared.videos.video import deleted, new_item, pictured, probed, stamp
 from shared.webhooks.store import WebhookStore
 
@@ -134,7 +130,7 @@ FIELDS: Item = {
 }
 SIZES: Item = {RENDITION: {"width": 564, "height": 240}}
 
-_CHILDREN = tuple(entity.sort_prefix for entity in (CAPTION, CHAPTERS, CREDIT, EPISODE, JOB, RELEASE, TAG, UPLOAD))
+_CHILDREN = tuple(entity.sort_prefix for entity in (CAPTION, CHAPTERS, JOB, UPLOAD, *ENTRIES))
 
 
 @cache

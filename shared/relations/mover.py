@@ -8,12 +8,26 @@ from shared.aws.records import CONFLICTS, key_of, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
 from shared.relations.children import children_of
-from shared.schema import CREDIT, EPISODE, SCHEDULE, SORT_KEY, TAG, VIDEO, Entity
+from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO
 from shared.videos.catalogue import VideoStore
-from shared.videos.entries import as_read, episode_entry, next_move, placed, schedule, stand_alike, tag_entries
+from shared.videos.entries import (
+    ENTRIES,
+    OWN_ENTRIES,
+    as_read,
+    next_move,
+    own_entries,
+    placed,
+    schedule,
+    stand_alike,
+)
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+
+LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
+"""Prefix of the last sort keys of a video's entries, except tags. The first are those of credits."""
+SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
+"""Prefixes of the sort keys of entries that are replaced as a whole, except tags."""
 
 SOON = 60
 """Seconds. What is due earlier may come between two looks of the sweeper."""
@@ -56,17 +70,19 @@ class EntryMover:
     def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
         """Move the next entries, after the tags and before schedule and series; returns where to go on."""
         writes: list[Write] = []
+        due = schedule(video, now)
+        wanted = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
+        tags = {sk: wanted.pop(sk) for sk in [*wanted] if TAG.has_sort_key(sk)}
         if after is None:
-            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG).items}
-            writes += self._exchanges(present, {entry[SORT_KEY]: entry for entry in tag_entries(video)})
-        page = self._beside(video, CREDIT, EPISODE, after)
+            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG.sort_prefix).items}
+            writes += self._exchanges(present, tags)
+        page = self._beside(video, CREDIT.sort_prefix, LAST, after)
         for entry in page.items:
             if "personId" in entry or "region" in entry:
                 change = change_between(entry, placed(entry, video))
                 if change.text:
                     writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
-        last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY] in (SCHEDULE.sk, EPISODE.sk)}
-        wanted = {entry[SORT_KEY]: entry for entry in (schedule(video, now), episode_entry(video)) if entry}
+        last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
         if page.resume is not None:
             # What comes on a later page may be there already.
             wanted = {sk: entry for sk, entry in wanted.items() if sk in last}
@@ -86,15 +102,13 @@ class EntryMover:
         ]
         return gone + come
 
-    def _beside(
-        self, video: Item, first: Entity, last: Entity | None = None, after: Position | None = None
-    ) -> Page[Item]:
-        """A page of what lies beside a video, from one entity's items to another's."""
+    def _beside(self, video: Item, first: str, last: str | None = None, after: Position | None = None) -> Page[Item]:
+        """Return a page of the items beside a video, from the sort keys with one prefix to those with another."""
         return children_of(
             self.table,
             video["videoId"],
-            first.sort_prefix,
-            up_to=None if last is None else last.sort_prefix,
+            first,
+            up_to=last,
             limit=MOVED_AT_A_TIME,
             after=after,
             consistent=True,

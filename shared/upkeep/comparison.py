@@ -12,18 +12,13 @@ from shared.aws.records import key_of
 from shared.core.attributes import Item, Value
 from shared.relations.ratings import TOTALS, Choice, share
 from shared.schema import (
-    CREDIT,
-    EPISODE,
     FEED,
     MARKER,
     PARTITION_KEY,
     PROFILE,
     RATING_TOTALS,
     RELATION_INDEX,
-    RELEASE,
-    SCHEDULE,
     SORT_KEY,
-    TAG,
     TAG_COUNT,
     VIDEO,
     Entity,
@@ -36,7 +31,7 @@ from shared.schema import (
 from shared.upkeep.aggregates import Contribution, contribution, counted
 from shared.upkeep.totals import PROFILE_COUNTS, SIZES
 from shared.videos.access import is_purged
-from shared.videos.entries import settled
+from shared.videos.entries import ENTRIES, settled
 from shared.videos.video import STATUSES
 
 PAGE = 1000
@@ -44,7 +39,7 @@ PAGE = 1000
 
 VERSION = "schemaVersion"
 
-BESIDE = tuple(entity.sort_prefix for entity in (CREDIT, EPISODE, RELEASE, SCHEDULE, TAG))
+BESIDE = tuple(entity.sort_prefix for entity in ENTRIES)
 """What the sort keys of a video's entries begin with."""
 
 

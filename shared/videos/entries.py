@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression
-from shared.aws.records import at_version
+from shared.aws.records import at_version, key_of
 from shared.core.attributes import Item
 from shared.core.caller import done_for, request_of
 from shared.core.limits import LAST_EPISODE, LAST_SEASON
 from shared.schema import (
+    CREDIT,
     EPISODE,
+    RELEASE,
     SCHEDULE,
     SCHEDULED,
     SCHEMA_VERSION,
@@ -30,6 +32,10 @@ from shared.schema import (
 )
 from shared.videos.video import folded_tags, is_listed, listing, upgraded
 
+OWN_ENTRIES = (EPISODE, TAG)
+"""The entities of the entries that are written with their video."""
+ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
+"""The entities of all entries."""
 NO_LANGUAGE = "-"
 """Stands in the key of a release for no language."""
 
@@ -80,30 +86,35 @@ def placed(entry: Item, video: Mapping[str, Any]) -> Item:
 
 def tag_entries(video: Item) -> list[Item]:
     """The entries of a video's tags, in the order of the tags; none unless it is listed."""
+    return [_signed(entry, video) for entry in _tags(video)] if is_listed(video) else []
+
+
+def own_entries(video: Item) -> list[Item]:
+    """The entries that are written with the video: of its tags and its series."""
+    return [_signed(entry, video) for entry in _own(video).values()]
+
+
+def _own(video: Item) -> dict[str, Item]:
+    """Entries of `own_entries` by sort key, without the attributes that `_signed` adds."""
+    entries = [*_tags(video), *_episodes(video)] if is_listed(video) else []
+    return {entry[SORT_KEY]: entry for entry in entries}
+
+
+def _tags(video: Item) -> list[Item]:
+    video_id, created_at = video["videoId"], video["createdAt"]
     return [
-        _signed(
-            {
-                **TAG.key(videoId=video["videoId"], tag=tag),
-                "tag": tag,
-                "rel": tag_relation(tag),
-                "relSort": video["createdAt"],
-            },
-            video,
-        )
-        for tag in sorted(folded_tags(video) if is_listed(video) else ())
+        {**TAG.key(videoId=video_id, tag=tag), "tag": tag, "rel": tag_relation(tag), "relSort": created_at}
+        for tag in sorted(folded_tags(video))
     ]
 
 
-def episode_entry(video: Item) -> Item | None:
-    """The entry by which a series leads to its episode; None unless the video is one, and listed."""
-    if "seriesId" not in video or not is_listed(video):
-        return None
-    entry = {
-        **EPISODE.key(videoId=video["videoId"]),
-        "rel": series_relation(video["seriesId"], video["userId"]),
-        "relSort": episode_place(video),
-    }
-    return _signed(entry, video) | {"relShard": 0}
+def _episodes(video: Item) -> list[Item]:
+    """The entry by which a series leads to its episode, if the video is one."""
+    if "seriesId" not in video:
+        return []
+    relation = series_relation(video["seriesId"], video["userId"])
+    key = EPISODE.key(videoId=video["videoId"])
+    return [{**key, "rel": relation, "relShard": 0, "relSort": episode_place(video)}]
 
 
 def episode_place(video: Mapping[str, Any]) -> int:
@@ -117,25 +128,13 @@ def season_start(season: int) -> int:
     return int(season) * (LAST_EPISODE + 2)
 
 
-def own_entries(video: Item) -> list[Item]:
-    """The entries that are written with the video: of its tags and its series."""
-    episode = episode_entry(video)
-    return [*tag_entries(video), *([episode] if episode else [])]
-
-
 def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
     """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
-    before = folded_tags(old) if is_listed(old) else set()
-    entries = tag_entries(new)
-    gone = before - {entry["tag"] for entry in entries}
-    come = [entry for entry in entries if entry["tag"] not in before]
-    go = [TAG.key(videoId=new["videoId"], tag=tag) for tag in sorted(gone)]
-    stood, stands = episode_entry(old), episode_entry(new)
-    if stands and not (stood and stand_alike(stood, stands)):
-        come.append(stands)
-    if stood and not stands:
-        go.append(EPISODE.key(videoId=new["videoId"]))
-    return come, go
+    before, after = _own(old), _own(new)
+    come = [
+        _signed(entry, new) for sk, entry in after.items() if sk not in before or not stand_alike(before[sk], entry)
+    ]
+    return come, [key_of(entry) for sk, entry in before.items() if sk not in after]
 
 
 def stand_alike(one: Item, other: Item) -> bool:
@@ -171,7 +170,7 @@ def schedule(video: Item, now: int) -> Item | None:
 
 def _signed(entry: Item, video: Item) -> Item:
     """An entry of the video's own, as written with it."""
-    whole = entry | {
+    whole = {
         "videoId": video["videoId"],
         "relShard": shard_of(video["videoId"]),
         "relId": video["videoId"],
@@ -179,4 +178,4 @@ def _signed(entry: Item, video: Item) -> Item:
         "updatedAt": video["updatedAt"],
         "updatedBy": video["updatedBy"],
     }
-    return done_for(whole, request_of(video))
+    return done_for(whole | entry, request_of(video))
