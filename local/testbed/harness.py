@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,20 +24,7 @@ from urllib.parse import unquote
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.captions import handler as captions
-from functions.history import handler as history
-from functions.jobs import handler as jobs
-from functions.playback import handler as playback
-from functions.playlists import handler as playlists
-from functions.public import handler as public
-from functions.ratings import handler as ratings
-from functions.relations import handler as relations
 from functions.search import handler as search
-from functions.totals import handler as totals
-from functions.undo import handler as undo
-from functions.uploads import handler as uploads
-from functions.videos import handler as videos
-from functions.views import handler as views
 from functions.webhooks import handler as webhooks
 from local.testbed.wire import listening
 from shared import schema
@@ -67,21 +55,8 @@ if TYPE_CHECKING:
 _Settings = TypeVar("_Settings", bound=Settings)
 
 HANDLERS = {
-    "captions": captions,
-    "history": history,
-    "jobs": jobs,
-    "playback": playback,
-    "playlists": playlists,
-    "public": public,
-    "ratings": ratings,
-    "relations": relations,
-    "search": search,
-    "totals": totals,
-    "undo": undo,
-    "uploads": uploads,
-    "videos": videos,
-    "views": views,
-    "webhooks": webhooks,
+    function: import_module(f"functions.{function}.handler")
+    for function in sorted({route.function for route in ROUTES})
 }
 """The modules of the functions that serve the API."""
 

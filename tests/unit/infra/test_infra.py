@@ -12,10 +12,7 @@ from shared.media.ladder import SIZES
 from shared.video_fields import PROJECTION
 from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain, settings_of
 
-FUNCTIONS = (
-    *("videos", "relations", "ratings", "playlists", "totals", "views", "uploads", "jobs", "playback", "history"),
-    *("captions", "search", "undo", "webhooks", "public", "console"),
-)
+FUNCTIONS = {"console", *(route.function for route in routes.ROUTES)}
 CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
 """Where consoles are, of this deployment and of others."""
 CONSOLE_KEYS = [f"GET {path}" for path in console.ROUTES.values()]
