@@ -1,4 +1,4 @@
-"""Writes generated files: tables of the data model and of job kinds, the JSON Schema of job messages, and the console's labels.
+"""Writes generated files: tables of the data model, of job kinds and of parameters, the JSON Schema of job messages, and the console's labels.
 
 It also writes the modules of local/prebuilt.py.
 `--check` only compares: the exit status is 1 if a file is out of date.
@@ -14,10 +14,13 @@ from local.access_patterns import ACCESS_PATTERNS
 from local.prebuilt import prebuilt
 from shared.films.messages import JobMessage
 from shared.kinds import KINDS, MINUTE
+from shared.queries import ListVideos
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
 from shared.video_fields import INTEGERS, PROBED, SENT, VIDEO_FIELDS, VideoField
 from shared.videos.models import VideoContent
+from shared.web.parameters import Query
 
+API_GUIDE = ROOT / "docs" / "api-guide.md"
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
@@ -26,7 +29,11 @@ CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
 
 def generated() -> dict[Path, str]:
     """Return the content that each generated file should have; raises ValueError if the marks of a section are missing."""
-    pages = {DATA_MODEL: _data_model(), JOBS: {"job kinds": _job_kinds()}}
+    pages = {
+        API_GUIDE: {"parameters of listVideos": _parameters(ListVideos)},
+        DATA_MODEL: _data_model(),
+        JOBS: {"job kinds": _job_kinds()},
+    }
     filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
     return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels(), **prebuilt()}
 
@@ -151,6 +158,11 @@ def _job_kinds() -> str:
         for kind in KINDS.values()
     )
     return _table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
+
+
+def _parameters(query: type[Query]) -> str:
+    """The query parameters of an operation, as its OpenAPI document describes them."""
+    return _table(("Parameter", "Meaning"), ((f"`{each.name}`", each.description) for each in query.parameters))
 
 
 def _message_schema() -> str:
