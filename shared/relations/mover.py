@@ -25,7 +25,7 @@ MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
 """Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
 
 LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
-"""Prefix of the last sort keys of a video's entries, except tags. The first are those of credits."""
+"""Upper bound of the sort keys of a video's entries, except tags. Credits have the lowest."""
 SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
 """Prefixes of the sort keys of entries that are replaced as a whole, except tags."""
 
@@ -103,7 +103,7 @@ class EntryMover:
         return gone + come
 
     def _beside(self, video: Item, first: str, last: str | None = None, after: Position | None = None) -> Page[Item]:
-        """Return a page of the items beside a video, from the sort keys with one prefix to those with another."""
+        """Return a page of a video's child items: with the prefix `first`, or from it to `last`."""
         return children_of(
             self.table,
             video["videoId"],
