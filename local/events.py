@@ -562,7 +562,8 @@ def _queues() -> Iterator[Example]:
     looked_at = world.filmed(world.LOOKED_AT, looked_at=True)
 
     def job(of: Item, kind: str) -> dict[str, Any]:
-        return job_message(world.job(of, kind, "queued", attempt=world.LAST_TRY), media_bucket)
+        queued: Any = world.job(of, kind, "queued", attempt=world.LAST_TRY)
+        return job_message(queued, media_bucket)
 
     notification = _notification(world.film_key(world.AWAITED))
     test_event = {

@@ -8,7 +8,7 @@ They use multi-attribute keys, so that ties have an order and no key string is g
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from zlib import crc32
 
 from shared.video_fields import PROJECTION
@@ -21,9 +21,9 @@ AUDIT_SCHEMA_VERSION = 1
 SCHEMA_VERSION = 3
 """Of the items. `UPGRADES` in shared/videos/video.py has the step to it."""
 
-PARTITION_KEY = "pk"
-SORT_KEY = "sk"
-TTL_ATTRIBUTE = "purgeAt"
+PARTITION_KEY: Final = "pk"
+SORT_KEY: Final = "sk"
+TTL_ATTRIBUTE: Final = "purgeAt"
 """Epoch seconds after which DynamoDB may remove an item. Users set `expiresAt`; this one is internal."""
 
 SHARDS = 4

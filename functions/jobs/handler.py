@@ -30,6 +30,7 @@ from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 if TYPE_CHECKING:
+    from shared.entities import Job
     from shared.films.models import RenditionReport
 
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
@@ -137,8 +138,8 @@ class Jobs:
         return respond(200, document(after))
 
     def _reported(
-        self, job: Item, ticket: Ticket, name: str, report: "RenditionReport", request: Request
-    ) -> Item | None:
+        self, job: "Job", ticket: Ticket, name: str, report: "RenditionReport", request: Request
+    ) -> "Job | None":
         """The job with a report taken into account; None when the report comes too late."""
         caller, now = request.caller, request.now
         instance = f"{caller.subject}/{report.worker or ''}"
@@ -166,7 +167,7 @@ class Jobs:
                 failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, ticket, "failed")
 
-    def _jobs_of(self, item: Item) -> Sequence[Item]:
+    def _jobs_of(self, item: Item) -> "Sequence[Job]":
         return owned_jobs(item, self.jobs.of_video(item["videoId"]))
 
     def _own(self, request: Request) -> Item:
@@ -174,7 +175,7 @@ class Jobs:
         return owned_by(self.videos.table.get(key), request.caller, request.now)
 
 
-def _repeated(job: Item, ticket: Ticket, state: str) -> Item | None:
+def _repeated(job: "Job", ticket: Ticket, state: str) -> "Job | None":
     """The job, if this very report has been taken into account before."""
     same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
     return job if same and job["state"] == state else None

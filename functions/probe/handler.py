@@ -21,6 +21,8 @@ from shared.videos import video
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from shared.entities import Job
+
 
 class ProbeSettings(Settings):
     renditions: tuple[str, ...]
@@ -37,7 +39,7 @@ class ProbeWorker(JobWorker):
         super().__init__(objects, reader)
         self._renditions = renditions
 
-    def do(self, job: Item, _: Item) -> Result:
+    def do(self, job: "Job", _: Item) -> Result:
         """Probe a film."""
         facts: Facts = self.read("probe", job)
         media = facts.document()

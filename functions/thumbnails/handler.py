@@ -26,6 +26,8 @@ from shared.videos.links import THUMBNAILS
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from shared.entities import Job
+
 NAME = "thumbnails"
 """Who writes what it makes."""
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -45,13 +47,13 @@ class ThumbnailWorker(JobWorker):
         super().__init__(objects, reader)
         self.bucket = bucket
 
-    def store(self, job: Item, name: str, data: bytes, content_type: str) -> str:
+    def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
         """Store an object, and return its S3 URI."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
         self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
         return object_uri(self.bucket, key)
 
-    def store_pictures(self, job: Item, pictures: Iterable[Picture]) -> dict[str, Item]:
+    def store_pictures(self, job: "Job", pictures: Iterable[Picture]) -> dict[str, Item]:
         """Store pictures, and return their entries by name."""
         return {
             picture.name: {
@@ -74,7 +76,7 @@ class PosterWorker(ThumbnailWorker):
 
     kind = "poster"
 
-    def do(self, job: Item, item: Item) -> Result:
+    def do(self, job: "Job", item: Item) -> Result:
         """Make the poster of the chosen moment, or of a good one."""
         made: Poster = self.read("poster", job, Facts.of(item["source"]["media"]), job["input"].get("time"))
         stored = self.store_pictures(job, made.pictures)
@@ -89,7 +91,7 @@ class StoryboardWorker(ThumbnailWorker):
 
     kind = "storyboard"
 
-    def do(self, job: Item, item: Item) -> Result:
+    def do(self, job: "Job", item: Item) -> Result:
         """Make the sheet and the cues that point into it."""
         made: Storyboard = self.read("storyboard", job, Facts.of(item["source"]["media"]))
         stored = self.store_pictures(job, [made.sheet])
@@ -114,7 +116,7 @@ class CaptionsWorker(ThumbnailWorker):
         self._captions = captions
         self._clock = clock
 
-    def do(self, job: Item, _: Item) -> Result:
+    def do(self, job: "Job", _: Item) -> Result:
         """Store the texts as objects, which no item names until the job is done: captions and job are one transaction."""
         found: Subtitles = self.read("subtitles", job, MOST_BYTES, MOST_CUES)
         texts, skipped = texts_of(found.tracks)

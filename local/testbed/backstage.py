@@ -18,6 +18,7 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
+from shared.entities import Job
 from shared.feed.change import Change
 from shared.feed.log import Feed
 from shared.films.jobs import JobStore
@@ -189,7 +190,7 @@ class Backstage:
         self.probe(video_id)
         return video_id
 
-    def job(self, video_id: str, kind: str) -> Item:
+    def job(self, video_id: str, kind: str) -> Job:
         """A job as it is in the table."""
         return {job["kind"]: job for job in self.jobs.of_video(video_id)}[kind]
 

@@ -231,7 +231,7 @@ class Table:
 
         return page
 
-    def put(self, item: Item, *, condition: Expression | None = None) -> Write:
+    def put(self, item: Mapping[str, Any], *, condition: Expression | None = None) -> Write:
         """A put; without a condition it must be part of a transaction that another write guards."""
         parameters = {"TableName": self.name, "Item": encode_item(item)}
         return Write("Put", parameters | (_guard(condition) if condition else {}))

@@ -1,11 +1,11 @@
 """Expressions of DynamoDB: conditions and changes, whose names and values are placeholders."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from shared.core.attributes import Item, Value, encode
+from shared.core.attributes import Value, encode
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def _names(text: str) -> tuple[tuple[str, str], ...]:
     return tuple((f"#{name}", name) for name in re.findall(r"#(\w+)", text))
 
 
-def change_between(old: Item, new: Item) -> Expression:
+def change_between(old: Mapping[str, Value], new: Mapping[str, Value]) -> Expression:
     """The update expression that makes `old` into `new`: SET what differs, REMOVE what is gone."""
     names: dict[str, str] = {}
     values: dict[str, Value] = {}

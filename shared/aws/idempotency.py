@@ -6,7 +6,7 @@ https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.aws.dynamodb import Key, Table, Write
@@ -69,7 +69,13 @@ def in_flight(
 
 
 def carry_out(
-    table: Table, writes: Sequence[Write], new: Item, answer: dict[str, Any], once: Once | None = None, *, what: str
+    table: Table,
+    writes: Sequence[Write],
+    new: Mapping[str, Any],
+    answer: dict[str, Any],
+    once: Once | None = None,
+    *,
+    what: str,
 ) -> dict[str, Any]:
     """Carry out the writes of a change in one transaction; return the answer, or with `once` the answer to the first request.
 

@@ -51,7 +51,7 @@ class Lease(NamedTuple):
         return cls(new_write_id(), until)
 
     @classmethod
-    def of(cls, item: Item | None) -> Self | None:
+    def of(cls, item: Mapping[str, Value] | None) -> Self | None:
         """Return the lease in an item, whether or not it has expired; `None` if there is none."""
         return cls(*(item[name] for name in LEASE)) if item and "lease" in item else None
 
@@ -61,7 +61,7 @@ class Lease(NamedTuple):
         return dict(zip(LEASE, (self.id, self.until), strict=True))
 
 
-def is_leased(item: Item, now: float, longest: int) -> bool:
+def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
     """Return whether a worker has the item at `now` (epoch seconds).
 
     A lease of more than `longest` seconds is not valid: a wrong clock has set it, and would keep all workers away.
@@ -84,7 +84,7 @@ def fence(**read: Value) -> Expression:
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 
-def next_turn(read: Item) -> Item:
+def next_turn(read: Mapping[str, Value]) -> Item:
     """Return the attributes of the next write of an item whose fence is its turn."""
     return {TURN: read[TURN] + 1, "writeId": new_write_id()}
 

@@ -6,16 +6,19 @@ version (If-Match), the version is the condition instead.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.core.attributes import Item
+from shared.core.attributes import AnyItem, Item, Value
 from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import WriteContention
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SORT_KEY
+
+if TYPE_CHECKING:
+    from shared.entities import Authorship
 
 MAX_ATTEMPTS = 10
 """Maximum attempts of one change, including the first, while other writers change the same items."""
@@ -34,33 +37,37 @@ def new_write_id() -> str:
     return os.urandom(8).hex()
 
 
-def author(caller: Caller, now: int) -> Item:
+def author(caller: Caller, now: int) -> "Authorship":
     """What each write of an item says of itself: who, when (epoch seconds), and its own id; not for which request."""
     return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
-def signed(item: Item, caller: Caller, now: int) -> Item:
+def signed(item: AnyItem, caller: Caller, now: int) -> AnyItem:
     """The item as a caller writes it, with the author, the request it is done for, and the time in epoch seconds."""
-    return caller.signed(item) | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
+    written: Any = caller.signed(item)
+    signed: AnyItem = written | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
+    return signed
 
 
-def signing(content: Item, caller: Caller, now: int) -> Expression:
+def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
     """The change of an item that need not be read: sets `content`, and signs the item as `signed` does."""
     # The request of an earlier write goes, also when there is none now.
     return change_between({UPDATED_FOR: None}, signed(content, caller, now))
 
 
-def stamped(item: Item, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> Item:
+def stamped(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
     """The item as `signed` makes it, with its version and a `writeId`."""
-    return signed(item, caller, now) | {"version": version, "writeId": write_id or new_write_id()}
+    written: Any = signed(item, caller, now)
+    stamped: AnyItem = written | {"version": version, "writeId": write_id or new_write_id()}
+    return stamped
 
 
-def key_of(item: Item) -> Key:
+def key_of(item: Mapping[str, Value]) -> Key:
     """The key of an item that was read."""
     return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
 
 
-def unchanged(read: Item | None) -> Expression:
+def unchanged(read: Mapping[str, Value] | None) -> Expression:
     """The condition that an item is as it was read; None: that there still is none.
 
     By its `writeId`, because what was removed and made again begins with the same version.
@@ -68,7 +75,7 @@ def unchanged(read: Item | None) -> Expression:
     return ABSENT if read is None else Expression.of("#writeId = :read", read=read["writeId"])
 
 
-def at_version(item: Item) -> Expression:
+def at_version(item: Mapping[str, Value]) -> Expression:
     """The condition that an item is at the version that was read."""
     return Expression.of("#version = :expected", expected=item["version"])
 
@@ -81,12 +88,12 @@ def absent_or_purged(now: int) -> Expression:
     return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now", now=now)
 
 
-def is_ours(present: Item | None, written: Item) -> bool:
+def is_ours(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
     """Whether an item that stood in the way of a write is that write, carried out by an attempt whose answer was lost."""
     return present is not None and present.get("writeId") == written["writeId"]
 
 
-def write_once(table: Table, writes: Sequence[Write], *made: Item | None) -> None:
+def write_once(table: Table, writes: Sequence[Write], *made: Mapping[str, Value] | None) -> None:
     """Carry out conditional writes, several as a transaction; the first of them write the items `made`, `None` for a check.
 
     Succeeds also if an earlier attempt, whose response was lost, has written them. Raises ConditionFailed and TransactionConflict.

@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValu
 import base64
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from shared.core.errors import NewerSchema
 from shared.schema import SCHEMA_VERSION
@@ -18,11 +18,15 @@ Value: TypeAlias = Any
 Item: TypeAlias = dict[str, Value]
 AttributeValue: TypeAlias = dict[str, Any]
 AttributeMap: TypeAlias = dict[str, AttributeValue]
+AnyItem = TypeVar("AnyItem", bound=Mapping[str, Value])
+"""An item of any kind: an `Item`, or an entity of shared/entities.py."""
 
 
-def without(item: Mapping[str, Value], *names: str) -> Item:
+def without(item: AnyItem, *names: str) -> AnyItem:
     """An item without some of its attributes."""
-    return {name: value for name, value in item.items() if name not in names}
+    rest: Any = {name: value for name, value in item.items() if name not in names}
+    kept: AnyItem = rest
+    return kept
 
 
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:

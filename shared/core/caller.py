@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from shared.core.attributes import Item
+from shared.core.attributes import AnyItem, Value, without
 from shared.core.errors import Forbidden
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.routes import ADMIN, CHANGES
 
-UPDATED_FOR = "updatedFor"
+UPDATED_FOR: Final = "updatedFor"
 """The attribute that says for which request an item was written last: that request's correlation id.
 
 It is in no index and in no document; the audit trail shows it as `correlationId`.
@@ -63,9 +63,11 @@ class Caller(NamedTuple):
         """The same caller, doing something for this request, or for none."""
         return self._replace(correlation_id=correlation_id)
 
-    def signed(self, item: Item) -> Item:
+    def signed(self, item: AnyItem) -> AnyItem:
         """The item as this caller writes it: whose write it is, and for which request."""
-        return done_for(item | {"updatedBy": self.subject}, self.correlation_id)
+        written: Any = {**item, "updatedBy": self.subject}
+        signed: AnyItem = done_for(written, self.correlation_id)
+        return signed
 
     @property
     def is_admin(self) -> bool:
@@ -89,13 +91,14 @@ class Caller(NamedTuple):
             raise Forbidden(f"This needs a token with the scope {scope}.")
 
 
-def done_for(item: Item, correlation_id: str | None) -> Item:
+def done_for(item: AnyItem, correlation_id: str | None) -> AnyItem:
     """The item as it is written for a request; for none, without the id of the write before."""
-    kept = {name: value for name, value in item.items() if name != UPDATED_FOR}
-    return kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
+    kept: Any = without(item, UPDATED_FOR)
+    written: AnyItem = kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
+    return written
 
 
-def request_of(item: Item | None) -> str | None:
+def request_of(item: Mapping[str, Value] | None) -> str | None:
     """The correlation id of the request that an item was written for last, if it names one."""
     return item.get(UPDATED_FOR) if item else None
 

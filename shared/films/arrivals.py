@@ -6,7 +6,7 @@ that come twice, late or in another order end in the same state.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
 from aws_lambda_powertools.utilities.data_classes import S3Event
@@ -20,6 +20,9 @@ from shared.core.telemetry import correlated, service_logger
 from shared.films.uploads import UPLOAD_ID, UploadStore
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import arrived, upload_refused
+
+if TYPE_CHECKING:
+    from shared.entities import Upload
 
 KEY = re.compile(rf"([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/({UPLOAD_ID})")
 CALLER = Caller.job("arrivals")
@@ -60,7 +63,7 @@ class Arrivals:
                 raise
             self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
 
-    def _taken_in(self, upload: Item | None, uri: str, now: int) -> str:
+    def _taken_in(self, upload: "Upload | None", uri: str, now: int) -> str:
         """Take in what was uploaded; returns in a few words what became of it."""
         if upload is None or upload["uri"] != uri:
             return "ignored: no such upload was begun"
@@ -80,7 +83,7 @@ class Arrivals:
         self.uploads.move(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 
-    def _change(self, upload: Item, now: int, edit: Callable[[Item], Item]) -> str | None:
+    def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
         """Edit the upload's video; returns why it could not, or None."""
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
@@ -104,7 +107,7 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from created
 
 
-def _mismatch(upload: Item, facts: ObjectFacts) -> str | None:
+def _mismatch(upload: "Upload", facts: ObjectFacts) -> str | None:
     """What is wrong with an object, in a sentence for the owner."""
     if facts.size == 0:
         return "The uploaded file is empty."
@@ -116,7 +119,7 @@ def _mismatch(upload: Item, facts: ObjectFacts) -> str | None:
     return None
 
 
-def _source(upload: Item, facts: ObjectFacts, now: int) -> Item:
+def _source(upload: "Upload", facts: ObjectFacts, now: int) -> Item:
     return {
         "uploadId": upload["uploadId"],
         "uri": upload["uri"],

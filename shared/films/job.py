@@ -19,16 +19,19 @@ Repeated and late messages and stream records therefore change nothing, a result
 present one is dropped, and the sweeper queues again whatever is past its time.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.dynamodb import Write
 from shared.aws.leases import LEASE
 from shared.aws.records import author
-from shared.core.attributes import Item
+from shared.core.attributes import Item, without
 from shared.core.caller import Caller, done_for, request_of
 from shared.kinds import MINUTE, kind_of
 from shared.schema import job_relation
+
+if TYPE_CHECKING:
+    from shared.entities import Job, JobAuthorship, Place
 
 LAST_ATTEMPT = 5
 PENDING = ("queued", "running")
@@ -52,6 +55,7 @@ FIELDS = (
 """A job as clients see it, in this order."""
 
 _OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
+_NO_PLACE: "Place" = {}
 
 
 class Ticket(NamedTuple):
@@ -72,17 +76,17 @@ class Beside(NamedTuple):
     """Up to 98, each on its own condition."""
 
 
-def ticket_of(job: Item) -> Ticket:
+def ticket_of(job: "Job") -> Ticket:
     """The present attempt of a job."""
     return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
-def tries(job: Item) -> int:
+def tries(job: "Job") -> int:
     """The number of attempts since the job was wanted or retried, this one included."""
     return int(job["attempt"] - job.get("spent", 0))
 
 
-def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
+def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
     """Those of a video's jobs that are shown: not withdrawn, and not of an earlier video with this id.
 
     An id that an import uses again may for a moment still have jobs of the earlier video.
@@ -90,7 +94,7 @@ def owned_jobs(video: Item, jobs: Iterable[Item]) -> list[Item]:
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
 
-def is_kept(job: Item, video: Item) -> bool:
+def is_kept(job: "Job", video: Item) -> bool:
     """Whether the video still has the pictures that a job made."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
@@ -105,9 +109,9 @@ def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
     return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
 
 
-def document(job: Item) -> dict[str, Any]:
+def document(job: "Job") -> dict[str, Any]:
     """A job as clients see it."""
-    shown = job | {"attempts": tries(job)}
+    shown: Mapping[str, Any] = {**job, "attempts": tries(job)}
     return {name: shown[name] for name in FIELDS if name in shown}
 
 
@@ -116,40 +120,48 @@ def delay_before(tries: int) -> int:
     return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
 
 
-def queued(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
     """The job as it waits for a worker; its stream record makes the router send the message."""
-    kept = {name: value for name, value in job.items() if name not in _OF_AN_ATTEMPT}
     at = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
-    state = {"state": "queued", "attempt": attempt, "progress": 0, "queuedAt": now, "sentAt": now, "sends": 1}
-    return kept | state | _relation(job, "queued", at) | author_of(actor, now)
+    return {
+        **without(job, *_OF_AN_ATTEMPT),
+        "state": "queued",
+        "attempt": attempt,
+        "progress": 0,
+        "queuedAt": now,
+        "sentAt": now,
+        "sends": 1,
+        **_relation(job, "queued", at),
+        **author_of(actor, now),
+    }
 
 
-def wanted_by(job: Item, actor: Caller, now: int, *, attempt: int) -> Item:
+def wanted_by(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
     """The job as `actor` wants it from now on: queued, and done for that request."""
     return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
-def for_job(worker: Caller, job: Item) -> Caller:
+def for_job(worker: Caller, job: "Job") -> Caller:
     """The worker, acting for the request that the job is done for."""
     return worker.acting_for(request_of(job) or worker.correlation_id)
 
 
-def at_rest(job: Item, actor: Caller, now: int) -> Item:
+def at_rest(job: "Job", actor: Caller, now: int) -> "Job":
     """The job as it waits for nothing; only a failed one is still to be found by its state."""
-    gone = (*LEASE, "rel", "relShard", "relSort", "relId")
-    kept = {name: value for name, value in job.items() if name not in gone}
-    return kept | (_relation(job, "failed", now) if job["state"] == "failed" else {}) | author_of(actor, now)
+    kept = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
+    place = _relation(job, "failed", now) if job["state"] == "failed" else _NO_PLACE
+    return {**kept, **place, **author_of(actor, now)}
 
 
-def _relation(job: Item, state: str, at: int) -> Item:
+def _relation(job: "Job", state: str, at: int) -> "Place":
     return {**due(state, at), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
 
 
-def due(state: str, at: int) -> Item:
+def due(state: str, at: int) -> "Place":
     """What puts a job among those of its state, the first due first; `at` in epoch seconds."""
     return {"rel": job_relation(state), "relSort": at}
 
 
-def author_of(actor: Caller, now: int) -> Item:
+def author_of(actor: Caller, now: int) -> "JobAuthorship":
     """Who writes a job and when; for which request it is done stays as it was."""
-    return author(actor, now) | {"updatedAs": actor.kind}
+    return {**author(actor, now), "updatedAs": actor.kind}

@@ -1,10 +1,10 @@
 """Reactions of jobs to changes in the table: a video's jobs are wanted or withdrawn, and queued jobs are sent to the workers."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
-from shared.core.attributes import Item
 from shared.core.telemetry import service_logger
 from shared.films.job import PENDING, delay_before, tries
 from shared.films.jobs import JobStore
@@ -12,6 +12,9 @@ from shared.films.messages import Outgoing, job_message
 from shared.films.shares import ShareStore
 from shared.films.wants import input_hash, wanted
 from shared.kinds import kind_of
+
+if TYPE_CHECKING:
+    from shared.entities import Job
 
 
 class JobEvents:
@@ -44,7 +47,7 @@ class JobEvents:
 
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Send a job that was queued, if its owner's quota allows it. Of a job that has ended, send the jobs that waited for it."""
-        old, new = record.before, record.new
+        old, new = cast("Job | None", record.before), cast("Job", record.new)
         if new["state"] not in PENDING:
             yield from self._ended(old, new, now)
         elif new["state"] == "queued" and (old is None or _attempt(old) != _attempt(new)):
@@ -56,16 +59,17 @@ class JobEvents:
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
         """Send the jobs that waited for one that is deleted."""
-        yield from self._ended(record.old, record.old, now)
+        old = cast("Job", record.old)
+        yield from self._ended(old, old, now)
 
-    def _ended(self, old: Item | None, job: Item, now: int) -> Iterator[Outgoing]:
+    def _ended(self, old: "Job | None", job: "Job", now: int) -> Iterator[Outgoing]:
         return map(self._message, self._shares.free(old, job, now))
 
-    def _message(self, job: Item) -> Outgoing:
+    def _message(self, job: "Job") -> Outgoing:
         delay = delay_before(tries(job)) if job["sentAt"] == job["queuedAt"] else 0
         return Outgoing(kind_of(job["kind"]).queue, job_message(job, self._media_bucket), delay)
 
 
-def _attempt(job: Item) -> tuple[object, ...]:
+def _attempt(job: "Job") -> tuple[object, ...]:
     """What a new message depends on: the attempt, and `sentAt`, which moves when the message must be sent once more."""
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

@@ -1,8 +1,8 @@
 """The store of jobs: every transition of shared/films/job.py as one conditional write, or one transaction with the video."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
@@ -17,7 +17,7 @@ from shared.aws.records import (
     write_contention,
     write_once,
 )
-from shared.core.attributes import Item
+from shared.core.attributes import Item, without
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import IllegalTransition, NewerSchema, NotFound
 from shared.films.job import (
@@ -52,6 +52,9 @@ from shared.schema import (
 from shared.videos.access import owned_by
 from shared.videos.entries import as_read
 from shared.videos.video import job_failed, stamp
+
+if TYPE_CHECKING:
+    from shared.entities import Job, JobError
 
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
@@ -89,7 +92,7 @@ class JobStore:
             "since": since(video),
             "schemaVersion": SCHEMA_VERSION,
         }
-        new = wanted_by(job, actor, now, attempt=1)
+        new = wanted_by(cast("Job", job), actor, now, attempt=1)
         condition = Expression.of(
             "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
             since=new["since"],
@@ -98,19 +101,19 @@ class JobStore:
         try:
             self.table.write(self.table.put(new, condition=condition))
         except ConditionFailed as failure:
-            present = failure.item
+            present = _as_job(failure.item)
             if present is None or present["since"] >= new["since"]:
                 return
             attempt = int(present["attempt"]) + ("startedAt" in present)
             if present["state"] != "withdrawn":
-                changed = present | author_of(actor, now)
+                changed: Job = {**present, **author_of(actor, now)}
             elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
-                error = {
+                error: JobError = {
                     "reason": "It was started too many times and never finished.",
                     "at": now,
                     "attempt": attempt - 1,
                 }
-                failed = {**present, "state": "failed", "error": error, "finishedAt": now}
+                failed: Job = {**present, "state": "failed", "error": error, "finishedAt": now}
                 changed = at_rest(done_for(failed, actor.correlation_id), actor, now)
             else:
                 changed = wanted_by(present, actor, now, attempt=attempt)
@@ -127,21 +130,20 @@ class JobStore:
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
         """Withdraw a job that this state of a video no longer asks for: if it is open, with `even_done` in any state."""
-        key = JOB.key(videoId=video["videoId"], kind=kind)
-        present = self.table.get(key, consistent=True)
+        present = self._read(video["videoId"], kind)
         if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
             return
-        withdrawn = done_for({**present, "state": "withdrawn", "since": since(video)}, request_of(video))
+        withdrawn = done_for(present | {"state": "withdrawn", "since": since(video)}, request_of(video))
         changed = at_rest(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
-    def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> Item | None:
+    def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted.
 
         `instance` distinguishes workers of one name.
         """
         lease = Lease.new(now + kind_of(ticket.kind).lease)
-        change = {
+        change: Item = {
             "state": "running",
             **lease.attributes,
             "progress": 0,
@@ -152,19 +154,19 @@ class JobStore:
         }
         return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
-    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> Item | None:
+    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Renew the lease of a running attempt; return `None` when it is no longer wanted, or another worker's."""
         until = now + kind_of(ticket.kind).lease
-        change = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
+        change: Item = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
         mine = _is_at(ticket, "running") & fence(worker=instance)
         return self._held(ticket, change, change, mine)
 
-    def _held(self, ticket: Ticket, change: Item, new: Item, condition: Expression) -> Item | None:
+    def _held(self, ticket: Ticket, change: Item, new: Item, condition: Expression) -> "Job | None":
         write = self.table.update(
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
         )
         with suppress(LeaseLost):
-            return write_held(self.table, [write], new, returning="ALL_NEW")
+            return _as_job(write_held(self.table, [write], new, returning="ALL_NEW"))
         return None
 
     def complete(
@@ -175,7 +177,7 @@ class JobStore:
         now: int,
         edit: Callable[[Item], Item],
         beside: Callable[[Item], Beside] | None = None,
-    ) -> Item | None:
+    ) -> "Job | None":
         """Put a result into job and video at once; None when its input is no longer wanted.
 
         Only the input counts and not the attempt: a worker that was given up as dead may still be the first to
@@ -183,13 +185,13 @@ class JobStore:
         what else is written, given the video; it is asked again when others write the same.
         """
 
-        def attempt(_: Item | None) -> Item | None:
+        def attempt(_: Item | None) -> "Job | None":
             job = self._pending(ticket)
             video = self.wanting(job) if job else None
             if job is None or video is None:
                 return None
             more = beside(video) if beside else Beside({}, ())
-            done = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
+            done: Job = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
             done.pop("error", None)
             done = at_rest(done, worker, now)
             edited = edit(video)
@@ -201,21 +203,23 @@ class JobStore:
 
     def fail(
         self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
-    ) -> Item | None:
+    ) -> "Job | None":
         """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
 
         `final`: for a reason in the film itself, so that no later retry can succeed. A video that cannot become ready
         without this job becomes `failed` in the same transaction.
         """
-        error = {"reason": reason, "at": now, "attempt": ticket.attempt} | ({"final": True} if final else {})
+        error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
+        if final:
+            error["final"] = True
 
-        def attempt(_: Item | None) -> Item | None:
+        def attempt(_: Item | None) -> "Job | None":
             job = self._pending(ticket)
             if job is None or job["attempt"] != ticket.attempt:
                 return None
             if retry and tries(job) < LAST_ATTEMPT:
-                return self._replaced(job, queued({**job, "error": error}, worker, now, attempt=ticket.attempt + 1))
-            failed = at_rest({**job, "state": "failed", "error": error, "finishedAt": now}, worker, now)
+                return self._replaced(job, queued(job | {"error": error}, worker, now, attempt=ticket.attempt + 1))
+            failed = at_rest(job | {"state": "failed", "error": error, "finishedAt": now}, worker, now)
             video = self.wanting(job) if kind_of(job["kind"]).needed else None
             if video is None:
                 return self._replaced(job, failed)
@@ -226,7 +230,7 @@ class JobStore:
 
         return self._retry(attempt, "the video")
 
-    def send_again(self, job: Item, now: int, actor: Caller = SWEEPER) -> Item | None:
+    def send_again(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
         """Let the message of a job that waits be sent again, for the same attempt, or give up one that waited too long;
         None when it does not wait any more."""
         kind = kind_of(job["kind"])
@@ -235,12 +239,12 @@ class JobStore:
             return self.fail(ticket_of(job), reason, actor, now, retry=False)
         sends = int(job["sends"]) + 1
         due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
-        changed = job | {"sentAt": now, "sends": sends, "relSort": due} | author_of(actor, now)
+        changed: Job = {**job, "sentAt": now, "sends": sends, "relSort": due, **author_of(actor, now)}
         with suppress(*CONFLICTS):
             return self._replaced(job, changed)
         return None
 
-    def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> Item:
+    def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
         """Queue a failed job again, with all its attempts, and let the video that it held up go on.
 
         So also a job that the video asks for and that was never queued, and one whose pictures were removed. `charge`
@@ -250,10 +254,10 @@ class JobStore:
         """
         charged = False
 
-        def attempt(_: Item | None) -> Item:
+        def attempt(_: Item | None) -> "Job":
             nonlocal charged
             video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
-            job = self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
+            job = self._read(video_id, kind)
             asked = wanted(video).get(kind)
             if video["status"] == "deleted":
                 raise IllegalTransition("The video is deleted; restore it first.")
@@ -272,7 +276,7 @@ class JobStore:
                 self.want(video, kind, asked, now, caller)
                 raise ConditionFailed(None)  # the next attempt reads what it is now
             again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
-            again = {name: value for name, value in again.items() if name != "error"} | {"spent": known["attempt"]}
+            again = without(again, "error") | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
                 return self._replaced(known, again)
@@ -292,12 +296,12 @@ class JobStore:
                 return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
-    def get(self, ticket: Ticket) -> Item | None:
+    def get(self, ticket: Ticket) -> "Job | None":
         """The job of a ticket, whatever its present attempt and input: one GetItem."""
-        job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
+        job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
 
-    def of_video(self, video_id: str) -> list[Item]:
+    def of_video(self, video_id: str) -> "list[Job]":
         """All jobs of a video: one Query."""
         key = JOB.key(videoId=video_id, kind="")
         page = self.table.query(
@@ -305,7 +309,8 @@ class JobStore:
             condition=Expression.of("#pk = :pk AND begins_with(#sk, :sk)", **key),
             limit=100,
         )
-        return [job for job in page.items if job["state"] in STATES]
+        jobs = cast("list[Job]", page.items)
+        return [job for job in jobs if job["state"] in STATES]
 
     def pending(self, state: str) -> Iterator[Item]:
         """The places of the jobs in a pending state, the first one due first: `relSort` is when that is. `relId` is
@@ -313,9 +318,9 @@ class JobStore:
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
-    def overdue(self, place: Item, state: str, now: int) -> Item | None:
+    def overdue(self, place: Item, state: str, now: int) -> "Job | None":
         """The job at a place, if it is still in this state and its time is up."""
-        job = self._at(place)
+        job = _as_job(self._at(place))
         # The index follows the table a little later.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
@@ -346,17 +351,20 @@ class JobStore:
             limit=LARGEST_READ,
         )
 
-    def _pending(self, ticket: Ticket) -> Item | None:
-        job = self.table.get(JOB.key(videoId=ticket.video_id, kind=ticket.kind), consistent=True)
+    def _read(self, video_id: str, kind: str) -> "Job | None":
+        return _as_job(self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
+
+    def _pending(self, ticket: Ticket) -> "Job | None":
+        job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
 
-    def wanting(self, job: Item) -> Item | None:
+    def wanting(self, job: "Job") -> Item | None:
         """The job's video, if its present state still asks for just this job."""
         video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
         asked = wanted(video).get(job["kind"])
         return video if asked is not None and input_hash(asked) == job["inputHash"] else None
 
-    def _write_both(self, job: Item, changed: Item, video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
+    def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
         """Write job and video, and more, in one transaction; raises one of CONFLICTS if any has changed since it was read."""
         key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
         update = self.table.update(key, change_between(video, new), condition=present)
@@ -367,23 +375,27 @@ class JobStore:
     def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
-    def _replaced(self, job: Item, changed: Item) -> Item:
+    def _replaced(self, job: "Job", changed: "Job") -> "Job":
         """Write a job alone, and return it; raises one of CONFLICTS if it has changed since it was read."""
         write_once(self.table, [self._change(job, changed)], changed)
         return changed
 
-    def _replace(self, job: Item, changed: Item) -> None:
+    def _replace(self, job: "Job", changed: "Job") -> None:
         # The caller is the stream's router: if the job changes concurrently, its stream record is delivered again.
         try:
             self._replaced(job, changed)
         except CONFLICTS as conflict:
             raise write_contention("the job") from conflict
 
-    def _change(self, job: Item, changed: Item) -> Write:
+    def _change(self, job: "Job", changed: "Job") -> Write:
         return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))
 
 
-def is_overdue(place: Item, state: str, now: int) -> bool:
+def _as_job(item: Item | None) -> "Job | None":
+    return cast("Job | None", item)
+
+
+def is_overdue(place: Mapping[str, Any], state: str, now: int) -> bool:
     """Return whether the time of a job in a pending state is up: `relSort`, which is the end of a running job's lease."""
     at = int(place["relSort"])
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))

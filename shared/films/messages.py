@@ -6,15 +6,17 @@ The queue `transcode` is read by transcoders that are not part of this service, 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.aws.sqs import BadMessage
-from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.films.job import Ticket, rendition_folder
 from shared.kinds import KINDS_IN_WORDS, kind_of
+
+if TYPE_CHECKING:
+    from shared.entities import Job
 
 JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
 PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
@@ -153,7 +155,7 @@ class TallyMessage(_Message):
     )
 
 
-def job_message(job: Item, media_bucket: str) -> dict[str, Any]:
+def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
     """The message of a queued job's present attempt."""
     message = {
         "schema": JOB_SCHEMA,

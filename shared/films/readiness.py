@@ -1,17 +1,21 @@
 """Why a video is not ready yet, in a sentence for its owner."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from shared.core.attributes import Item
 from shared.films.job import LAST_ATTEMPT, tries
 from shared.films.wants import input_hash, wanted
 from shared.kinds import kind_of
 
+if TYPE_CHECKING:
+    from shared.entities import Job
+
 SOON = 10
 """Seconds in which a job is queued while the stream's reader keeps up with the changes of the table."""
 
 
-def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Item | None]:
+def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
     """The sentence, and the job that stands in the way, if one does; `now` in epoch seconds."""
     if video["status"] == "ready":
         return "The video is ready.", None
@@ -40,7 +44,7 @@ def why_not_ready(video: Item, jobs: Sequence[Item], now: int) -> tuple[str, Ite
     return _sentence(kind, by_kind[kind], now), by_kind[kind]
 
 
-def _asked_at(video: Item, kind: str, probe: Item | None) -> int:
+def _asked_at(video: Item, kind: str, probe: "Job | None") -> int:
     """When the change was made that asks for a job, and waits in the stream for the router: epoch seconds."""
     arrived = int(video["source"]["arrivedAt"])
     return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
@@ -56,7 +60,7 @@ def _not_queued(kind: str, waited: int) -> str:
     )
 
 
-def _sentence(kind: str, job: Item, now: int) -> str:
+def _sentence(kind: str, job: "Job", now: int) -> str:
     work = _work(kind)
     attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""

@@ -9,22 +9,25 @@ once more.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 from shared.aws.quotas import Claim, Quotas
-from shared.core.attributes import Item
 from shared.films.job import PENDING
 from shared.kinds import kind_of
 from shared.schema import JOB
 
+if TYPE_CHECKING:
+    from shared.entities import Job
 
-class ShareStore(Quotas[Item]):
+
+class ShareStore(Quotas["Job"]):
     """Quotas of jobs, by owner and queue."""
 
-    def claim(self, job: Item, now: int) -> bool:
+    def claim(self, job: "Job", now: int) -> bool:
         """Return whether a queued job may be sent now; otherwise it waits for another of its owner's to end. Idempotent."""
         return self.claim_or_wait(_claim(job), now)
 
-    def free(self, before: Item | None, job: Item, now: int) -> Iterator[Item]:
+    def free(self, before: "Job | None", job: "Job", now: int) -> "Iterator[Job]":
         """Release the place of a job that has ended, and yield the jobs to send instead. Idempotent.
 
         Each counts as sent when the next is requested: after a failure to send one, do not request the next.
@@ -34,16 +37,17 @@ class ShareStore(Quotas[Item]):
         yield from self.release(_claim(job), now)
 
     def _is_open(self, name: str) -> bool:
-        return (self._job(name) or {}).get("state") in PENDING
+        job = self._job(name)
+        return job is not None and job["state"] in PENDING
 
-    def _waiting(self, claim: Claim) -> Item | None:
+    def _waiting(self, claim: Claim) -> "Job | None":
         job = self._job(claim.name)
         return job if job and job["state"] == "queued" and _claim(job) == claim else None
 
-    def _job(self, name: str) -> Item | None:
+    def _job(self, name: str) -> "Job | None":
         video_id, _, kind = name.partition("/")
-        return self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True)
+        return cast("Job | None", self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
 
 
-def _claim(job: Item) -> Claim:
+def _claim(job: "Job") -> Claim:
     return Claim(job["owner"], kind_of(job["kind"]).queue, f"{job['videoId']}/{job['kind']}", job["queuedAt"])

@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -29,6 +30,9 @@ from shared.core.limits import MOST_PARTS
 from shared.films.quota import DAY, QuotaStore
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
 from shared.videos.access import owned_by
+
+if TYPE_CHECKING:
+    from shared.entities import Upload
 
 LARGEST_PUT = 100 * 1000**2
 """Bytes that are sent by one PUT; more come in parts, so that a broken connection does not cost the whole."""
@@ -80,11 +84,11 @@ class UploadStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def find(self, video_id: str, upload_id: str) -> Item | None:
+    def find(self, video_id: str, upload_id: str) -> "Upload | None":
         """The upload's item, as it is now."""
-        return self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True)
+        return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
-    def move(self, item: Item, state: str, *, since: str = "open") -> str:
+    def move(self, item: "Upload", state: str, *, since: str = "open") -> str:
         """Move an upload from the state `since` to another; return the state it then has."""
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
@@ -97,7 +101,7 @@ class UploadStore:
             return str(failure.item["state"]) if failure.item else "aborted"
         return state
 
-    def create(self, item: Item, now: int) -> None:
+    def create(self, item: "Upload", now: int) -> None:
         """Store an upload that was begun."""
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
@@ -125,7 +129,7 @@ class UploadService:
         self.quota.reserve(video["userId"], self.jobs, now)
         upload_id = new_upload_id(milliseconds)
         uri = object_uri(self.bucket, f"{video_id}/{upload_id}")
-        upload: Item = {
+        upload = {
             **UPLOAD.key(videoId=video_id, uploadId=upload_id),
             "videoId": video_id,
             "uploadId": upload_id,
@@ -139,16 +143,16 @@ class UploadService:
             TTL_ATTRIBUTE: now + KEPT_SECONDS,
         }
         # For `arrivals`: the notification of S3 names no request.
-        item = done_for(upload, caller.correlation_id)
+        item = done_for(cast("Upload", upload), caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)
             return self._signed(item, now)
         multipart_id = self.objects.start_multipart(uri, content_type)
-        item |= {"multipartId": multipart_id, "partSize": part_size(size)}
+        item = item | {"multipartId": multipart_id, "partSize": part_size(size)}
         self.store.create(item, now)
         return self._signed(item, now)
 
-    def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> tuple[Item, OpenUpload | None]:
+    def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
         """The upload's item with the state that it has at `now`; if that is open, also fresh URLs for what is missing.
 
         Writes nothing, and counts against no quota. `replaced` is what no item says: a later film has arrived.
@@ -156,7 +160,7 @@ class UploadService:
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         state, sent = self._progress(item, video.get("source", {}).get("uploadId", ""), now)
-        return {**item, "state": state}, self._signed(item, now, sent) if state == "open" else None
+        return item | {"state": state}, self._signed(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
         """Make the film of its parts; done again it changes nothing."""
@@ -200,7 +204,7 @@ class UploadService:
         if item["state"] == "open" and self.store.move(item, "aborted") != "aborted":
             raise _complete()
 
-    def _progress(self, item: Item, arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
+    def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
         """The state that an upload really has, and which parts S3 has; `arrived` is the upload of the video's film."""
         if item["state"] in ("open", "received") and arrived > item["uploadId"]:
             return "replaced", {}
@@ -217,7 +221,9 @@ class UploadService:
             return "received", {}
         return ("open" if in_time else "aborted"), {}
 
-    def _signed(self, item: Item, now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> OpenUpload:
+    def _signed(
+        self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
+    ) -> OpenUpload:
         """An upload with URLs for all but the parts that were `sent`: their sizes and ETags, by their numbers."""
         uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
         ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _ends(item))
@@ -244,14 +250,14 @@ class UploadService:
     def _video(self, video_id: str, caller: Caller, now: int) -> Item:
         return owned_by(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
 
-    def _upload(self, video_id: str, upload_id: str) -> Item:
+    def _upload(self, video_id: str, upload_id: str) -> "Upload":
         item = self.store.find(video_id, upload_id)
         if item is None:
             raise NotFound("The video has no such upload.")
         return item
 
 
-def _ends(item: Item) -> int:
+def _ends(item: "Upload") -> int:
     """When an upload has to be complete, in epoch seconds: no URL is good for longer.
 
     That is when the bucket's rule removes its parts: at the first midnight (UTC) once the days are over.

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shared.aws.messages import Message
 from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
@@ -16,6 +16,9 @@ from shared.films.messages import JobMessage, parse
 from shared.kinds import base_of
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from shared.entities import Job
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class JobWorker(ABC):
         class WaveformWorker(JobWorker):
             kind = "waveform"
 
-            def do(self, job: Item, video: Item) -> Result:
+            def do(self, job: Job, video: Item) -> Result:
                 return Result({"peaks": self.read("waveform", job)}, lambda item: item)
 
     What it writes elsewhere, it may write again: a job may be done twice.
@@ -47,10 +50,10 @@ class JobWorker(ABC):
         self._reader = reader
 
     @abstractmethod
-    def do(self, job: Item, video: Item) -> Result:
+    def do(self, job: "Job", video: Item) -> Result:
         """Do a job, given its item and the video's; raises UnreadableFilm, ObjectGone, ObjectChanged."""
 
-    def read(self, task: str, job: Item, *arguments: object) -> Any:
+    def read(self, task: str, job: "Job", *arguments: object) -> Any:
         """Return the result of a task of `shared/media/reader.py` on the job's film."""
         film = job["input"]
         source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])

@@ -151,7 +151,8 @@ class TitlePage:
         if "tags" in sections:
             included["tags"] = document.get("tags", [])
         if "jobs" in sections and caller.owns(video["userId"]):
-            included["jobs"] = [job_document(job) for job in owned_jobs(video, partition.section("jobs").items)]
+            jobs: list[Any] = partition.section("jobs").items
+            included["jobs"] = [job_document(job) for job in owned_jobs(video, jobs)]
         return Fetched(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
     def _releases(self, video_id: str, place: Place) -> list[Item]:

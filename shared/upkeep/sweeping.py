@@ -4,11 +4,11 @@ sends for videos whose time to enter or leave the lists comes, and for webhooks 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.listing import Lists, Window, sharded, unsharded
 from shared.aws.sqs import Sender
-from shared.core.attributes import Item, Value
+from shared.core.attributes import AnyItem, Item, Value
 from shared.core.caller import Caller, request_of
 from shared.core.telemetry import correlated, log_failure, service_logger
 from shared.films.job import ticket_of
@@ -16,6 +16,9 @@ from shared.films.jobs import JobStore, is_overdue
 from shared.films.messages import aggregates_message, deliver_message
 from shared.kinds import KINDS, base_of
 from shared.schema import DUE, SCHEDULED
+
+if TYPE_CHECKING:
+    from shared.entities import Job
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
@@ -55,7 +58,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
     """
     swept = Sweep()
 
-    def carefully(handle: Callable[[Item], str | None], item: Item) -> str | None:
+    def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
         """What became of an item; it is logged for the request that it belongs to."""
         log = {"video_id": item["videoId"], "kind": item.get("kind")}
         with correlated(request_of(item)):
@@ -70,17 +73,17 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
                 service_logger().warning("job was overdue", extra=log | {"outcome": outcome})
             return outcome
 
-    def silent(job: Item) -> str | None:
+    def silent(job: "Job") -> str | None:
         after = store.fail(ticket_of(job), SILENT, Caller.job("sweeper"), now, retry=True)
         return _outcome(after, "requeued")
 
-    def waiting(job: Item) -> str | None:
+    def waiting(job: "Job") -> str | None:
         return _outcome(store.send_again(job, now), "resent")
 
     def processing(video: Item) -> None:
         swept.counts["recovered"] += store.want_missing(video, now)
 
-    def look_at(state: str, handle: Callable[[Item], str | None]) -> None:
+    def look_at(state: str, handle: "Callable[[Job], str | None]") -> None:
         for seen, place in enumerate(store.pending(state)):
             if is_overdue(place, state, now):
                 if not in_time():
@@ -152,7 +155,7 @@ def _is_sent(seconds_late: int) -> bool:
     return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
 
 
-def _outcome(after: Item | None, done: str) -> str | None:
+def _outcome(after: "Job | None", done: str) -> str | None:
     """What became of a job that was overdue; None when it went on meanwhile."""
     if after is None:
         return None

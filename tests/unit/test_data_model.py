@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from shared.aws.stream import Record
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.entities import Job, Upload
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.films.messages import tally_message
@@ -31,6 +33,8 @@ from shared.schema import (
     AUDIT_ENTITIES,
     ENTITIES,
     HEALTH,
+    JOB,
+    UPLOAD,
     Entity,
 )
 from shared.search.building import Builder
@@ -54,6 +58,9 @@ STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is no
 Attributes = dict[str, set[str]]
 COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
 WORKER = Caller.job("test")
+TYPES: dict[Entity, Any] = {UPLOAD: Upload, JOB: Job}
+"""Types of shared/entities.py by their entity."""
+REQUIRED = {entity.name: type_.__required_keys__ for entity, type_ in TYPES.items()}
 
 
 def _documented(entity: Entity) -> set[str]:
@@ -78,7 +85,9 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
 
     def note(*items: Item) -> None:
         for item in items:
-            attributes[_entity_of(item)] |= set(item)
+            entity = _entity_of(item)
+            attributes[entity] |= set(item)
+            assert REQUIRED.get(entity, set()) <= item.keys(), entity
 
     times = {"publishAt": int(clock.now) - 10, "expiresAt": int(clock.now) + 1000, "duration": 60_000}
     video = api.publish(**EVERYTHING | times)["videoId"]
@@ -214,6 +223,11 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         builder.run(in_time, anew=anew)
         note(*items_of(table))
     return attributes
+
+
+@pytest.mark.parametrize("entity", TYPES, ids=lambda entity: entity.name)
+def test_type_of_an_entity_has_the_documented_attributes(entity: Entity) -> None:
+    assert TYPES[entity].__required_keys__ | TYPES[entity].__optional_keys__ == _documented(entity) | COMMON
 
 
 def test_every_entity_has_its_section_with_its_keys() -> None:

@@ -23,7 +23,7 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
     jsonschema_rs.Draft202012Validator(json.loads(readme.MESSAGE_SCHEMA.read_text(encoding="utf-8"))).validate(EXAMPLE)
     message = parse(JobMessage, EXAMPLE)
     assert message.inputHash == input_hash(EXAMPLE["input"])
-    job = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
+    job: Any = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
     job |= {"updatedFor": EXAMPLE["correlationId"]}
     assert job_message(job, "media") == EXAMPLE
 

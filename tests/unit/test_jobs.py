@@ -14,6 +14,7 @@ from shared.aws.expressions import Expression
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
+from shared.entities import Job
 from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
 from shared.films.jobs import JobStore
 from shared.kinds import kind_of
@@ -37,7 +38,7 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Item | None:
+def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
     done = backstage.jobs.complete(
         ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.rendered(item, name, uri)
@@ -46,7 +47,7 @@ def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Item | 
     return done
 
 
-def _fail(backstage: Backstage, ticket: Ticket, *, retry: bool = False) -> Item | None:
+def _fail(backstage: Backstage, ticket: Ticket, *, retry: bool = False) -> Job | None:
     failed = backstage.jobs.fail(ticket, "It broke.", WORKER, int(backstage.clock()), retry=retry)
     backstage.settle()
     return failed
@@ -454,7 +455,7 @@ class TestSweeper:
         clock.advance(10**6)
         fail = JobStore.fail
 
-        def sometimes(store: JobStore, ticket: Ticket, *args: Any, **more: Any) -> Item | None:
+        def sometimes(store: JobStore, ticket: Ticket, *args: Any, **more: Any) -> Job | None:
             if ticket.kind == "poster":
                 raise error
             return fail(store, ticket, *args, **more)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 UPLOAD = "0123456789a-0123456789abcdef"
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-JOB = {
+JOB: Any = {
     "videoId": VIDEO,
     "kind": "poster",
     "inputHash": "9f86d081",

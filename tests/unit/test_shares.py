@@ -11,6 +11,7 @@ from shared.aws.quotas import CHECK_SECONDS
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
+from shared.entities import Job
 from shared.films.job import Ticket, ticket_of
 from shared.films.messages import JobMessage, parse
 from shared.films.shares import ShareStore
@@ -38,7 +39,7 @@ class Work:
         """What the queue has handed out since the last time, in order."""
         return [parse(JobMessage, body) for body in self.backstage.queues["probe"].take()]
 
-    def finish(self, ticket: Ticket, *, retry: bool = False) -> Item:
+    def finish(self, ticket: Ticket, *, retry: bool = False) -> Job:
         """A worker begins a job and fails, so that the video wants nothing more."""
         now = int(self.backstage.clock())
         assert self.backstage.jobs.take(ticket, WORKER, now)
@@ -58,7 +59,7 @@ def work(api: Api, table: Table, clock: Clock) -> Work:
     return Work(api, Backstage(table, clock))
 
 
-def _job(number: int, owner: str) -> Item:
+def _job(number: int, owner: str) -> Any:
     video_id = f"{owner}-{number:04}"
     return {
         "videoId": video_id,

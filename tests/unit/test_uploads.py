@@ -15,6 +15,7 @@ from local.testbed.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clo
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.entities import Upload
 from shared.films.quota import DAY
 from shared.films.uploads import (
     KEPT_SECONDS,
@@ -72,8 +73,8 @@ def _begin(api: Api, video_id: str, film: Any = FILM, **options: Any) -> dict[st
     return begun
 
 
-def _item(table: Table, video_id: str, upload_id: str) -> dict[str, Any]:
-    item = table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id))
+def _item(table: Table, video_id: str, upload_id: str) -> Upload:
+    item = UploadStore(table).find(video_id, upload_id)
     assert item
     return item
 

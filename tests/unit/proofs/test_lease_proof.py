@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +20,7 @@ from shared.aws.expressions import Expression
 from shared.aws.leases import Lease, LeaseLost, is_leased
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.entities import Job
 from shared.films.job import ticket_of
 from shared.films.jobs import JobStore, is_overdue
 from shared.history.runs import RunStore, Wish
@@ -71,21 +72,21 @@ class LeasedJob(Leased):
         video = {"videoId": self.id, "userId": "alice", "version": version, "source": source}
         self.jobs.want(video, "storyboard", {"source": source["uri"]}, now)
 
-    def job(self) -> Item:
+    def job(self) -> Job:
         job = self.jobs.table.get(JOB.key(videoId=self.id, kind="storyboard"), consistent=True)
         assert job
-        return job
+        return cast(Job, job)
 
     def claim(self, worker: str, now: int) -> Item | None:
-        return self.jobs.take(ticket_of(self.job()), WORKER, now, worker)
+        return cast(Item | None, self.jobs.take(ticket_of(self.job()), WORKER, now, worker))
 
     def write(self, worker: str, held: Item, value: int, now: int) -> Item:
-        if job := self.jobs.advance(ticket_of(held), value, WORKER, now, worker):
-            return job
+        if job := self.jobs.advance(ticket_of(cast(Job, held)), value, WORKER, now, worker):
+            return cast(Item, job)
         raise LeaseLost
 
     def release(self, held: Item, now: int) -> None:
-        self.jobs.fail(ticket_of(held), "It stopped.", WORKER, now, retry=True)
+        self.jobs.fail(ticket_of(cast(Job, held)), "It stopped.", WORKER, now, retry=True)
 
     def value(self) -> int:
         return int(self.job()["progress"])
