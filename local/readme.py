@@ -1,4 +1,4 @@
-"""Writes generated files: tables of the data model, of job kinds and of parameters, the JSON Schema of job messages, and the console's labels.
+"""Writes generated files: tables of endpoints, parameters, the data model and job kinds, job messages' JSON Schema, console labels.
 
 It also writes the modules of local/prebuilt.py.
 `--check` only compares: the exit status is 1 if a file is out of date.
@@ -14,13 +14,16 @@ from local.access_patterns import ACCESS_PATTERNS
 from local.prebuilt import prebuilt
 from shared.films.messages import JobMessage
 from shared.kinds import KINDS, MINUTE
+from shared.openapi.document import document
 from shared.queries import ListVideos
+from shared.routes import ROUTES
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
 from shared.video_fields import INTEGERS, PROBED, SENT, VIDEO_FIELDS, VideoField
 from shared.videos.models import VideoContent
 from shared.web.parameters import Query
 
-API_GUIDE = ROOT / "docs" / "api-guide.md"
+API_REFERENCE = ROOT / "docs" / "api-reference.md"
+VIDEOS = ROOT / "docs" / "videos.md"
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
@@ -30,12 +33,29 @@ CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
 def generated() -> dict[Path, str]:
     """Return the content that each generated file should have; raises ValueError if the marks of a section are missing."""
     pages = {
-        API_GUIDE: {"parameters of listVideos": _parameters(ListVideos)},
+        API_REFERENCE: {"endpoints": _endpoints()},
         DATA_MODEL: _data_model(),
         JOBS: {"job kinds": _job_kinds()},
+        VIDEOS: {"parameters of listVideos": _parameters(ListVideos)},
     }
     filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
     return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels(), **prebuilt()}
+
+
+def _endpoints() -> str:
+    """The table of all endpoints with the scopes, query parameters and headers that they take."""
+    paths = document()["paths"]
+    rows = []
+    for route in ROUTES:
+        operation = paths[route.path][route.method.lower()]
+        parameters = [parameter for parameter in operation.get("parameters", ()) if "name" in parameter]
+        query, headers = (
+            ", ".join(f"`{parameter['name']}`" for parameter in parameters if parameter["in"] == place)
+            for place in ("query", "header")
+        )
+        scope = f"`{route.scope}`" if route.scope else "none"
+        rows.append((f"`{route.method} {route.path}`", operation["summary"], scope, query, headers))
+    return _table(("Request", "Does", "Scope", "Query parameters", "Headers"), iter(rows))
 
 
 def _data_model() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""The tours and the API guide, run for real: `python -m local.tour` writes what their commands print.
+"""Runs the commands of the documents against the running service: `python -m local.tour` writes their outputs into the pages.
 
-The end-to-end tests run them too, and fail when a page shows something else.
+The end-to-end tests run the same commands and compare the outputs.
 """
 
 import os
@@ -12,8 +12,18 @@ from typing import Any
 
 from local import ROOT, LocalError, exit_status, running_service
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md", ROOT / "docs" / "api-guide.md")
 BLOCK = re.compile(r"(?<=<!-- tour -->\n```console\n)(.*?)(?=```\n)", re.DOTALL)
+PAGES = tuple(
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if BLOCK.search(page.read_text(encoding="utf-8"))
+)
+"""Pages with commands to run: each has blocks below the mark `<!-- tour -->`."""
+FUNCTIONS = r"""api() { curl -sS -w '\n' -X "$2" "$URL$3" -H "Authorization: Bearer $1" -H 'Content-Type: application/json' "${@:4}"; }
+field() { python3 -c 'import functools, json, sys; print(functools.reduce(
+    lambda at, key: at[int(key)] if isinstance(at, list) else at.get(key), sys.argv[1:], json.load(sys.stdin)))' "$@"; }
+"""
+"""Shell functions of the pages: send a request as a user, and print one field of a JSON document."""
 SECONDS = 300
 _MARK = "-- end of command --"
 
@@ -35,12 +45,12 @@ _VARYING = (
 
 
 def played(page: str, environment: Mapping[str, str]) -> str:
-    """A page with the outputs of its tour's commands as they are now, in one shell and in order."""
+    """Return the page with new outputs of its commands, run in one shell and in order."""
     blocks = BLOCK.findall(page)
     if not blocks:
         raise LocalError("The page has no tour.")
     commands = [command for block in blocks for command in commands_of(block)]
-    script = "\n".join(f"{{ {command}\n}} 2>&1\necho\necho '{_MARK}'" for command in commands)
+    script = FUNCTIONS + "\n".join(f"{{ {command}\n}} 2>&1\necho\necho '{_MARK}'" for command in commands)
     done = subprocess.run(
         ["bash", "-c", script],
         env={**os.environ, **environment},
@@ -63,19 +73,19 @@ def played(page: str, environment: Mapping[str, str]) -> str:
 
 
 def masked(text: str) -> str:
-    """The text without what differs from run to run: ids, times, hashes, and counts of what others do meanwhile."""
+    """Return the text with a placeholder for each part that varies between runs: ids, times, hashes and positions."""
     for pattern, replacement in _VARYING:
         text = pattern.sub(replacement, text)
     return text
 
 
 def variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """URL, and a token for each user under its name in capitals."""
+    """The URL, and the token of each user under the user's name in capitals."""
     return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 
 def commands_of(block: str) -> list[str]:
-    """The commands of a console block: after `$ `, with the lines that a backslash at the end joins to them."""
+    """Return the commands of a console block: the text after `$ `, with lines that a backslash continues."""
     commands: list[str] = []
     continued = False
     for line in block.splitlines():
@@ -90,13 +100,14 @@ def commands_of(block: str) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrite the pages' outputs, or with `--variables` print shell assignments; the exit status."""
+    """Rewrite the outputs in the pages, or with `--variables` print the set-up of a shell; return the exit status."""
     return exit_status(_print_variables if arguments == ["--variables"] else _write)
 
 
 def _print_variables() -> None:
     for name, value in variables(running_service()).items():
         print(f"export {name}='{value}'")
+    print(FUNCTIONS, end="")
 
 
 def _write() -> None:

@@ -18,7 +18,7 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 200
+    assert len(README.splitlines()) <= 150
 
 
 def test_the_tour_in_the_readme_has_at_most_ten_commands() -> None:

@@ -54,8 +54,8 @@ def test_what_was_altered_on_its_way_is_not_verified(header: str) -> None:
 
 
 def example(name: str) -> Callable[..., Any]:
-    """A function of the page about webhooks."""
-    page = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")
+    """A function of the page about receivers of webhooks."""
+    page = (ROOT / "docs" / "webhook-receivers.md").read_text(encoding="utf-8")
     (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if f"def {name}(" in block)
     defined: dict[str, Any] = {}
     exec(code, defined)  # noqa: S102 - our own page

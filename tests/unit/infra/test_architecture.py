@@ -1,4 +1,4 @@
-"""The pictures of docs/architecture.md show what the templates say."""
+"""The pictures of permissions in docs/path-of-a-request.md and docs/path-of-a-change.md match the templates."""
 
 import re
 from itertools import product
@@ -9,8 +9,9 @@ import pytest
 from shared.routes import DEFAULT_FUNCTION, ROUTES
 from tests.unit.infra.templates import Templates
 
-PAGE = (Path(__file__).parents[3] / "docs" / "architecture.md").read_text(encoding="utf-8")
-REQUEST, FOLLOWS = re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, CHANGES = ((DOCS / f"path-of-a-{name}.md").read_text(encoding="utf-8") for name in ("request", "change"))
+REQUEST, FOLLOWS = re.findall(r"```mermaid\n(.*?)```", PAGE + CHANGES, re.DOTALL)
 
 HTTP = {"console", *(route.function for route in ROUTES)}
 Arrows = set[tuple[str, str]]
