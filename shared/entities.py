@@ -90,3 +90,36 @@ class Job(Stored):
     finishedAt: NotRequired[int]
     error: NotRequired[JobError]
     updatedAs: NotRequired[Literal["person", "job"]]
+
+
+class Rating(Stored):
+    """One user's rating of a video; without `value` it was taken back."""
+
+    userId: str
+    videoId: str
+    value: NotRequired[int]
+    like: NotRequired[bool]
+    ratedAt: NotRequired[int]
+
+
+class ImportedRatings(TypedDict):
+    """The ratings of another service's users."""
+
+    average: float
+    votes: int
+
+
+class RatingTotals(Stored, total=False):
+    """The totals of a video's ratings; the first write creates them, whichever it is."""
+
+    videoId: str
+    votes: int
+    sum: int
+    likes: int
+    dislikes: int
+    imported: ImportedRatings
+    owner: str
+    version: int
+    tally: int
+    seen: bytes
+    seenUpTo: int

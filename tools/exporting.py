@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -231,7 +231,7 @@ class Export:
         yield from self._views(video_id)
         # Also when no totals say that there are any, as these follow the ratings.
         for rating in self._comparison.all_ratings(video_id):
-            yield "Rating", rating
+            yield "Rating", cast(Item, rating)
 
     def _views(self, video_id: str) -> Iterator[tuple[str, Item]]:
         counter = self._counters.stored(video_id)

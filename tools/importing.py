@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
@@ -17,6 +18,7 @@ from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
+from shared.entities import Rating
 from shared.relations.beside import OWNER
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.mover import EntryMover
@@ -320,7 +322,7 @@ class Restore:
 
         def attempt(_: Item | None) -> list[Outcome]:
             there = self._there(list(items.values()))
-            rated = {place: item for place, item in there.items() if Choice.of(item)}
+            rated = {place: item for place, item in there.items() if Choice.of(cast(Rating, item))}
             missing = [(item, unchanged(there.get(place))) for place, item in items.items() if place not in rated]
             if missing:
                 self._rate.take(len(missing))

@@ -6,7 +6,7 @@ totals, once. So when the stream is applied there are as many votes as ratings, 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
@@ -28,6 +28,9 @@ from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, 
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, seen_by
 
+if TYPE_CHECKING:
+    from shared.entities import Rating, RatingTotals
+
 DAYS_TAKEN_BACK = 30
 """How long the table keeps that a rating was taken back. That item, without a value, is what a rating gives way to: a
 removal would not tell a user's own wish from the end of a video, of which nothing is counted."""
@@ -48,7 +51,7 @@ class Choice(NamedTuple):
         return cls(BEST_RATING if like else 1, like)
 
     @classmethod
-    def of(cls, rating: Item | None) -> "Choice | None":
+    def of(cls, rating: "Rating | None") -> "Choice | None":
         """The choice that a rating's item holds; None without an item, and when it was taken back."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
@@ -60,31 +63,32 @@ def share(choice: Choice | None) -> dict[str, int]:
     return {"votes": 1, "sum": choice.value, "likes": int(choice.like is True), "dislikes": int(choice.like is False)}
 
 
-def difference(old: Item | None, new: Item) -> dict[str, int]:
+def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
     """What a write of a rating's item adds to the totals: the item before it, None if there was none, and after it."""
     lost, won = share(Choice.of(old)), share(Choice.of(new))
     return {name: won[name] - lost[name] for name in TOTALS}
 
 
-def ratings_document(totals: Item | None) -> dict[str, Any]:
+def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
     """A video's totals as clients see them; without any, those of a video that nobody rated.
 
     The average is null without votes, and else rounded to two decimals for showing: what is kept is exact.
     """
-    totals = totals or {}
-    counts = {name: int(totals.get(name, 0)) for name in TOTALS}
+    counts = _counts(totals)
     document: dict[str, Any] = {
         "average": round(counts["sum"] / counts["votes"], 2) if counts["votes"] else None,
         **{name: counts[name] for name in ("votes", "likes", "dislikes")},
     }
-    if "imported" in totals:
-        document["imported"] = {name: totals["imported"][name] for name in ("average", "votes")}
+    if totals and "imported" in totals:
+        imported = totals["imported"]
+        document["imported"] = {"average": imported["average"], "votes": imported["votes"]}
     return document
 
 
-def own_document(rating: Item) -> dict[str, Any]:
+def own_document(rating: "Rating") -> dict[str, Any]:
     """A user's rating as that user sees it."""
-    return {name: rating[name] for name in ("value", "like", "ratedAt") if name in rating}
+    stored: Mapping[str, Any] = rating
+    return {name: stored[name] for name in ("value", "like", "ratedAt") if name in stored}
 
 
 class RatingStore:
@@ -112,14 +116,14 @@ class RatingStore:
         video, before, totals = self._read(video_id, caller)
         if seen_by(video, caller, now)["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
-        content = {
+        content: Any = {
             **_rating(video_id, caller),
             "value": choice.value,
             **({} if choice.like is None else {"like": choice.like}),
             "ratedAt": now,
             **place_of_rating(video_id, caller.subject),
         }
-        own = self._replace(signed(content, caller, now), before)
+        own = self._replace(cast("Rating", signed(content, caller, now)), before)
         return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
 
     def take_back(self, video_id: str, caller: Caller, now: int) -> None:
@@ -131,7 +135,7 @@ class RatingStore:
         if Choice.of(own) is None or video is None or is_purged(video, now):
             seen_by(video, caller, now)
         content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
-        self._replace(signed(content, caller, now), own)
+        self._replace(cast("Rating", signed(content, caller, now)), own)
 
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
@@ -170,7 +174,9 @@ class RatingStore:
             return is_ours(failure.item, content)
         return True
 
-    def _read(self, video_id: str, caller: Caller, *, consistent: bool = True) -> list[Item | None]:
+    def _read(
+        self, video_id: str, caller: Caller, *, consistent: bool = True
+    ) -> "tuple[Item | None, Rating | None, RatingTotals | None]":
         """The video, of which only what `seen_by` reads, the caller's own rating of it, and the totals.
 
         Consistent before a write, because each may have been written just before.
@@ -181,18 +187,20 @@ class RatingStore:
             RATING_TOTALS.key(videoId=video_id),
         ]
         attributes = (*VISIBILITY_ATTRIBUTES, "value", "like", "ratedAt", "writeId", *TOTALS, "imported")
-        return self.table.get_all(keys, attributes=attributes, consistent=consistent)
+        video, own, totals = self.table.get_all(keys, attributes=attributes, consistent=consistent)
+        return video, cast("Rating | None", own), cast("RatingTotals | None", totals)
 
-    def _replace(self, new: Item, own: Item | None) -> Item:
+    def _replace(self, new: "Rating", own: "Rating | None") -> "Rating":
         """Put the new rating, or that there is none, in place of the user's own; returns what then is there."""
 
-        def attempt(own: Item | None) -> Item:
+        def attempt(present: Item | None) -> "Rating":
+            own = cast("Rating | None", present)
             if own is not None and Choice.of(own) == Choice.of(new):
                 return own
             write_once(self.table, [self.table.put(new, condition=unchanged(own))], new)
             return new
 
-        return retry_on_conflict(attempt, "your rating of the video", present=own)
+        return retry_on_conflict(attempt, "your rating of the video", present=cast("Item | None", own))
 
 
 def rating_key(video_id: str, user_id: str) -> Key:
@@ -215,22 +223,26 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
     return addition + signing({"videoId": video_id}, caller, now)
 
 
-def _counting(totals: Item | None, before: Item | None, own: Item) -> Item:
+def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
     """Totals with a user's own rating counted in, in place of the one `before`.
 
     That one may not be in them yet, so what they have of others is kept within what is possible.
     """
-    totals = totals or {}
     earlier, mine = share(Choice.of(before)), share(Choice.of(own))
-    others = {name: max(0, int(totals.get(name, 0)) - earlier[name]) for name in TOTALS}
+    others = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
     votes = others["votes"]
     others["sum"] = min(max(others["sum"], votes), votes * BEST_RATING)
     others["likes"] = min(others["likes"], votes)
     others["dislikes"] = min(others["dislikes"], votes - others["likes"])
-    return totals | {name: others[name] + mine[name] for name in TOTALS}
+    return cast("RatingTotals", {**(totals or {}), **{name: others[name] + mine[name] for name in TOTALS}})
 
 
-def _mine(own: Item | None) -> dict[str, Any]:
+def _counts(totals: "RatingTotals | None") -> dict[str, int]:
+    stored: Mapping[str, Any] = totals or {}
+    return {name: int(stored.get(name, 0)) for name in TOTALS}
+
+
+def _mine(own: "Rating | None") -> dict[str, Any]:
     return {"own": own_document(own)} if own and Choice.of(own) else {}
 
 

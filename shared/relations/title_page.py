@@ -147,7 +147,8 @@ class TitlePage:
         if releases is not None:
             included["releases"] = self._list(releases, release_document, caller, now, releases_list(video_id))
         if "ratings" in sections:
-            included["ratings"] = ratings_document(partition.item(RATING_TOTALS))
+            totals: Any = partition.item(RATING_TOTALS)
+            included["ratings"] = ratings_document(totals)
         if "tags" in sections:
             included["tags"] = document.get("tags", [])
         if "jobs" in sections and caller.owns(video["userId"]):

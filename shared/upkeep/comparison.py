@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
 from shared.aws.listing import sharded, unsharded, walk, walk_all
@@ -33,6 +33,9 @@ from shared.upkeep.totals import PROFILE_COUNTS, SIZES
 from shared.videos.access import is_purged
 from shared.videos.entries import ENTRIES, settled
 from shared.videos.video import STATUSES
+
+if TYPE_CHECKING:
+    from shared.entities import Rating
 
 PAGE = 1000
 """Entries of an index that are read at a time."""
@@ -124,7 +127,7 @@ class Comparison:
                 sums[name] += value
         return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
-    def all_ratings(self, video_id: str) -> Iterator[Item]:
+    def all_ratings(self, video_id: str) -> "Iterator[Rating]":
         """All ratings of a video."""
         # Side by side, as most videos have few ratings, or none.
         entries = walk_all(
@@ -138,7 +141,7 @@ class Comparison:
             keys = {
                 entry[PARTITION_KEY] + entry[SORT_KEY]: key_of(entry) for entry in group
             }  # a page may name one twice
-            ratings = self.table.get_all(list(keys.values()), consistent=True)
+            ratings = cast("list[Rating | None]", self.table.get_all(list(keys.values()), consistent=True))
             yield from (rating for rating in ratings if rating and Choice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:

@@ -8,7 +8,7 @@ the least that it was ever given.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
@@ -35,6 +35,9 @@ from shared.upkeep.ledger import Ledger, Sums, Total, mark_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged
 from shared.videos.counters import COUNTED, SUMS, sums_of
+
+if TYPE_CHECKING:
+    from shared.entities import Rating
 
 TALLIES = Caller.job("tallies")
 
@@ -69,7 +72,7 @@ class Collector:
 
     def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
         """Note the difference that a rating makes to the totals."""
-        added = difference(record.before, record.new)
+        added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
         return self._note(record.new["videoId"], "ratings", [_mark(record), added]) if any(added.values()) else ()
 
     def _note(self, video_id: str, name: str, entry: list[object]) -> tuple[()]:

@@ -52,7 +52,7 @@ def taking_back(user: str) -> Request:
 
 def own_ratings(table: Table) -> dict[str, Choice]:
     """Who rated how."""
-    ratings = [item for item in items_of(table) if item["pk"].startswith(schema.RATING.partition_prefix)]
+    ratings: list[Any] = [item for item in items_of(table) if item["pk"].startswith(schema.RATING.partition_prefix)]
     return {item["userId"]: choice for item in ratings if (choice := Choice.of(item))}
 
 

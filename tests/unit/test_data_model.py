@@ -20,7 +20,7 @@ from shared.aws.stream import Record
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.entities import Job, Upload
+from shared.entities import Job, Rating, RatingTotals, Upload
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.films.messages import tally_message
@@ -34,6 +34,8 @@ from shared.schema import (
     ENTITIES,
     HEALTH,
     JOB,
+    RATING,
+    RATING_TOTALS,
     UPLOAD,
     Entity,
 )
@@ -58,7 +60,7 @@ STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is no
 Attributes = dict[str, set[str]]
 COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
 WORKER = Caller.job("test")
-TYPES: dict[Entity, Any] = {UPLOAD: Upload, JOB: Job}
+TYPES: dict[Entity, Any] = {UPLOAD: Upload, JOB: Job, RATING: Rating, RATING_TOTALS: RatingTotals}
 """Types of shared/entities.py by their entity."""
 REQUIRED = {entity.name: type_.__required_keys__ for entity, type_ in TYPES.items()}
 

@@ -41,7 +41,7 @@ def path(video_id: str) -> str:
     return f"/v1/videos/{video_id}/rating"
 
 
-def ratings(table: Table, video_id: str) -> list[Item]:
+def ratings(table: Table, video_id: str) -> list[Any]:
     """All ratings of a video, without those that were taken back."""
     return [item for item in of_ratings(table, video_id) if "value" in item]
 
@@ -51,7 +51,7 @@ def of_ratings(table: Table, video_id: str) -> list[Item]:
     return [item for item in items_of(table) if item["pk"].startswith(f"RATINGS#{video_id}#")]
 
 
-def totals(table: Table, video_id: str) -> Item:
+def totals(table: Table, video_id: str) -> Any:
     """Its totals, as they are kept."""
     return table.get(schema.RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
 
@@ -322,7 +322,7 @@ class TestManyRaters:
         assert run.writes == 1_000 + users  # each, and each user's place in the index
         assert max(units for (place, _), units in simulation.peaks.items()) < 0.4 * WRITES
 
-        given = [item for item in simulation.items.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
+        given: list[Any] = [item for item in simulation.items.stored() if item["pk"].startswith(f"RATINGS#{video_id}#")]
         assert len(given) == users
         deliver(simulation, table)
         deliver(simulation, table)  # as a stream may
