@@ -21,9 +21,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from local import ROOT, STATE, LocalError, exit_status
+from local import ROOT, STATE, LocalError
 from local.rehearsal import end_group
-from local.run import Stop, stop_on_signals
+from local.run import stoppable
 
 LOGS = STATE / "checks"
 PROGRESS_SECONDS = 10.0
@@ -323,12 +323,7 @@ def _time(seconds: float) -> str:
 
 def main(names: Sequence[str], settings: Mapping[str, str] = os.environ, logs: Path = LOGS) -> int:
     """Run the stages of these names, or all, and return the exit status."""
-    stop_on_signals()
-    try:
-        return exit_status(lambda: _check(names, settings, logs))
-    except Stop:
-        print("Stopped.", file=sys.stderr)
-        return 1
+    return stoppable(lambda: _check(names, settings, logs))
 
 
 def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> None:

@@ -25,9 +25,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
-from local import ROOT, STATE, LocalError, exit_status
+from local import ROOT, STATE, LocalError
 from local.console import PLACE
-from local.run import Stop, stop_on_signals
+from local.run import stoppable
 from local.toolbox import with_tools
 
 FOLDER = "tests/mutants"
@@ -300,12 +300,7 @@ def main(arguments: Sequence[str], root: Path = ROOT, results: Path = RESULTS, c
         if any(outcome.result not in (CAUGHT, TIMED_OUT) for outcome in outcomes.values()):
             raise LocalError("Add the assertion that is missing, or correct the mutant.")
 
-    stop_on_signals()
-    try:
-        return exit_status(run)
-    except Stop:
-        print("Stopped; the same command resumes.", file=sys.stderr)
-        return 1
+    return stoppable(run, "Stopped; the same command resumes.")
 
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from local import KEY_FILE, ROOT, STATE, LocalError, exit_status, write_private
+from local import KEY_FILE, ROOT, STATE, LocalError, write_private
 from local.aws import Aws
 from local.demo import Client
 from local.deployment import DEPLOY_SECONDS, Deployment, cdk, complete, context, environment
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
-from local.run import Stop, stop_on_signals
+from local.run import stoppable
 from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from local.schemas import AUDIT, TABLES, VIDEOS, Json, Table, described, present
 from local.transcoder import Settings, Transcoder
@@ -44,12 +44,7 @@ GRACE_SECONDS = 20.0
 
 def main(arguments: Sequence[str]) -> int:
     """Rehearse, with these arguments for pytest; the exit status."""
-    stop_on_signals()
-    try:
-        return exit_status(lambda: _only(WORK, arguments))
-    except Stop:
-        print("Stopped.", file=sys.stderr)
-        return 1
+    return stoppable(lambda: _only(WORK, arguments))
 
 
 def _only(work: Path, arguments: Sequence[str]) -> None:

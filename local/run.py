@@ -211,6 +211,16 @@ def stop_on_signals(kept: str = "") -> None:
             signal.signal(number, stop)
 
 
+def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
+    """Run an action of a program and return the exit status: 1 after a LocalError or a signal to stop."""
+    stop_on_signals()
+    try:
+        return exit_status(action)
+    except Stop:
+        print(stopped, file=sys.stderr)
+        return 1
+
+
 class _Terminal:
     """Progress on standard error: a spinner for people, lines for logs."""
 

@@ -50,7 +50,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A tiny checkout."""
-    monkeypatch.setattr(mutants, "stop_on_signals", lambda: None)
+    monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
     for name, text in TESTS.items() | {("thing.py", THING)}:
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / FOLDER).mkdir(parents=True)

@@ -241,7 +241,7 @@ class TestTheCommand:
     def work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         work = tmp_path / "rehearsal"
         monkeypatch.setattr(rehearsal, "WORK", work)
-        monkeypatch.setattr(rehearsal, "stop_on_signals", lambda: None)
+        monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
         return work
 
     def _rehearse_with(self, monkeypatch: pytest.MonkeyPatch, error: BaseException | None) -> None:

@@ -275,7 +275,7 @@ def test_unit_stages_have_each_file_of_unit_tests_once() -> None:
 
 class TestTheCommand:
     def _main(self, monkeypatch: pytest.MonkeyPatch, folder: Path, *known: Stage, names: Sequence[str] = ()) -> int:
-        monkeypatch.setattr(checks, "stop_on_signals", lambda: None)
+        monkeypatch.setattr("local.run.stop_on_signals", lambda: None)
         monkeypatch.setattr(checks, "stages", lambda _: {stage.name: stage for stage in known})
         return checks.main(names, logs=folder)
 
