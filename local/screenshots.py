@@ -51,7 +51,8 @@ class Studio:
     def fill(self) -> list[str]:
         """Put in what the pictures show; returns the ids of the films, once they are ready."""
         films = load_scenes(self.clients["admin"], "alice")
-        self._await("ready", films)
+        for video_id in films:
+            self._await(f"/v1/videos/{video_id}", "status", "ready")
         for number, video_id in enumerate(films):
             for _ in range(40 - 3 * number):
                 self._send("bob", "POST", f"/v1/videos/{video_id}/views")
@@ -66,8 +67,8 @@ class Studio:
             self._send("alice", "POST", f"/v1/playlists/{playlist['playlistId']}/entries", entry)
         broken = self._send("bob", "POST", "/v1/videos", {"title": "Letter from the archive"})["videoId"]
         upload(self.clients["bob"], broken, NO_FILM)
-        self._await("failed", [broken])
-        self._await_found(SEARCHED, 5)
+        self._await(f"/v1/videos/{broken}", "status", "failed")
+        self._await(f"/v1/search?q={SEARCHED}", "total", 5)
         return films
 
     def _send(self, user: str, method: str, path: str, body: Any = None) -> Any:
@@ -76,20 +77,13 @@ class Studio:
             raise LocalError(f"{method} {path} was refused: {answer.status_code} {answer.text[:300]}")
         return answer.json()
 
-    def _await(self, status: str, videos: list[str]) -> None:
+    def _await(self, path: str, name: str, value: Any) -> None:
+        """Read a document until one of its members has a value, because no notification exists."""
         deadline = time.monotonic() + READY_SECONDS
-        for video_id in videos:
-            while self._send("admin", "GET", f"/v1/videos/{video_id}?fields=status")["status"] != status:
-                if time.monotonic() > deadline:
-                    raise LocalError(f"The video {video_id} did not become {status} in {READY_SECONDS:.0f} seconds.")
-                time.sleep(0.5)  # nothing says when it is, so it has to be asked
-
-    def _await_found(self, q: str, count: int) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while self._send("alice", "GET", f"/v1/search?q={q}")["total"] < count:
+        while self._send("admin", "GET", path)[name] != value:
             if time.monotonic() > deadline:
-                raise LocalError(f"Search did not find {count} films in {READY_SECONDS:.0f} seconds.")
-            time.sleep(0.5)  # as above
+                raise LocalError(f"The {name} of {path} did not become {value} in {READY_SECONDS:.0f} seconds.")
+            time.sleep(0.5)
 
 
 def take(studio: Studio) -> None:
@@ -153,11 +147,11 @@ def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
 
 
 def main() -> int:
-    """Take all pictures of a service of its own; the exit status."""
-    return exit_status(_of_a_service_of_its_own)
+    """Start a service, take all pictures of it, and return the exit status."""
+    return exit_status(_take_of_own_service)
 
 
-def _of_a_service_of_its_own() -> None:
+def _take_of_own_service() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
         aws, issuer = stack.enter_context(service_in(folder, print))

@@ -1,12 +1,12 @@
 """Change sets of all kinds, what takes them back, and the worker that does so when they are large."""
 
-import json
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from functions.reverts import handler as reverts
 from local.testbed.harness import JOBS_PER_DAY, Api, Context, Reply
+from local.testbed.streams import sqs_event
 from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -140,8 +140,7 @@ class Undoing(Trailed):
 
     def deliver(self, *bodies: dict[str, Any], context: Context | None = None) -> dict[str, Any]:
         """Hand messages to the worker as SQS does."""
-        records = [{"messageId": f"m{place}", "body": json.dumps(body)} for place, body in enumerate(bodies)]
-        return self.worker({"Records": records}, context or Context())
+        return self.worker(sqs_event(*bodies), context or Context())
 
     def work(self, *, context: Callable[[], Context] = Context, follow: bool = True) -> int:
         """Let the worker have all messages until there are none; returns how many there were."""

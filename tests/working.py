@@ -1,12 +1,12 @@
 """The functions that read films, over S3 and the table."""
 
-import json
 from typing import Any
 
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
 from local.testbed.backstage import READER, Backstage
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+from local.testbed.streams import sqs_event
 from shared.aws.s3 import Objects
 
 LADDER = ("720p", "240p")
@@ -34,9 +34,8 @@ class Workers:
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
         """Hand messages to a function as Lambda does: those that wait, or the given ones."""
-        waiting = list(bodies) or self.backstage.queues[queue].take()
-        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
-        answer = self.handlers[queue]({"Records": records}, Context())
+        waiting = bodies or self.backstage.queues[queue].take()
+        answer = self.handlers[queue](sqs_event(*waiting), Context())
         self.backstage.settle()
         return answer
 

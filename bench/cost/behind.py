@@ -1,6 +1,5 @@
 """What follows a change when its request is answered: stream, router, audit trail, queues and workers."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +32,7 @@ from local.testbed.delivering import DELIVERY_SHARES
 from local.testbed.films import film
 from local.testbed.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
 from local.testbed.meter import Meter
+from local.testbed.streams import sqs_event
 from local.testbed.units import Stored, Units
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -194,9 +194,8 @@ class _Behind:
         for body in self._wakes.take():
             self.followed.wakes += 1
             with self._meter.measured() as used:
-                sent = {"SentTimestamp": str(int(self._api.clock() * 1000))}
-                record = {"messageId": "m", "body": json.dumps(body), "attributes": sent}
-                self._deliveries({"Records": [record]}, Context())
+                sent = str(int(self._api.clock() * 1000))
+                self._deliveries(sqs_event(body, SentTimestamp=sent), Context())
             self.followed.looks += used.units
             self.followed.look_trips += used.trips
 
@@ -209,8 +208,7 @@ class _Behind:
                 self._transcode(body)
                 continue
             self.followed.worked += 1
-            record = {"messageId": "m", "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
-            self.followed.work += self._used(self._workers[name], [record])
+            self.followed.work += self._used(self._workers[name], sqs_event(body)["Records"])
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:

@@ -1,29 +1,32 @@
 """What happens behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
 
 import atexit
-import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 from functions.aggregates import handler as aggregates
+from functions.audit import handler as audit
 from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
 from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context, FakeResources
 from local.testbed.lean_moto import stream_records
+from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
+from shared.core.settings import LambdaHandler
 from shared.entities import Job
-from shared.feed.change import Change
 from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
+from shared.history.trail import Archive, AuditStore
 from shared.kinds import JOB_QUEUES
 from shared.media.sandbox import Sandbox
 from shared.relations.mover import EntryMover
@@ -34,6 +37,8 @@ from shared.videos.catalogue import VideoStore
 
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
+DAYS = 400
+"""Days for which the trail keeps entries."""
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
 READER = Sandbox()
@@ -64,26 +69,11 @@ class FakeQueue:
         return taken
 
 
-class NoFeed(Feed):
-    """For tests of the trail: nothing is appended."""
-
-    def __init__(self) -> None: ...
-
-    def prepare(self, changes: Iterable[Change]) -> None:
-        """Look nowhere."""
-
-    def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
-        """Forget them."""
-
-
-def grouped(*bodies: Mapping[str, Any]) -> dict[str, Any]:
-    """Messages of a FIFO queue, each in the group of its video, as Lambda hands them over."""
-    return {
-        "Records": [
-            {"messageId": f"m{place}", "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
-            for place, body in enumerate(bodies)
-        ]
-    }
+def make_audit(
+    entries: Table, *, feed: Feed | None = None, queue: FakeQueue | None = None, archive: Archive | None = None
+) -> LambdaHandler:
+    """Return the audit function over a table of entries. A feed, queue or archive that is not given keeps nothing."""
+    return audit.make(AuditStore(entries), archive or Mock(Archive), DAYS, feed or Mock(Feed), queue or FakeQueue())
 
 
 class Backstage:
@@ -125,7 +115,7 @@ class Backstage:
     def tally(self, *messages: dict[str, Any]) -> None:
         """Deliver messages to the worker that counts views and ratings, as batches of ten."""
         for start in range(0, len(messages), 10):
-            assert self.tallies(grouped(*messages[start : start + 10]), Context()) == {"batchItemFailures": []}
+            assert self.tallies(sqs_event(*messages[start : start + 10]), Context()) == {"batchItemFailures": []}
 
     def settle_totals(self) -> None:
         """Let the router see everything, and the totals be moved by it."""
@@ -136,9 +126,8 @@ class Backstage:
     def count(self, *messages: dict[str, Any]) -> None:
         """Deliver messages to the worker that moves totals, as batches of ten."""
         for start in range(0, len(messages), 10):
-            batch = messages[start : start + 10]
-            records = [{"messageId": f"m{place}", "body": json.dumps(body)} for place, body in enumerate(batch)]
-            assert self.aggregates({"Records": records}, Context()) == {"batchItemFailures": []}
+            event = sqs_event(*messages[start : start + 10])
+            assert self.aggregates(event, Context()) == {"batchItemFailures": []}
 
     def replay(self, *records: dict[str, Any]) -> None:
         """Deliver records to the router once more, one by one."""

@@ -11,16 +11,14 @@ from typing import Any
 from unittest import mock
 
 from functions.arrivals import handler as arrivals
-from functions.audit import handler as audit
 from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue
+from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue, make_audit
 from local.testbed.delivering import Delivering
 from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
 from local.testbed.told import change, tell
-from local.testbed.trail import DAYS, NoArchive
 from local.testbed.trailed import Trailed
 from local.testbed.viewed import Viewed
 from shared import schema
@@ -71,8 +69,11 @@ def _viewed(api: Api) -> str:
     return video_id
 
 
-def _listing(query: str, user: str = "alice") -> Callable[[Api, str], Reply]:
-    return lambda api, _: api.get("/v1/videos", query=query, user=user)
+def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str], Reply]:
+    """Send a request, such as `GET /v1/videos/{}?fields=title`, in which `{}` is what was arranged."""
+    method, _, address = request.partition(" ")
+    path, _, query = address.partition("?")
+    return lambda api, made: api.request(method, path.format(made), json_body=body, query=query.format(made), **options)
 
 
 def _with_film(api: Api) -> str:
@@ -249,9 +250,9 @@ def _complete(api: Api, upload: str) -> Reply:
 
 def _arrive(api: Api, upload: str) -> Reply:
     record = {"bucket": {"name": SOURCES_BUCKET}, "object": {"key": upload.replace("/upload/", "/")}}
-    body = json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]})
+    body = {"Records": [{"eventName": "ObjectCreated:Put", "s3": record}]}
     arrive = FakeResources(api.table, api.clock, objects=Objects(make_s3_client())).make(arrivals.lambda_handler)
-    answer = arrive({"Records": [{"messageId": "m", "body": body}]}, Context())
+    answer = arrive(streams.sqs_event(body), Context())
     assert answer == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 
@@ -348,8 +349,8 @@ def _run(api: Api) -> str:
 def _work_on_run(api: Api, path: str) -> Reply:
     trail = AuditStore(Table(schema.AUDIT_TABLE_NAME, api.table.client))
     sets = ChangeSetReverts(api.table, trail, QuotaStore(api.table, JOBS_PER_DAY))
-    message = {"messageId": "m", "body": json.dumps(revert_message(path.rpartition("/")[2]))}
-    answer = reverts.make(sets, FakeQueue(), api.clock)({"Records": [message]}, Context())
+    event = streams.sqs_event(revert_message(path.rpartition("/")[2]))
+    answer = reverts.make(sets, FakeQueue(), api.clock)(event, Context())
     assert answer == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 
@@ -364,8 +365,7 @@ def _audit(api: Api, video_id: str) -> Reply:
     table = Table(schema.AUDIT_TABLE_NAME, api.table.client)
     item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
     record = streams.change(None, item)
-    audited = audit.make(AuditStore(table), NoArchive(), DAYS, Feed(table, api.clock), FakeQueue())
-    assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
+    assert make_audit(table, feed=Feed(table, api.clock))(streams.event(record), Context()) == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 
 
@@ -404,220 +404,142 @@ def _serve(api: Api, webhook_id: str) -> Reply:
 
 
 CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
-    "POST /v1/videos": (lambda _: "", lambda api, _: api.post("/v1/videos", {"title": "t"})),
-    "POST /v1/videos (Idempotency-Key)": (
-        lambda _: "",
-        lambda api, _: api.post("/v1/videos", {"title": "t"}, headers=KEY),
-    ),
-    "GET /v1/videos/{videoId}": (_published, lambda api, v: api.get(f"/v1/videos/{v}")),
-    "GET /v1/videos/{videoId}?fields=title": (
-        _published,
-        lambda api, v: api.get(f"/v1/videos/{v}", query="fields=title"),
-    ),
-    "PATCH /v1/videos/{videoId}": (_published, lambda api, v: api.patch(f"/v1/videos/{v}", {"title": "new"})),
-    "DELETE /v1/videos/{videoId}": (_published, lambda api, v: api.delete(f"/v1/videos/{v}")),
-    "POST /v1/videos/{videoId}/restore": (_deleted, lambda api, v: api.post(f"/v1/videos/{v}/restore")),
-    "POST /v1/videos/{videoId}/restore (Idempotency-Key)": (
-        _deleted,
-        lambda api, v: api.post(f"/v1/videos/{v}/restore", headers=KEY),
-    ),
-    "GET /v1/videos?userId=u&from=t&to=t": (_published, _listing(f"userId=alice&{RANGE}")),
-    "GET /v1/videos?userId=u&tag=t": (_with_relations, _listing("userId=alice&tag=t")),
-    "GET /v1/videos?category=c&from=t&to=t": (_published, _listing(f"category=c&{RANGE}")),
-    "GET /v1/videos?from=t&to=t": (_published, _listing(RANGE)),
-    "GET /v1/videos?userId=u&include=stats": (_published, _listing("userId=alice&include=stats")),
-    "GET /v1/videos?status=failed": (_published, _listing("status=failed", user="admin")),
-    "GET /v1/videos?status=ready": (_published, _listing("status=ready", user="admin")),
-    "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _listing(f"tag=t&{RANGE}")),
-    "GET /v1/videos?region=NZ&from=t&to=t": (_with_relations, _listing(f"region=NZ&{RANGE}")),
-    "GET /v1/videos/{videoId}/episodes": (_with_episode, lambda api, v: api.get(f"/v1/videos/{v}/episodes")),
-    "PATCH /v1/videos/{videoId} (tags)": (
-        _with_relations,
-        lambda api, v: api.patch(f"/v1/videos/{v}", {"tags": ["t", "u"]}),
-    ),
-    "POST /v1/videos/batch-get": (
-        _published,
-        lambda api, v: api.post("/v1/videos/batch-get", {"videoIds": [v]}),
-    ),
-    "POST /v1/videos/{videoId}/views": (_published, lambda api, v: api.post(f"/v1/videos/{v}/views", user="bob")),
+    "POST /v1/videos": (lambda _: "", _send("POST /v1/videos", {"title": "t"})),
+    "POST /v1/videos (Idempotency-Key)": (lambda _: "", _send("POST /v1/videos", {"title": "t"}, headers=KEY)),
+    "GET /v1/videos/{videoId}": (_published, _send("GET /v1/videos/{}")),
+    "GET /v1/videos/{videoId}?fields=title": (_published, _send("GET /v1/videos/{}?fields=title")),
+    "PATCH /v1/videos/{videoId}": (_published, _send("PATCH /v1/videos/{}", {"title": "new"})),
+    "DELETE /v1/videos/{videoId}": (_published, _send("DELETE /v1/videos/{}")),
+    "POST /v1/videos/{videoId}/restore": (_deleted, _send("POST /v1/videos/{}/restore")),
+    "POST /v1/videos/{videoId}/restore (Idempotency-Key)": (_deleted, _send("POST /v1/videos/{}/restore", headers=KEY)),
+    "GET /v1/videos?userId=u&from=t&to=t": (_published, _send(f"GET /v1/videos?userId=alice&{RANGE}")),
+    "GET /v1/videos?userId=u&tag=t": (_with_relations, _send("GET /v1/videos?userId=alice&tag=t")),
+    "GET /v1/videos?category=c&from=t&to=t": (_published, _send(f"GET /v1/videos?category=c&{RANGE}")),
+    "GET /v1/videos?from=t&to=t": (_published, _send(f"GET /v1/videos?{RANGE}")),
+    "GET /v1/videos?userId=u&include=stats": (_published, _send("GET /v1/videos?userId=alice&include=stats")),
+    "GET /v1/videos?status=failed": (_published, _send("GET /v1/videos?status=failed", user="admin")),
+    "GET /v1/videos?status=ready": (_published, _send("GET /v1/videos?status=ready", user="admin")),
+    "GET /v1/videos?tag=t&from=t&to=t": (_with_relations, _send(f"GET /v1/videos?tag=t&{RANGE}")),
+    "GET /v1/videos?region=NZ&from=t&to=t": (_with_relations, _send(f"GET /v1/videos?region=NZ&{RANGE}")),
+    "GET /v1/videos/{videoId}/episodes": (_with_episode, _send("GET /v1/videos/{}/episodes")),
+    "PATCH /v1/videos/{videoId} (tags)": (_with_relations, _send("PATCH /v1/videos/{}", {"tags": ["t", "u"]})),
+    "POST /v1/videos/batch-get": (_published, lambda api, v: api.post("/v1/videos/batch-get", {"videoIds": [v]})),
+    "POST /v1/videos/{videoId}/views": (_published, _send("POST /v1/videos/{}/views", user="bob")),
     "POST /v1/videos/{videoId}/views (Idempotency-Key)": (
         _published,
-        lambda api, v: api.post(f"/v1/videos/{v}/views", headers=KEY, user="bob"),
+        _send("POST /v1/videos/{}/views", headers=KEY, user="bob"),
     ),
     "POST /v1/views": (
         _published,
         lambda api, v: api.post("/v1/views", {"views": [{"id": "v", "videoId": v, "at": NOW}]}, user="bob"),
     ),
-    "GET /v1/videos/{videoId}/views?granularity=hour": (
-        _viewed,
-        lambda api, v: api.get(f"/v1/videos/{v}/views", query="granularity=hour"),
-    ),
-    "GET /v1/videos/{videoId}/views/explain": (_viewed, lambda api, v: api.get(f"/v1/videos/{v}/views/explain")),
+    "GET /v1/videos/{videoId}/views?granularity=hour": (_viewed, _send("GET /v1/videos/{}/views?granularity=hour")),
+    "GET /v1/videos/{videoId}/views/explain": (_viewed, _send("GET /v1/videos/{}/views/explain")),
     "POST /v1/videos/{videoId}/upload": (
         _published,
-        lambda api, v: api.post(f"/v1/videos/{v}/upload", {"contentType": "video/mp4", "fileSize": 1}),
+        _send("POST /v1/videos/{}/upload", {"contentType": "video/mp4", "fileSize": 1}),
     ),
-    "GET /v1/videos/{videoId}/upload/{uploadId}": (
-        _uploading(LARGEST_PUT + 1),
-        lambda api, upload: api.get(f"/v1/videos/{upload}"),
-    ),
+    "GET /v1/videos/{videoId}/upload/{uploadId}": (_uploading(LARGEST_PUT + 1), _send("GET /v1/videos/{}")),
     "POST /v1/videos/{videoId}/upload/{uploadId}/complete": (_uploading(LARGEST_PUT + 1), _complete),
-    "DELETE /v1/videos/{videoId}/upload/{uploadId}": (
-        _uploading(LARGEST_PUT + 1),
-        lambda api, upload: api.delete(f"/v1/videos/{upload}"),
-    ),
+    "DELETE /v1/videos/{videoId}/upload/{uploadId}": (_uploading(LARGEST_PUT + 1), _send("DELETE /v1/videos/{}")),
     "S3 notifies: arrivals": (_uploading(1), _arrive),
-    "GET /v1/videos/{videoId}/jobs": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/jobs")),
-    "GET /v1/videos/{videoId}/why-not-ready": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/why-not-ready")),
-    "GET /v1/videos/{videoId}/playback": (_with_film, lambda api, v: api.get(f"/v1/videos/{v}/playback")),
-    "POST /v1/videos/{videoId}/jobs/{kind}/retry": (
-        _with_failed_poster,
-        lambda api, v: api.post(f"/v1/videos/{v}/jobs/poster/retry"),
-    ),
-    "POST /v1/videos/{videoId}/thumbnail": (
-        _with_film,
-        lambda api, v: api.post(f"/v1/videos/{v}/thumbnail", {"position": 1000}),
-    ),
+    "GET /v1/videos/{videoId}/jobs": (_with_film, _send("GET /v1/videos/{}/jobs")),
+    "GET /v1/videos/{videoId}/why-not-ready": (_with_film, _send("GET /v1/videos/{}/why-not-ready")),
+    "GET /v1/videos/{videoId}/playback": (_with_film, _send("GET /v1/videos/{}/playback")),
+    "POST /v1/videos/{videoId}/jobs/{kind}/retry": (_with_failed_poster, _send("POST /v1/videos/{}/jobs/poster/retry")),
+    "POST /v1/videos/{videoId}/thumbnail": (_with_film, _send("POST /v1/videos/{}/thumbnail", {"position": 1000})),
     "PUT /v1/videos/{videoId}/renditions/{name} (running)": (_with_film, _report(state="running")),
-    "PUT /v1/videos/{videoId}/renditions/{name} (done)": (
-        _with_film,
-        _report(state="done"),
-    ),
+    "PUT /v1/videos/{videoId}/renditions/{name} (done)": (_with_film, _report(state="done")),
     "every minute: the sweeper": (_with_film, _sweep),
     "every five minutes: the rankings": (_ranked, _rank),
     "every minute: the search index": (_indexed, _index),
     "every minute: the search index (a video)": (_published_with_buckets, _read_film),
     "every minute: the search index (anew)": (_published, lambda api, _: _some_videos(api)),
-    "GET /v1/search": (_searched, lambda api, _: api.get("/v1/search", query="limit=10")),
-    "GET /v1/search (a new instance)": (_two_indexed, lambda api, _: api.get("/v1/search", query="limit=10")),
-    "GET /v1/search?consistentWith=c": (
-        _with_cursor_of_changes,
-        lambda api, cursor: api.get("/v1/search", query=f"consistentWith={cursor}"),
-    ),
-    "GET /v1/videos/{videoId}/similar": (_searched, lambda api, v: api.get(f"/v1/videos/{v}/similar")),
-    "GET /v1/top?window=day": (_ranked, lambda api, _: api.get("/v1/top", query="window=day")),
-    "POST /v1/playlists": (lambda _: "", lambda api, _: api.post("/v1/playlists", {"title": "t"})),
-    "GET /v1/playlists?userId=u": (_with_playlist, lambda api, _: api.get("/v1/playlists", query="userId=alice")),
-    "GET /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.get(path)),
-    "PATCH /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.patch(path, {"title": "u"})),
-    "DELETE /v1/playlists/{playlistId}": (_with_playlist, lambda api, path: api.delete(path)),
-    "GET /v1/playlists/{playlistId}/entries": (_with_playlist, lambda api, path: api.get(f"{path}/entries")),
-    "POST /v1/playlists/{playlistId}/entries": (
-        _with_playlist,
-        lambda api, path: api.post(f"{path}/entries", {"videoId": FILMS[3]}),
-    ),
+    "GET /v1/search": (_searched, _send("GET /v1/search?limit=10")),
+    "GET /v1/search (a new instance)": (_two_indexed, _send("GET /v1/search?limit=10")),
+    "GET /v1/search?consistentWith=c": (_with_cursor_of_changes, _send("GET /v1/search?consistentWith={}")),
+    "GET /v1/videos/{videoId}/similar": (_searched, _send("GET /v1/videos/{}/similar")),
+    "GET /v1/top?window=day": (_ranked, _send("GET /v1/top?window=day")),
+    "POST /v1/playlists": (lambda _: "", _send("POST /v1/playlists", {"title": "t"})),
+    "GET /v1/playlists?userId=u": (_with_playlist, _send("GET /v1/playlists?userId=alice")),
+    "GET /v1/playlists/{playlistId}": (_with_playlist, _send("GET {}")),
+    "PATCH /v1/playlists/{playlistId}": (_with_playlist, _send("PATCH {}", {"title": "u"})),
+    "DELETE /v1/playlists/{playlistId}": (_with_playlist, _send("DELETE {}")),
+    "GET /v1/playlists/{playlistId}/entries": (_with_playlist, _send("GET {}/entries")),
+    "POST /v1/playlists/{playlistId}/entries": (_with_playlist, _send("POST {}/entries", {"videoId": FILMS[3]})),
     "PATCH /v1/playlists/{playlistId}/entries/{videoId}": (
         _with_playlist,
-        lambda api, path: api.patch(f"{path}/entries/{FILMS[2]}", {"after": FILMS[0]}),
+        _send(f"PATCH {{}}/entries/{FILMS[2]}", {"after": FILMS[0]}),
     ),
-    "DELETE /v1/playlists/{playlistId}/entries/{videoId}": (
-        _with_playlist,
-        lambda api, path: api.delete(f"{path}/entries/{FILMS[1]}"),
-    ),
-    "GET /v1/videos/{videoId}/playlists": (_with_playlist, lambda api, _: api.get(f"/v1/videos/{FILMS[0]}/playlists")),
-    "GET /v1/videos/{videoId}?region=NZ": (
-        _with_relations,
-        lambda api, v: api.get(f"/v1/videos/{v}", query="region=NZ"),
-    ),
+    "DELETE /v1/playlists/{playlistId}/entries/{videoId}": (_with_playlist, _send(f"DELETE {{}}/entries/{FILMS[1]}")),
+    "GET /v1/videos/{videoId}/playlists": (_with_playlist, _send(f"GET /v1/videos/{FILMS[0]}/playlists")),
+    "GET /v1/videos/{videoId}?region=NZ": (_with_relations, _send("GET /v1/videos/{}?region=NZ")),
     "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs": (
         _with_relations,
-        lambda api, v: api.get(f"/v1/videos/{v}", query="include=credits,releases,ratings,tags,jobs"),
+        _send("GET /v1/videos/{}?include=credits,releases,ratings,tags,jobs"),
     ),
-    "PUT /v1/videos/{videoId}/credits/{personId}": (
-        _published,
-        lambda api, v: api.put(f"/v1/videos/{v}/credits/p", CREDIT),
-    ),
-    "DELETE /v1/videos/{videoId}/credits/{personId}": (
-        _with_relations,
-        lambda api, v: api.delete(f"/v1/videos/{v}/credits/p"),
-    ),
-    "GET /v1/videos/{videoId}/credits": (_with_relations, lambda api, v: api.get(f"/v1/videos/{v}/credits")),
-    "GET /v1/videos/{videoId}/credits/{personId}": (
-        _with_relations,
-        lambda api, v: api.get(f"/v1/videos/{v}/credits/p"),
-    ),
+    "PUT /v1/videos/{videoId}/credits/{personId}": (_published, _send("PUT /v1/videos/{}/credits/p", CREDIT)),
+    "DELETE /v1/videos/{videoId}/credits/{personId}": (_with_relations, _send("DELETE /v1/videos/{}/credits/p")),
+    "GET /v1/videos/{videoId}/credits": (_with_relations, _send("GET /v1/videos/{}/credits")),
+    "GET /v1/videos/{videoId}/credits/{personId}": (_with_relations, _send("GET /v1/videos/{}/credits/p")),
     "PUT /v1/videos/{videoId}/captions/{language}": (_published_with_buckets, _caption),
-    "DELETE /v1/videos/{videoId}/captions/{language}": (
-        _with_captions,
-        lambda api, v: api.delete(f"/v1/videos/{v}/captions/en"),
-    ),
-    "GET /v1/videos/{videoId}/captions": (_with_captions, lambda api, v: api.get(f"/v1/videos/{v}/captions")),
-    "GET /v1/videos/{videoId}/captions/{language}": (
-        _with_captions,
-        lambda api, v: api.get(f"/v1/videos/{v}/captions/en"),
-    ),
+    "DELETE /v1/videos/{videoId}/captions/{language}": (_with_captions, _send("DELETE /v1/videos/{}/captions/en")),
+    "GET /v1/videos/{videoId}/captions": (_with_captions, _send("GET /v1/videos/{}/captions")),
+    "GET /v1/videos/{videoId}/captions/{language}": (_with_captions, _send("GET /v1/videos/{}/captions/en")),
     "PUT /v1/videos/{videoId}/chapters": (_published, _divide),
-    "DELETE /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.delete(f"/v1/videos/{v}/chapters")),
-    "GET /v1/videos/{videoId}/chapters": (_with_chapters, lambda api, v: api.get(f"/v1/videos/{v}/chapters")),
+    "DELETE /v1/videos/{videoId}/chapters": (_with_chapters, _send("DELETE /v1/videos/{}/chapters")),
+    "GET /v1/videos/{videoId}/chapters": (_with_chapters, _send("GET /v1/videos/{}/chapters")),
     "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999": (
         _with_relations,
-        lambda api, _: api.get("/v1/people/p/videos", query="fromYear=1990&toYear=1999"),
+        _send("GET /v1/people/p/videos?fromYear=1990&toYear=1999"),
     ),
     "PUT /v1/videos/{videoId}/releases/{region}/{language}": (
         _published,
-        lambda api, v: api.put(f"/v1/videos/{v}/releases/NZ/mi", RELEASE),
+        _send("PUT /v1/videos/{}/releases/NZ/mi", RELEASE),
     ),
     "DELETE /v1/videos/{videoId}/releases/{region}/{language}": (
         _with_relations,
-        lambda api, v: api.delete(f"/v1/videos/{v}/releases/NZ/mi"),
+        _send("DELETE /v1/videos/{}/releases/NZ/mi"),
     ),
-    "GET /v1/videos/{videoId}/releases/{region}": (
-        _with_relations,
-        lambda api, v: api.get(f"/v1/videos/{v}/releases/NZ"),
-    ),
-    "PUT /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.put(f"/v1/videos/{v}/rating", {"value": 7})),
-    "DELETE /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.delete(f"/v1/videos/{v}/rating")),
-    "GET /v1/videos/{videoId}/rating": (_rated, lambda api, v: api.get(f"/v1/videos/{v}/rating")),
-    "GET /v1/tags": (_with_counted_tags, lambda api, _: api.get("/v1/tags")),
-    "GET /v1/users/{userId}": (_with_counted_tags, lambda api, _: api.get("/v1/users/alice")),
+    "GET /v1/videos/{videoId}/releases/{region}": (_with_relations, _send("GET /v1/videos/{}/releases/NZ")),
+    "PUT /v1/videos/{videoId}/rating": (_rated, _send("PUT /v1/videos/{}/rating", {"value": 7})),
+    "DELETE /v1/videos/{videoId}/rating": (_rated, _send("DELETE /v1/videos/{}/rating")),
+    "GET /v1/videos/{videoId}/rating": (_rated, _send("GET /v1/videos/{}/rating")),
+    "GET /v1/tags": (_with_counted_tags, _send("GET /v1/tags")),
+    "GET /v1/users/{userId}": (_with_counted_tags, _send("GET /v1/users/alice")),
     "the stream: aggregates": (_published, _settle),
     "the stream: aggregates (entries)": (_hidden_by_a_job, _move_entries),
     "the stream: tallies": (_with_a_view, _tally(views=[[mark_of("a view", 1), 1000]])),
     "the stream: tallies (hours)": (_published, _tally(starts=[[0, "2026-01-31T23", True, {}]])),
-    "GET /v1/videos/{videoId}/audit": (_changed, lambda api, v: api.get(f"/v1/videos/{v}/audit")),
-    "GET /v1/playlists/{playlistId}/audit": (_with_playlist, lambda api, path: api.get(f"{path}/audit")),
-    "GET /v1/videos/{videoId}?version=1": (
-        _changed,
-        lambda api, v: api.get(f"/v1/videos/{v}", query="version=1"),
-    ),
-    "GET /v1/videos/{videoId}/diff?from=1": (
-        _changed,
-        lambda api, v: api.get(f"/v1/videos/{v}/diff", query="from=1"),
-    ),
-    "GET /v1/changesets/{changesetId}": (_change_set, lambda api, path: api.get(path)),
-    "POST /v1/videos/{videoId}/revert": (
-        _changed,
-        lambda api, v: api.post(f"/v1/videos/{v}/revert", {"toVersion": 1}),
-    ),
-    "POST /v1/changesets/{changesetId}/revert": (_change_set, lambda api, path: api.post(f"{path}/revert")),
+    "GET /v1/videos/{videoId}/audit": (_changed, _send("GET /v1/videos/{}/audit")),
+    "GET /v1/playlists/{playlistId}/audit": (_with_playlist, _send("GET {}/audit")),
+    "GET /v1/videos/{videoId}?version=1": (_changed, _send("GET /v1/videos/{}?version=1")),
+    "GET /v1/videos/{videoId}/diff?from=1": (_changed, _send("GET /v1/videos/{}/diff?from=1")),
+    "GET /v1/changesets/{changesetId}": (_change_set, _send("GET {}")),
+    "POST /v1/videos/{videoId}/revert": (_changed, _send("POST /v1/videos/{}/revert", {"toVersion": 1})),
+    "POST /v1/changesets/{changesetId}/revert": (_change_set, _send("POST {}/revert")),
     "POST /v1/changesets/{changesetId}/revert (large)": (_change_set, _revert_as_large),
-    "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, lambda api, path: api.get(path)),
+    "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, _send("GET {}")),
     "the queue: reverts": (_run, _work_on_run),
-    "GET /v1/changes": (_told, lambda api, _: api.get("/v1/changes", user="admin")),
-    "GET /v1/changes?userId=u": (_told, lambda api, _: api.get("/v1/changes", query="userId=alice")),
-    "GET /v1/changes?after=now": (_told, lambda api, _: api.get("/v1/changes", query="after=now", user="admin")),
+    "GET /v1/changes": (_told, _send("GET /v1/changes", user="admin")),
+    "GET /v1/changes?userId=u": (_told, _send("GET /v1/changes?userId=alice")),
+    "GET /v1/changes?after=now": (_told, _send("GET /v1/changes?after=now", user="admin")),
     "the stream: the audit trail": (_told, _audit),
-    "POST /v1/webhooks": (lambda _: "", lambda api, _: api.post("/v1/webhooks", WEBHOOK)),
-    "GET /v1/webhooks": (_with_webhook, lambda api, _: api.get("/v1/webhooks")),
+    "POST /v1/webhooks": (lambda _: "", _send("POST /v1/webhooks", WEBHOOK)),
+    "GET /v1/webhooks": (_with_webhook, _send("GET /v1/webhooks")),
     "GET /v1/webhooks?follows=*": (
         lambda api: str(api.post("/v1/webhooks", WEBHOOK | {"userId": "*"}, user="admin").status),
-        lambda api, _: api.get("/v1/webhooks", query="follows=*", user="admin"),
+        _send("GET /v1/webhooks?follows=*", user="admin"),
     ),
-    "GET /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.get(path)),
-    "PATCH /v1/webhooks/{webhookId} (description)": (
-        _with_webhook,
-        lambda api, path: api.patch(path, {"description": "d"}),
-    ),
-    "PATCH /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.patch(path, {"paused": True})),
-    "DELETE /v1/webhooks/{webhookId}": (_with_webhook, lambda api, path: api.delete(path)),
-    "POST /v1/webhooks/{webhookId}/rotate": (_with_webhook, lambda api, path: api.post(f"{path}/rotate")),
-    "POST /v1/webhooks/{webhookId}/replay": (
-        _with_webhook,
-        lambda api, path: api.post(f"{path}/replay", {"from": NOW - 60}),
-    ),
-    "POST /v1/webhooks/{webhookId}/test": (_with_webhook, lambda api, path: api.post(f"{path}/test")),
-    "GET /v1/webhooks/{webhookId}/deliveries": (_with_deliveries, lambda api, path: api.get(f"{path}/deliveries")),
+    "GET /v1/webhooks/{webhookId}": (_with_webhook, _send("GET {}")),
+    "PATCH /v1/webhooks/{webhookId} (description)": (_with_webhook, _send("PATCH {}", {"description": "d"})),
+    "PATCH /v1/webhooks/{webhookId}": (_with_webhook, _send("PATCH {}", {"paused": True})),
+    "DELETE /v1/webhooks/{webhookId}": (_with_webhook, _send("DELETE {}")),
+    "POST /v1/webhooks/{webhookId}/rotate": (_with_webhook, _send("POST {}/rotate")),
+    "POST /v1/webhooks/{webhookId}/replay": (_with_webhook, _send("POST {}/replay", {"from": NOW - 60})),
+    "POST /v1/webhooks/{webhookId}/test": (_with_webhook, _send("POST {}/test")),
+    "GET /v1/webhooks/{webhookId}/deliveries": (_with_deliveries, _send("GET {}/deliveries")),
     "the queue: deliveries (changes)": (_with_changes, _tell_followers),
     "the queue: deliveries": (_with_changes, _serve),
-    "GET /health": (lambda _: "", lambda api, _: api.get("/health")),
+    "GET /health": (lambda _: "", _send("GET /health")),
 }

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from functions.deliveries import handler as deliveries
+from local.testbed.backstage import FakeQueue
 from local.testbed.harness import MASTER, Clock, Context
+from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -41,8 +43,8 @@ def always(_: int) -> bool:
     return True
 
 
-class Queue:
-    """Keeps messages until they are taken, with the time at which each comes."""
+class Queue(FakeQueue):
+    """Queue that keeps each message until its delay has passed and it is taken."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -53,11 +55,6 @@ class Queue:
         assert 0 <= delay_seconds <= 900, "SQS refuses it"
         self.waiting.append((self.clock() + delay_seconds, dict(body)))
 
-    def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Keep messages."""
-        for body in bodies:
-            self.send(body)
-
     def take(self) -> list[dict[str, Any]]:
         """Those whose time has come."""
         ready = [body for at, body in self.waiting if at <= self.clock()]
@@ -65,7 +62,7 @@ class Queue:
         return ready
 
     @property
-    def delays(self) -> list[int]:
+    def waits(self) -> list[int]:
         """In how many seconds the others come."""
         return [int(at - self.clock()) for at, _ in self.waiting]
 
@@ -140,8 +137,9 @@ class Delivering:
     ) -> bool:
         """Hand a message to a worker that was in the queue for `age` seconds; whether it was done."""
         sent = str(int((self.clock() - age) * 1000))
-        event = {"Records": [{"messageId": "m", "body": json.dumps(body), "attributes": {"SentTimestamp": sent}}]}
-        return (worker or self.worker)(event, context or Context()) == {"batchItemFailures": []}
+        return (worker or self.worker)(sqs_event(body, SentTimestamp=sent), context or Context()) == {
+            "batchItemFailures": []
+        }
 
     def deliver(self, id_: str = "hook", context: Any = None) -> bool:
         """Hand over the message of a webhook."""

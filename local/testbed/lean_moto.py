@@ -19,12 +19,11 @@ from typing import Any
 
 import orjson
 import pytest
-from moto import backend_index
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.comparisons import AttributeValue, ConditionExpressionParser
 from moto.dynamodb.models import DynamoDBBackend, dynamodb_backends
-from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict, deserializer
+from moto.dynamodb.models.dynamo_type import DynamoType, Item, LimitedSizeDict
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.models.utilities import bytesize
 from moto.dynamodb.parsing import ast_nodes, expressions
@@ -37,9 +36,6 @@ from local.testbed.wire import WholeClient, raised
 from shared.aws.dynamodb import OPERATIONS
 from shared.aws.lean.client import Refused
 
-SERVICES = frozenset({"cloudformation", "dynamodb", "dynamodbstreams", "s3", "secretsmanager", "sqs", "ssm", "sts"})
-"""All that the tests talk to. moto knows some 190, and tries the patterns of all of them for each request."""
-
 LARGEST_ITEM = 405_000  # bytes, as moto has it
 _turn = threading.RLock()
 
@@ -48,11 +44,9 @@ def install(patch: pytest.MonkeyPatch) -> None:
     """Apply all patches, for as long as `patch` lasts."""
     _answer_one_at_a_time(patch)
     _refuse_unknown_uploads(patch)
-    _know_few_services(patch)
     _back_up_items_alone(patch)
     _walk_expressions_quickly(patch)
     _parse_conditions_once(patch)
-    _read_items_once(patch)
     _look_at_values_once(patch)
     _look_in_one_partition(patch)
     _copy_what_can_change(patch)
@@ -153,12 +147,6 @@ def _bytes(members: dict[str, Any]) -> dict[str, Any]:
         case {"BS": [*contents]}:
             return {"BS": [base64.b64decode(content) for content in contents]}
     return members
-
-
-def _know_few_services(patch: pytest.MonkeyPatch) -> None:
-    """Match a request against the services that tests use, not all of moto's: 18 percent."""
-    known = [(service, pattern) for service, pattern in backend_index.backend_url_patterns if service in SERVICES]
-    patch.setattr(backend_index, "backend_url_patterns", known)
 
 
 def _back_up_items_alone(patch: pytest.MonkeyPatch) -> None:
@@ -440,27 +428,6 @@ def _parse_conditions_once(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ConditionExpressionParser, "parse", parse_once)
     patch.setattr(ConditionExpressionParser, "_make_operand", make_operand)
-
-
-def _read_items_once(patch: pytest.MonkeyPatch) -> None:
-    """Read only the projected attributes, once; moto reads the whole item for each of them: 10 percent."""
-    project = Item.project
-
-    def project_once(item: Item, paths: list[list[str]]) -> Item:
-        if any(len(path) != 1 or "[" in path[0] for path in paths):
-            return project(item, paths)
-        attributes = {
-            name: deserializer.deserialize(item.attrs[name].to_regular_json())
-            for (name,) in paths
-            if name in item.attrs
-        }
-        vars(item)["to_regular_json"] = lambda: attributes
-        try:
-            return project(item, paths)
-        finally:
-            del vars(item)["to_regular_json"]
-
-    patch.setattr(Item, "project", project_once)
 
 
 def _refuse_unknown_uploads(patch: pytest.MonkeyPatch) -> None:

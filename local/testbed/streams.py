@@ -1,13 +1,11 @@
-"""Stream records as DynamoDB makes them, and Lambda as it delivers them."""
+"""Stream records as DynamoDB makes them, messages of queues, and Lambda as it delivers them."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from local.testbed.harness import NOW
 from shared.core.attributes import Item, encode_item
-
-if TYPE_CHECKING:
-    pass
 
 Raw = dict[str, Any]
 Invoke = Callable[[dict[str, Any]], dict[str, Any]]
@@ -45,6 +43,24 @@ EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 def event(*raws: Raw) -> dict[str, Any]:
     """What Lambda hands to a function."""
     return {"Records": list(raws)}
+
+
+def _group(body: Mapping[str, Any] | str) -> dict[str, str]:
+    return {} if isinstance(body, str) or "videoId" not in body else {"MessageGroupId": body["videoId"]}
+
+
+def sqs_event(*bodies: Mapping[str, Any] | str, **attributes: str) -> dict[str, Any]:
+    """Return the event of a batch of messages, m0 and so on. The video of a message is its group, which FIFO queues have."""
+    return {
+        "Records": [
+            {
+                "messageId": f"m{place}",
+                "body": body if isinstance(body, str) else json.dumps(body),
+                "attributes": attributes | _group(body),
+            }
+            for place, body in enumerate(bodies)
+        ]
+    }
 
 
 def sequence_of(raw: Raw) -> str:

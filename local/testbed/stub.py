@@ -159,15 +159,14 @@ class Stub:
                 return list(self.partitions.get(asked["ExpressionAttributeValues"][value]["S"], {}).values())
         raise NotImplementedError(asked["KeyConditionExpression"])
 
-    def _put_item(self, *, Item: AttributeMap, **asked: Any) -> Any:
-        return self._write(self.place(Item), lambda _: dict(Item), asked)
+    def _put_item(self, **asked: Any) -> Any:
+        return self._write("Put", asked)
 
-    def _update_item(self, *, Key: AttributeMap, UpdateExpression: str, **asked: Any) -> Any:
-        change = _change(UpdateExpression)
-        return self._write(self.place(Key), lambda old: change(old or Key, _Placeholders.of(asked)), asked)
+    def _update_item(self, **asked: Any) -> Any:
+        return self._write("Update", asked)
 
-    def _delete_item(self, *, Key: AttributeMap, **asked: Any) -> Any:
-        return self._write(self.place(Key), lambda _: None, asked)
+    def _delete_item(self, **asked: Any) -> Any:
+        return self._write("Delete", asked)
 
     def _batch_write_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
         """Delete items; what has no capacity left stays unprocessed."""
@@ -203,19 +202,16 @@ class Stub:
                 self.keep(place, new)
         return {}
 
-    def _write(
-        self, place: Place, change: Callable[[AttributeMap | None], AttributeMap | None], asked: Mapping[str, Any]
-    ) -> Any:
-        old = self.item(place)
-        condition = _condition(asked["ConditionExpression"]) if "ConditionExpression" in asked else lambda *_: True
-        is_met = condition(old or {}, _Placeholders.of(asked))
-        new = change(old) if is_met else old
+    def _write(self, kind: str, asked: Mapping[str, Any]) -> Any:
+        part = _Part.of(kind, asked, self.place)
+        old = self.item(part.place)
+        is_met = part.is_met(old)
+        new = part.change(old) if is_met else old
         # A write whose condition fails takes units too.
-        self.spend_write([(place, old, new)], together=False)
+        self.spend_write([(part.place, old, new)], together=False)
         if not is_met:
-            returned = _returned(asked, old)
-            raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **returned})
-        self.keep(place, new)
+            raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **part.returned(old)})
+        self.keep(part.place, new)
         if new != old:
             self.changes.append((old, new))
         match asked.get("ReturnValues", "NONE"):
@@ -263,7 +259,7 @@ def cancelled(reasons: Iterable[Mapping[str, Any]]) -> Refused:
 
 @dataclass(frozen=True)
 class _Part:
-    """One write of a transaction."""
+    """One write, alone or of a transaction."""
 
     table: str
     place: Place
@@ -388,18 +384,14 @@ class _Words:
             yield self.take()
 
     def alternatives(self) -> _Test:
-        tests = [self._all()]
-        while self.next == "OR":
-            self.take()
-            tests.append(self._all())
-        return tests[0] if len(tests) == 1 else lambda item, known: any(test(item, known) for test in tests)
+        return self._joined("OR", any, lambda: self._joined("AND", all, self._one))
 
-    def _all(self) -> _Test:
-        tests = [self._one()]
-        while self.next == "AND":
+    def _joined(self, word: str, holds: Callable[[Iterable[bool]], bool], part: Callable[[], _Test]) -> _Test:
+        tests = [part()]
+        while self.next == word:
             self.take()
-            tests.append(self._one())
-        return tests[0] if len(tests) == 1 else lambda item, known: all(test(item, known) for test in tests)
+            tests.append(part())
+        return tests[0] if len(tests) == 1 else lambda item, known: holds(test(item, known) for test in tests)
 
     def _one(self) -> _Test:
         if self.next == "(":

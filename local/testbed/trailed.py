@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from local.testbed.backstage import Backstage
+from local.testbed.backstage import DAYS, Backstage
 from local.testbed.harness import JOBS_PER_DAY, Api, Reply
 from shared.aws.dynamodb import Table
+from shared.aws.records import key_of
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.films.quota import QuotaStore
@@ -15,16 +16,14 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from shared.videos.catalogue import VideoStore
 
-DAYS = 400
-
 
 class Trailed(Backstage):
     """All that happens behind the API, and the entries that it leaves."""
 
-    def __init__(self, api: Api, *, sleep: Any = lambda _: None) -> None:
+    def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)
         self.api = api
-        self.trail = AuditStore(Table(AUDIT_TABLE_NAME, api.table.client, sleep=sleep))
+        self.trail = AuditStore(Table(AUDIT_TABLE_NAME, api.table.client, sleep=lambda _: None))
         self.reverts = VideoReverts(VideoStore(api.table), self.trail, QuotaStore(api.table, JOBS_PER_DAY))
         self._kept = 0
 
@@ -43,6 +42,10 @@ class Trailed(Backstage):
     def add(self, made: Item) -> None:
         """Keep an entry."""
         self.trail.add(made)
+
+    def forget(self, *entries: Item) -> None:
+        """Delete entries, as DynamoDB does when they are old."""
+        self.trail.table.batch_delete(list(map(key_of, entries)))
 
     def write(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Send a request that succeeds, a second after the last one, and let the trail follow."""

@@ -10,10 +10,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from local.testbed.wire import come_between
+from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Client, Refused
 
 if TYPE_CHECKING:
@@ -33,6 +35,26 @@ Incident = Callable[[Send], AWSResponse | None]
 
 class Killed(BaseException):
     """The function's process is gone: no code of the service runs any more, not even an `except Exception`."""
+
+
+class Crash(Exception):
+    """The end of a tool's process, in a test."""
+
+
+def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
+    """Let methods of Table raise Crash once they have been called `calls` times together."""
+    left = iter([True] * calls)
+
+    def dying(method: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if not next(left, False):
+                raise Crash
+            return method(*arguments, **options)
+
+        return call
+
+    for name in methods:
+        patch.setattr(Table, name, dying(getattr(Table, name)))
 
 
 class Line:

@@ -1,13 +1,12 @@
 """The tools with all their threads: what is written side by side, and broken off, ends up whole."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from shared.aws.dynamodb import Table
 from tests.integration.conftest import NewTable
+from tests.integration.faults import Crash, crash_after
 from tools.__main__ import PARTS
 from tools.exporting import Export
 from tools.generator import generate
@@ -18,10 +17,6 @@ from tools.progress import Bars
 from tools.work import work_file
 
 TITLES = 150
-
-
-class Crash(Exception):
-    """The end of the process, in a test."""
 
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
@@ -40,7 +35,7 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
 ) -> None:
     generate(tmp_path, TITLES, people=40)
     with monkeypatch.context() as patched:
-        patched.setattr(Table, "write", _dying_after(500, Table.write))
+        crash_after(500, patched, "write")
         with pytest.raises(Crash):
             import_imdb(tmp_path, table)
     import_imdb(tmp_path, table)
@@ -54,14 +49,3 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
     counts = Export(other, tmp_path / "two.jsonl.gz", bars=Bars()).run()
     assert counts["Video"] == TITLES
     assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
-
-
-def _dying_after(calls: int, method: Callable[..., Any]) -> Callable[..., Any]:
-    left = iter(range(calls))
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        if next(left, None) is None:
-            raise Crash
-        return method(*arguments, **options)
-
-    return call

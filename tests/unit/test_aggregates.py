@@ -578,16 +578,13 @@ class TestYears:
 
 
 class TestWorker:
-    def _records(self, *bodies: str) -> dict[str, Any]:
-        return {"Records": [{"messageId": f"m{n}", "body": body} for n, body in enumerate(bodies)]}
-
     def _message(self, video_id: str, *, entries: bool = False) -> str:
         return json.dumps(aggregates_message(video_id, entries=entries))
 
     def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
         good = api.publish()["videoId"]
         worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
-        event = self._records(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
+        event = streams.sqs_event(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
 
@@ -604,7 +601,7 @@ class TestWorker:
             return settle(video_ids, *asked)
 
         monkeypatch.setattr(aggregates, "settle", failing)
-        event = self._records(self._message(good), self._message(bad))
+        event = streams.sqs_event(self._message(good), self._message(bad))
         assert handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m1"}]
         }
@@ -622,7 +619,7 @@ class TestWorker:
             raise Unavailable
 
         monkeypatch.setattr(aggregates, "settle", busy)
-        event = self._records(self._message("a"), self._message("b"))
+        event = streams.sqs_event(self._message("a"), self._message("b"))
         answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
@@ -639,13 +636,13 @@ class TestWorker:
         messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
 
         # One step for the totals of all, and two for entries.
-        assert worker(self._records(*messages), ShortContext(3)) == {"batchItemFailures": []}
+        assert worker(streams.sqs_event(*messages), ShortContext(3)) == {"batchItemFailures": []}
 
         assert_exact(table)
         assert queue.sent == [aggregates_message(large, entries=True), aggregates_message(other, entries=True)]
         assert _years(table, large) == [2000, 2000, 0]
         for left in ([other], []):
-            again = self._records(*map(json.dumps, queue.take()))
+            again = streams.sqs_event(*map(json.dumps, queue.take()))
             assert worker(again, ShortContext(3)) == {"batchItemFailures": []}
             assert queue.sent == [aggregates_message(video_id, entries=True) for video_id in left]
         assert _years(table, large) == _years(table, other) == [2000] * 3
@@ -659,12 +656,12 @@ class TestWorker:
         worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
         messages = [self._message(video_id, entries=video_id == video_ids[2]) for video_id in video_ids]
 
-        assert worker(self._records(*messages), ShortContext(1)) == {"batchItemFailures": []}
+        assert worker(streams.sqs_event(*messages), ShortContext(1)) == {"batchItemFailures": []}
 
         assert [bool(marker(table, video_id)) for video_id in video_ids] == [True, False, False]
         # The first too: nobody has looked at it since.
         assert queue.sent == [json.loads(message) for message in messages]
-        assert worker(self._records(*map(json.dumps, queue.take())), Context()) == {"batchItemFailures": []}
+        assert worker(streams.sqs_event(*map(json.dumps, queue.take())), Context()) == {"batchItemFailures": []}
         assert_exact(table)
         assert not queue.sent
 
@@ -673,7 +670,7 @@ class TestWorker:
     ) -> None:
         video_id = _credited(api)
         _date(api, video_id, 2000)
-        event = self._records(self._message(video_id, entries=True), self._message(str(api.publish()["videoId"])))
+        event = streams.sqs_event(self._message(video_id, entries=True), self._message(str(api.publish()["videoId"])))
         worker = handler.make(Aggregates(table), EntryMover(table), _BusyAtFirst(), lambda: NOW)
         assert worker(event, ShortContext(1)) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert_exact(table)
@@ -681,7 +678,7 @@ class TestWorker:
     def test_the_entries_of_a_video_are_moved_once_for_several_messages(self, api: Api, table: Table) -> None:
         video_id = _credited(api)
         _date(api, video_id, 2000)
-        event = self._records(*[self._message(video_id, entries=True)] * 3)
+        event = streams.sqs_event(*[self._message(video_id, entries=True)] * 3)
         worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
         with recorded(table.client) as operations:
             assert worker(event, Context()) == {"batchItemFailures": []}
@@ -705,7 +702,7 @@ class TestWorker:
 
         monkeypatch.setattr(table, "transact", conflicting)
         worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
-        event = self._records(self._message(good), self._message(bad), self._message(bad))
+        event = streams.sqs_event(self._message(good), self._message(bad), self._message(bad))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ("m1", "m2")]}
         assert (bool(marker(table, good)), bool(marker(table, bad))) == (True, False)
 
@@ -724,7 +721,7 @@ class TestWorker:
             return move_entries(video_id, now, in_time)
 
         monkeypatch.setattr(mover, "move_entries", failing)
-        event = self._records(self._message(bad, entries=True), self._message(good, entries=True))
+        event = streams.sqs_event(self._message(bad, entries=True), self._message(good, entries=True))
         assert handler.make(Aggregates(table), mover, FakeQueue(), lambda: NOW)(event, Context()) == {
             "batchItemFailures": [{"itemIdentifier": "m0"}]
         }
@@ -742,7 +739,7 @@ class TestWorker:
             raise Unavailable
 
         monkeypatch.setattr(aggregates, "settle", busy)
-        event = self._records(self._message(video_id, entries=True))
+        event = streams.sqs_event(self._message(video_id, entries=True))
         answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, video_id) == [0] * 3

@@ -1,7 +1,6 @@
 """Films that arrive: S3's notifications, in any order and number, against what was announced."""
 
 import itertools
-import json
 import random
 from typing import Any
 from urllib.parse import quote_plus
@@ -21,6 +20,7 @@ from local.testbed.harness import (
     recorded,
     remove_video,
 )
+from local.testbed.streams import sqs_event
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import change_between
@@ -75,11 +75,7 @@ def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreate
 
 def _deliver(arrivals: LambdaHandler, *bodies: Any) -> list[str]:
     """Deliver messages in one batch; returns which of them failed."""
-    records = [
-        {"messageId": f"m{number}", "body": body if isinstance(body, str) else json.dumps(body), "attributes": {}}
-        for number, body in enumerate(bodies)
-    ]
-    answer = arrivals({"Records": records}, Context())
+    answer = arrivals(sqs_event(*bodies), Context())
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 

@@ -7,12 +7,11 @@ import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.arrivals import handler as arrivals_handler
-from functions.audit import handler as audit_handler
 from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
 from local.testbed import streams
-from local.testbed.backstage import READER, Backstage, FakeQueue, NoFeed
+from local.testbed.backstage import READER, Backstage, make_audit
 from local.testbed.films import film
 from local.testbed.harness import (
     MEDIA_BUCKET,
@@ -35,7 +34,7 @@ from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
-from shared.history.trail import Archive, AuditStore
+from shared.history.trail import Archive
 from shared.kinds import kind_of
 from shared.relations.ratings import RatingStore
 from shared.schema import AUDIT_TABLE_NAME, INDEXES, MARKER, PLAYLIST, PROFILE, RATING_TOTALS, UPLOAD, VIDEO
@@ -63,13 +62,7 @@ class Service:
         self.requests: list[str] = []
         """The ids of the requests so far."""
         self.backstage = Backstage(table, clock)
-        self.audit = audit_handler.make(
-            AuditStore(Table(AUDIT_TABLE_NAME, table.client)),
-            Archive(objects, MEDIA_BUCKET),
-            400,
-            NoFeed(),
-            FakeQueue(),
-        )
+        self.audit = make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
         self.workers = {
             "arrivals": FakeResources(table, clock, objects=objects).make(arrivals_handler.lambda_handler),
             "probe": probe_handler.make(self.backstage.jobs, objects, READER, ("240p",), clock),
@@ -89,9 +82,8 @@ class Service:
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
         """Let a worker do what waits for it, or the given messages, and the router what follows."""
-        waiting = list(bodies) or self.backstage.queues[queue].take()
-        records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(waiting)]
-        assert self.workers[queue]({"Records": records}, Context()) == {"batchItemFailures": []}
+        waiting = bodies or self.backstage.queues[queue].take()
+        assert self.workers[queue](streams.sqs_event(*waiting), Context()) == {"batchItemFailures": []}
         self.settle()
 
     def settle(self) -> None:
@@ -251,7 +243,7 @@ class TestAnUpload:
         monkeypatch.setattr(service.objects, "head", busy)
         body = json.dumps(_notification(f"{video_id}/{upload['uploadId']}"))
         with log_lines() as lines:
-            service.workers["arrivals"]({"Records": [{"messageId": "1", "body": body}]}, Context())
+            service.workers["arrivals"](streams.sqs_event(body), Context())
         assert _messages(lines, begun) == ["an object could not be taken in"]
 
 
@@ -441,10 +433,14 @@ class TestBatches:
             if message.json_body.get("fail"):
                 raise Unavailable
 
-        bodies = [{"correlationId": "one"}, {}, {"correlationId": "two", "fail": True}, {"correlationId": 7}]
-        records = [{"messageId": str(n), "body": json.dumps(body)} for n, body in enumerate(bodies)]
+        bodies: list[dict[str, Any]] = [
+            {"correlationId": "one"},
+            {},
+            {"correlationId": "two", "fail": True},
+            {"correlationId": 7},
+        ]
         with log_lines() as lines:
-            process({"Records": records}, handle, MessageProcessor())
+            process(streams.sqs_event(*bodies), handle, MessageProcessor())
             service_logger().info("after")
         assert [(line["message"], line.get("correlation_id")) for line in lines] == [
             ("seen", "one"),

@@ -11,7 +11,6 @@ from botocore.exceptions import ClientError
 from local.testbed.backstage import Backstage
 from local.testbed.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
 from local.testbed.told import change, tell
-from local.testbed.trail import Trail
 from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -304,7 +303,7 @@ def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: As
 def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """What needs a video to have been something else, or the trail to have it."""
     query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
-    trail = Trail(Backstage(table, api.clock))
+    past = Trailed(api)
 
     def ask(video_id: str, user: str = "alice") -> int:
         return api.request("GET", _place(route, video_id), query=query, user=user).status
@@ -312,7 +311,7 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
     film = str(api.create("admin", userId="alice")["videoId"])
     api.patch(f"/v1/videos/{film}", {"title": "u"})
     yield ask(film)  # before the trail has it
-    trail.follow()
+    past.settle()
     yield ask(film)
     yield ask(api.publish()["videoId"], "bob")
     with monkeypatch.context() as patch:

@@ -348,7 +348,7 @@ class TestWhatFails:
         service.wait()
         assert service.place()["failures"] == 1
         assert service.place()["failingSince"] == int(service.clock())
-        assert service.queue.delays[0] <= 6
+        assert service.queue.waits[0] <= 6
 
     def test_one_video_that_is_never_taken_does_not_hide_behind_others_for_good(
         self, service: Delivering, monkeypatch: pytest.MonkeyPatch
@@ -628,7 +628,7 @@ class TestWhatWakesIt:
 
         service.receiver.answer = slowly
         service.deliver()
-        assert (len(service.receiver.got), service.queue.delays) == (4, [0])
+        assert (len(service.receiver.got), service.queue.waits) == (4, [0])
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(40)]
         assert service.is_caught_up()

@@ -321,7 +321,7 @@ class TestASlowReceiver:
         rest = min(MOST_REST, REST_TIMES * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
         assert service.place()["nextAttemptAt"] == int(service.clock()) + rest
-        assert service.queue.delays == [rest]
+        assert service.queue.waits == [rest]
         service.deliver()
         assert service.receiver.ids == ["a", "b"], "it rests"
         service.clock.advance(rest)

@@ -10,12 +10,10 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
-from functions.audit import handler as audit
 from local.testbed import streams
-from local.testbed.backstage import FakeQueue
+from local.testbed.backstage import FakeQueue, make_audit
 from local.testbed.harness import NOW, Api, Clock, Context, Reply, recorded
 from local.testbed.told import change, tell
-from local.testbed.trail import DAYS, NoArchive
 from shared.aws.dynamodb import Asked, QueryPage, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
@@ -23,7 +21,6 @@ from shared.core.errors import Gone, Unavailable
 from shared.feed import following, log
 from shared.feed.change import LONGEST_FIELDS, Change, change_of, is_of
 from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, logs_of, owner_log, shard_logs
-from shared.history.trail import AuditStore
 from shared.openapi.document import document
 from shared.routes import CHANGES, READ
 from shared.schema import AUDIT_TABLE_NAME, VIDEO, shard_of
@@ -680,7 +677,7 @@ def records(count: int) -> list[streams.Raw]:
 class TestTheAuditFunction:
     def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[streams.Raw]) -> None:
         """Run an instance of its own over records."""
-        function = audit.make(AuditStore(trail), NoArchive(), DAYS, Feed(trail, clock), queue)
+        function = make_audit(trail, feed=Feed(trail, clock), queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
 
     def test_appends_what_it_keeps_and_wakes_whoever_follows(self, trail: Table, clock: Clock, feed: Feed) -> None:
@@ -702,7 +699,7 @@ class TestTheAuditFunction:
     ) -> None:
         queue, line = FakeQueue(), Line(trail.client)
         line.arm(incident, call)
-        function = audit.make(AuditStore(trail), NoArchive(), DAYS, Feed(trail, clock), queue)
+        function = make_audit(trail, feed=Feed(trail, clock), queue=queue)
         given_up = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
         line.disarm()
         assert given_up == []

@@ -5,11 +5,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.backstage import Backstage
-from local.testbed.harness import NOW, Api, Clock, Reply, recorded, remove_video
+from local.testbed.backstage import DAYS, Backstage
+from local.testbed.harness import NOW, Api, Reply, recorded, remove_video
 from local.testbed.streams import EXPIRY
-from local.testbed.trail import DAYS, Trail
-from shared.aws.dynamodb import Table
+from local.testbed.trailed import Trailed
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.history.entries import LARGEST_ENTRY, UNKNOWN
@@ -21,18 +20,18 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
-def trail(table: Table, clock: Clock) -> Trail:
+def trail(api: Api) -> Trailed:
     """The trail of the service."""
-    return Trail(Backstage(table, clock))
+    return Trailed(api)
 
 
 class Film:
     """A video of alice's with a history: version n was written n - 1 minutes after NOW and is called `Title n`."""
 
-    def __init__(self, api: Api, trail: Trail, versions: int = 4, **fields: Any) -> None:
+    def __init__(self, api: Api, trail: Trailed, versions: int = 4, **fields: Any) -> None:
         self.api, self.trail = api, trail
         self.video_id = str(api.create(title="Title 1", **fields)["videoId"])
-        trail.follow()
+        trail.settle()
         for number in range(2, versions + 1):
             self.patch(title=f"Title {number}")
 
@@ -41,7 +40,7 @@ class Film:
         self.api.clock.advance(60)
         reply = self.api.patch(f"/v1/videos/{self.video_id}", fields, user=user)
         assert reply.status == 200, reply.body
-        self.trail.follow()
+        self.trail.settle()
 
     def edit(self, **attributes: Any) -> None:
         """Change it behind the service's back, a minute later."""
@@ -49,7 +48,7 @@ class Film:
         self.api.table.client.put_item(
             TableName=self.api.table.name, Item=self.api.table.put(self.stored() | attributes).parameters["Item"]
         )
-        self.trail.follow()
+        self.trail.settle()
 
     def stored(self) -> Item:
         """As the table has it."""
@@ -60,11 +59,11 @@ class Film:
     def remove(self) -> None:
         """Let it be gone, with all that lies beside it."""
         remove_video(self.api.table, self.video_id)
-        self.trail.backstage.settle()
-        for record in self.trail.backstage.seen:
+        Backstage.settle(self.trail)
+        for record in self.trail.seen:
             if record["eventName"] == "REMOVE":
                 record["userIdentity"] = EXPIRY
-        self.trail.follow()
+        self.trail.settle()
 
     def was(self, query: str, user: str = "alice", **options: Any) -> Reply:
         """The video as it was."""
@@ -78,7 +77,7 @@ class Film:
 
 
 @pytest.fixture
-def film(api: Api, trail: Trail) -> Film:
+def film(api: Api, trail: Trailed) -> Film:
     """A video of four versions."""
     return Film(api, trail)
 
@@ -89,7 +88,7 @@ def problem(reply: Reply) -> tuple[int, str]:
 
 
 class TestVersions:
-    def test_each_is_the_document_that_was_read_then_but_for_view_counts(self, api: Api, trail: Trail) -> None:
+    def test_each_is_the_document_that_was_read_then_but_for_view_counts(self, api: Api, trail: Trailed) -> None:
         video_id = api.create(tags=["b", "a"], metadata={"k": 1, "a/b": "~"}, category="film", duration=5000)["videoId"]
         patches: list[dict[str, Any]] = [
             {"metadata": {"k": None, "a/b": None}, "tags": ["c"], "duration": None},
@@ -102,7 +101,7 @@ class TestVersions:
             api.clock.advance(1)
             assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
             read.append(api.get(f"/v1/videos/{video_id}").json)
-        trail.follow()
+        trail.settle()
         for number, expected in enumerate(read, start=1):
             reply = api.get(f"/v1/videos/{video_id}", query=f"version={number}")
             expected.pop("viewCount")
@@ -125,7 +124,7 @@ class TestVersions:
         kept = film.stored()
         film.remove()
         film.api.table.write(film.api.table.put(kept))
-        film.trail.follow()
+        film.trail.settle()
         film.patch(title="After the import")
         assert film.title("version=4") == "Title 4"
         assert film.was("version=3").status == 404
@@ -134,17 +133,17 @@ class TestVersions:
         assert film.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
         assert film.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
-    def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: Trail) -> None:
-        video_id = trail.backstage.uploaded_film(api)
-        backstage, ticket = trail.backstage, trail.backstage.message("thumbnails", "poster").ticket
+    def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: Trailed) -> None:
+        video_id = trail.uploaded_film(api)
+        ticket = trail.message("thumbnails", "poster").ticket
         worker, now = Caller.job("thumbnails"), int(api.clock())
-        assert backstage.jobs.take(ticket, worker, now)
+        assert trail.jobs.take(ticket, worker, now)
         made = {"poster": {"url": "s3://media/thumbnails/1/poster.jpg"}}
-        assert backstage.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": made})
-        trail.follow()
+        assert trail.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": made})
+        trail.settle()
         read = api.get(f"/v1/videos/{video_id}").json
         api.patch(f"/v1/videos/{video_id}", {"thumbnails": None})
-        trail.follow()
+        trail.settle()
         reply = api.get(f"/v1/videos/{video_id}", query=f"version={read['version']}")
         assert reply.json["thumbnails"] == read["thumbnails"]
         assert read["thumbnails"]["poster"]["url"].startswith("https://pictures.example/")
@@ -173,7 +172,7 @@ class TestTimes:
         for title in ("first", "last"):
             film.api.patch(f"/v1/videos/{film.video_id}", {"title": title})
         film.api.clock.advance(60)
-        film.trail.follow()
+        film.trail.settle()
         assert film.title(f"asOf={NOW + 180}") == "last", "however late their records were made"
         assert film.title("version=5") == "first"
 
@@ -190,7 +189,7 @@ class TestTimes:
         film.remove()
         film.api.clock.advance(1000)
         film.api.table.write(film.api.table.put(kept))
-        film.trail.follow()
+        film.trail.settle()
         assert film.was(f"asOf={NOW + 1179}").status == 404
         assert film.title(f"asOf={NOW + 1180}") == "Title 4"
 
@@ -208,7 +207,7 @@ class TestWhoMayRead:
 
     def test_an_owner_may_while_it_is_deleted(self, film: Film) -> None:
         film.api.delete(f"/v1/videos/{film.video_id}")
-        film.trail.follow()
+        film.trail.settle()
         assert [film.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
         assert film.was("version=4").json["status"] == "uploaded"
 
@@ -226,7 +225,7 @@ class TestVideosThatAreGone:
 
     def test_it_is_so_from_the_second_on_at_which_its_time_is_up(self, film: Film) -> None:
         film.api.delete(f"/v1/videos/{film.video_id}")
-        film.trail.follow()
+        film.trail.settle()
         film.api.clock.advance(90 * DAY)
         assert problem(film.was("version=1")) == (410, "gone")
 
@@ -239,7 +238,7 @@ class TestVideosThatAreGone:
         film.remove()
         film.api.clock.advance(60)
         film.api.create("admin", videoId=film.video_id, userId="bob", title="Bob's")
-        film.trail.follow()
+        film.trail.settle()
         assert film.title("version=1", "bob") == "Bob's"
         assert film.was(f"asOf={NOW + 60}", "bob").status == 404
         assert film.was(f"asOf={NOW + 60}", "admin").status == 404
@@ -264,7 +263,7 @@ class TestWhatTheTrailLacks:
         assert (problem(reply), reply.headers["retry-after"]) == ((503, "trail-behind"), "2")
         assert film.title("version=5") == "New"
         assert film.was(f"asOf={NOW + 170}").status == 503
-        film.trail.follow()
+        film.trail.settle()
         assert film.title("version=4") == "Title 4"
 
     def test_what_the_stream_has_lost_is_gone(self, film: Film) -> None:
@@ -296,12 +295,12 @@ class TestWhatTheTrailLacks:
         older = film.stored() | {"schemaVersion": 2, "version": 1}
         film.remove()
         film.api.table.write(film.api.table.put(older))
-        film.trail.follow()
+        film.trail.settle()
         film.api.clock.advance(2 * DAY)
         now = int(film.api.clock())
-        film.trail.backstage.videos.settle(film.video_id, now)
+        film.trail.videos.settle(film.video_id, now)
         assert film.was("version=1").status == 503
-        film.trail.follow()
+        film.trail.settle()
         assert film.was("version=1").json["schemaVersion"] == 2
         assert [film.was(f"asOf={time}").json["version"] for time in (now - 1, now)] == [1, 2]
 

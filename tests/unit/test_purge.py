@@ -1,6 +1,5 @@
 """What a removed video or playlist leaves behind is removed too, however much it is and wherever it breaks off."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from functions.purge import handler
 from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
+from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions.store import text_key
@@ -47,8 +47,7 @@ def purge(table: Table, objects: Objects) -> Purge:
 def _run(
     purge: Purge, *bodies: dict[str, Any], queue: FakeQueue | None = None, context: Context | None = None
 ) -> dict[str, Any]:
-    records = [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]
-    return handler.make(purge, queue or FakeQueue())({"Records": records}, context or Context())
+    return handler.make(purge, queue or FakeQueue())(sqs_event(*bodies), context or Context())
 
 
 def _items(table: Table) -> list[tuple[str, str]]:
@@ -346,7 +345,7 @@ class TestShortTime:
         queue = FakeQueue()
         queue.send = _unavailable  # type: ignore[method-assign]
         answer = _run(purge, purge_playlist_message("p"), queue=queue, context=ShortContext(0))
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "0"}]}
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
 
 
 class TestPlaylist:

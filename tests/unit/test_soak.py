@@ -8,6 +8,7 @@ import pytest
 
 from local import soak
 from local.checks import Stage
+from local.rehearsal import end_group
 
 FAILS_ONCE = """
 import pathlib, sys
@@ -56,7 +57,7 @@ def test_soak_begins_no_run_after_the_time_limit(
 
 
 def test_soak_ends_busy_processes_after_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    end_group, ended = soak.end_group, list["subprocess.Popen[bytes]"]()
+    ended = list["subprocess.Popen[bytes]"]()
 
     def end(*load: "subprocess.Popen[bytes]", seconds: float) -> None:
         assert [process.poll() for process in load] == [None, None]

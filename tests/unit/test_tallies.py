@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from functions.tallies import handler
 from local.testbed import streams
-from local.testbed.backstage import Backstage, FakeQueue, grouped
+from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, recorded
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
@@ -239,7 +239,7 @@ class Counting:
 
     def deliver(self, *bodies: Mapping[str, Any]) -> None:
         """Deliver messages until they are done."""
-        records = grouped(*bodies)["Records"]
+        records = streams.sqs_event(*bodies)["Records"]
         for _ in range(20):
             with suppress(Killed):
                 failed = self.tallies({"Records": records}, Context())["batchItemFailures"]
@@ -369,7 +369,7 @@ class TestViewsAndRatings:
         counting.deliver(message(views=late[:2]), message(views=late[2:4]))
         counting.line.arm(killed_before, at=2)
         with pytest.raises(Killed):
-            counting.tallies(grouped(message(views=late[4:6])), Context())
+            counting.tallies(streams.sqs_event(message(views=late[4:6])), Context())
         counting.line.disarm()
         assert counting.pages()
         counting.deliver(message(views=[early]))
@@ -741,13 +741,15 @@ class TestTheFunction:
         put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
         other = tally_message("other", {"views": views(2)})
         bad = {"schema": "video-metadata/tally/2", "videoId": VIDEO}
-        answer = counting.tallies(grouped(message(views=views(1)), bad, other, message(views=views(2))), Context())
+        answer = counting.tallies(
+            streams.sqs_event(message(views=views(1)), bad, other, message(views=views(2))), Context()
+        )
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m3"}]}
         assert counting.counter()["keyed"] == 1
         assert counting.counter("other")["keyed"] == 2
 
     def test_all_of_a_video_comes_again_while_dynamodb_is_busy(self, counting: Counting) -> None:
         counting.line.arm(throttled)
-        answer = counting.tallies(grouped(message(views=views(1)), message(views=views(2))), Context())
+        answer = counting.tallies(streams.sqs_event(message(views=views(1)), message(views=views(2))), Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert counting.line.calls == ["GetItem"] * REQUEST_ATTEMPTS

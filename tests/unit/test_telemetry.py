@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from functions.audit import handler as audit
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.backstage import Backstage, FakeQueue, NoFeed
+from local.testbed.backstage import Backstage, make_audit
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -18,7 +17,7 @@ from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
 from shared.films.jobs import JobStore
-from shared.history.trail import Archive, AuditStore
+from shared.history.trail import Archive
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.upkeep import sweeping
@@ -84,8 +83,7 @@ class TestAudit:
     @pytest.fixture
     def handle(self, table: Table, objects: Objects) -> LambdaHandler:
         """The function, over a table and an archive."""
-        store = AuditStore(Table(AUDIT_TABLE_NAME, table.client))
-        return audit.make(store, Archive(objects, MEDIA_BUCKET), 400, NoFeed(), FakeQueue())
+        return make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
 
     def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
@@ -116,8 +114,7 @@ class TestAudit:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        store, archive = AuditStore(Table(AUDIT_TABLE_NAME, table.client)), Archive(objects, MEDIA_BUCKET)
-        handle = audit.make(store, archive, 400, NoFeed(), FakeQueue())
+        handle = make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
         event = streams.event(streams.change(None, VIDEO_ITEM))
         with monkeypatch.context() as patched:
             patched.setattr(objects, "put", broken)

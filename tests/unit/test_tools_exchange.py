@@ -29,6 +29,7 @@ from shared.schema import (
     VIEW_HOUR,
 )
 from shared.upkeep.aggregates import Aggregates
+from tests.integration.faults import Crash, crash_after
 from tests.rated import settle_ratings
 from tools import ToolError
 from tools.exporting import Export
@@ -46,10 +47,6 @@ LIST_ID = "9b2f8e5c-1111-4222-8333-0305e82c3303"
 FILM: dict[str, Any] = {"entity": "Video", "videoId": VIDEO_ID, "userId": "alice", "createdAt": 5, "status": "ready", "title": "A film"}  # fmt: skip
 DERIVED = ("AGG", "#PROFILE", "#COUNT")
 """Sort keys of what an export leaves out and the stream makes again."""
-
-
-class Crash(Exception):
-    """The end of the process, in a test."""
 
 
 @pytest.fixture
@@ -355,7 +352,7 @@ def test_an_export_that_crashed_continues_and_ends_like_an_undisturbed_one(
 ) -> None:
     export(full.table, tmp_path / "whole.jsonl.gz", raw=raw, page=1)
     with monkeypatch.context() as patched:
-        _crash_after(queries, patched, "begin_query")
+        crash_after(queries, patched, "begin_query")
         with pytest.raises(Crash):
             export(full.table, tmp_path / "all.jsonl.gz", raw=raw, page=1)
     assert not (tmp_path / "all.jsonl.gz").exists()
@@ -391,7 +388,7 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
         Export(full.table, tmp_path / "all.jsonl", raw=raw, bars=Watched(), clock=lambda: NOW, page=1).run()
 
     with monkeypatch.context() as patched:
-        _crash_after(40, patched, "begin_query")  # behind those that count
+        crash_after(40, patched, "begin_query")  # behind those that count
         with pytest.raises(Crash):
             run()
     assert 0 < done[-1] < (totals[0] or 0)
@@ -413,7 +410,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
 ) -> None:
     export(full.table, tmp_path / "all.jsonl")
     with monkeypatch.context() as patched:
-        _crash_after(writes, patched, "write", "transact")
+        crash_after(writes, patched, "write", "transact")
         with pytest.raises(Crash):
             bring_in(target, tmp_path / "all.jsonl")
     run = bring_in(target, tmp_path / "all.jsonl")
@@ -421,21 +418,6 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     settle(target)
     export(target, tmp_path / "again.jsonl")
     assert lines(tmp_path / "again.jsonl") == lines(tmp_path / "all.jsonl")
-
-
-def _crash_after(calls: int, patched: pytest.MonkeyPatch, *names: str) -> None:
-    left = iter([True] * calls)
-
-    def dying(method: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **options: object) -> object:
-            if not next(left, False):
-                raise Crash
-            return method(*arguments, **options)
-
-        return call
-
-    for name in names:
-        patched.setattr(Table, name, dying(getattr(Table, name)))
 
 
 def test_every_whole_line_of_an_export_that_was_cut_off_is_imported(full: Api, target: Table, tmp_path: Path) -> None:
@@ -571,7 +553,7 @@ def test_entries_without_a_rank_follow_the_others_in_the_order_of_their_lines(
         rank = {"rank": ranks[video_id]} if video_id in ranks else {}
         entries.append({"entity": "Entry", "playlistId": LIST_ID, "videoId": video_id} | rank)
     with monkeypatch.context() as patched:
-        _crash_after(2, patched, "transact")
+        crash_after(2, patched, "transact")
         with pytest.raises(Crash):
             bring_in_lines(api.table, tmp_path, entries)
     bring_in_lines(api.table, tmp_path, entries)

@@ -4,7 +4,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from shared.upkeep.aggregates import Aggregates
 from tests.integration.contents import items_of
+from tests.integration.faults import Crash, crash_after
 from tests.rated import settle_ratings
 from tools import ToolError
 from tools.generator import generate
@@ -35,10 +36,6 @@ TITLES = 6
 EVERYTHING = Selection()
 LAYOUTS = (BASICS, PRINCIPALS, AKAS, RATINGS, NAMES)
 FILM = ("tt1", "movie", 'The "Last" River', "Der letzte Fluß", "0", "1999", r"\N", "90", "Drama,War")
-
-
-class Crash(Exception):
-    """The end of the process, in a test."""
 
 
 class Watched(Bars):
@@ -412,7 +409,7 @@ def test_rows_that_are_left_out_are_counted_once_when_an_import_continues(
     rows = [(title, "1", "nm1", "self", r"\N", r"\N") for title in ("tt2", "tt1", "tt3")]
     imdb.write_all({BASICS: [FILM], PRINCIPALS: rows})
     with monkeypatch.context() as patched:
-        _crash_after(1, patched)
+        crash_after(1, patched, "write", "transact")
         with pytest.raises(Crash):
             imdb.run()
     assert imdb.run()["title.principals.tsv.gz"] == {"created": 1, "of no title": 2}
@@ -641,7 +638,7 @@ def test_an_import_that_crashed_continues_and_ends_like_an_undisturbed_one(
     generated: Importer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     with monkeypatch.context() as patched:
-        _crash_after(writes, patched)
+        crash_after(writes, patched, "write", "transact")
         with pytest.raises(Crash):
             generated.run()
     generated.run()
@@ -666,21 +663,6 @@ def test_videos_that_were_lost_after_an_import_was_broken_off_are_imported_again
             generated.table.delete({"pk": key[0], "sk": key[1]})
     generated.run()
     assert None not in [generated.video(f"tt{number:07}") for number in range(1, TITLES + 1)]
-
-
-def _crash_after(writes: int, patched: pytest.MonkeyPatch) -> None:
-    left = iter([True] * writes)
-
-    def dying(method: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **options: object) -> object:
-            if not next(left, False):
-                raise Crash
-            return method(*arguments, **options)
-
-        return call
-
-    for name in ("write", "transact"):
-        patched.setattr(Table, name, dying(getattr(Table, name)))
 
 
 def test_of_a_file_that_was_cut_off_everything_whole_is_kept_and_the_rest_comes_with_the_whole_file(

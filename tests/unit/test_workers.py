@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +13,9 @@ from functions.probe import handler as probe
 from local.testbed.backstage import Backstage
 from local.testbed.films import claiming, film
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
+from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
-from shared.core.attributes import Item
 from shared.core.errors import Unavailable
 from shared.films.job import LAST_ATTEMPT
 from shared.kinds import kind_of
@@ -243,7 +242,7 @@ class TestRepeats:
         video_id = workers.upload(film(1))
         (good,) = workers.backstage.queues["probe"].take()
         answer = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
-        assert answer == {"batchItemFailures": [{"itemIdentifier": "0"}, {"itemIdentifier": "2"}]}
+        assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
         assert workers.backstage.states(video_id)["probe"] == "done"
 
     def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(self, workers: Workers) -> None:
@@ -378,11 +377,11 @@ class TestFaults:
             bodies = workers.backstage.queues[queue].take()
             with monkeypatch.context() as patch:
                 _break_call(patch, workers.backstage.table, at, applied=applied)
-                answer = workers.handlers[queue](_event(bodies), Context())
+                answer = workers.handlers[queue](sqs_event(*bodies), Context())
             workers.backstage.settle()
             # SQS delivers what was not done again.
             for failed in answer["batchItemFailures"]:
-                workers.deliver(queue, bodies[int(failed["itemIdentifier"])])
+                workers.deliver(queue, bodies[int(failed["itemIdentifier"][1:])])
             for _ in range(2):
                 clock.advance(kind_of("poster").lease + 1)
                 workers.backstage.sweep()
@@ -391,10 +390,6 @@ class TestFaults:
             assert {states[kind] for kind in ("probe", "poster", "storyboard")} == {"done"}, at
             for emptied in workers.backstage.queues.values():
                 emptied.take()
-
-
-def _event(bodies: list[Item]) -> dict[str, Any]:
-    return {"Records": [{"messageId": str(number), "body": json.dumps(body)} for number, body in enumerate(bodies)]}
 
 
 def _raise(failure: BaseException | type[BaseException]) -> Callable[..., Any]:

@@ -49,6 +49,7 @@ from local.testbed.harness import (
     create_table,
     make_api,
 )
+from local.testbed.streams import sqs_event
 from local.testbed.viewed import Viewed
 from local.testbed.wire import come_between, throttled_once
 from shared import schema
@@ -205,12 +206,8 @@ class Service:
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
         """Hand messages to a worker, those that wait for it unless others are given; then the router sees the rest."""
         waiting = bodies or self.backstage.queues[worker].take()
-        attributes = {"SentTimestamp": str(int(self.api.clock() * 1000))}
-        records = [
-            {"messageId": str(number), "body": json.dumps(body), "attributes": attributes}
-            for number, body in enumerate(waiting)
-        ]
-        assert self._workers[worker]({"Records": records}, context or Context()) == {"batchItemFailures": []}
+        event = sqs_event(*waiting, SentTimestamp=str(int(self.api.clock() * 1000)))
+        assert self._workers[worker](event, context or Context()) == {"batchItemFailures": []}
         self.backstage.settle()
 
     def keep_history(self) -> None:

@@ -1,6 +1,5 @@
 """Whatever breaks, repeats or comes in disorder on the way from a request to its counts, they end as what users did."""
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -215,10 +214,7 @@ class Chaos:
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
         """Deliver messages until all are done: those of a video in order, others in any, and some once more."""
-        waiting = [
-            {"messageId": str(number), "body": json.dumps(body), "attributes": {"MessageGroupId": body["videoId"]}}
-            for number, body in enumerate(queue.take())
-        ]
+        waiting = streams.sqs_event(*queue.take())["Records"]
         waiting += self.chance.sample(waiting, len(waiting) // 4)
         while waiting:
             size = self.chance.randint(1, 10)

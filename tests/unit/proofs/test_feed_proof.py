@@ -30,14 +30,12 @@ from typing import Any
 
 import pytest
 
-from functions.audit import handler as audit
 from functions.history import handler as history
 from functions.videos import handler as videos
-from local.testbed.backstage import FakeQueue
+from local.testbed.backstage import FakeQueue, make_audit
 from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
 from local.testbed.streams import EXPIRY, Raw, change, deliver
 from local.testbed.stub import Stub, StubClient
-from local.testbed.trail import DAYS, NoArchive
 from local.testbed.wire import come_between, unconditional_puts
 from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
@@ -45,7 +43,6 @@ from shared.core.caller import Caller
 from shared.core.errors import Throttled, Unavailable
 from shared.core.settings import LambdaHandler
 from shared.feed.log import OLDEST, Feed, owner_log, shard_logs
-from shared.history.trail import AuditStore
 from shared.routes import ROUTES
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, SORT_KEY, TABLE_NAME, TAIL, VIDEO
 from shared.videos import video
@@ -187,9 +184,7 @@ class Workers:
         self._instances = [self._made() for _ in range(4)]
 
     def _made(self) -> LambdaHandler:
-        return audit.make(
-            AuditStore(self.shaky.table), NoArchive(), DAYS, Feed(self.shaky.table, self.clock), self.queue
-        )
+        return make_audit(self.shaky.table, feed=Feed(self.shaky.table, self.clock), queue=self.queue)
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
         """Hand a batch to one of them, and maybe to another one before that is done."""

@@ -11,6 +11,7 @@ from functions.aggregates import handler
 from local.testbed.backstage import FakeQueue
 from local.testbed.harness import NOW, Context
 from local.testbed.limits import Run, Simulation
+from local.testbed.streams import sqs_event
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
 from shared.core.attributes import Item
@@ -58,8 +59,7 @@ class Import:
             came = min(int((self.simulation.time - NOW) * PER_SECOND), len(self._messages))
             batch = self._messages[self._taken : min(came, self._taken + BATCH)]
             self._taken += len(batch)
-            records = [{"messageId": str(number), "body": body} for number, body in enumerate(batch)]
-            assert worker({"Records": records}, Context()) == {"batchItemFailures": []}
+            assert worker(sqs_event(*batch), Context()) == {"batchItemFailures": []}
 
     def total(self, entity: schema.Entity, **parts: str) -> Item:
         """What was counted."""

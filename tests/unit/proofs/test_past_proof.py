@@ -15,17 +15,27 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from local.testbed.backstage import MEDIA, RENDITIONS, Backstage
-from local.testbed.harness import LINKS, NOW, Api, Clock, create_audit_table, create_table, make_api, remove_video
-from local.testbed.streams import EXPIRY, Raw, deliver
+from local.testbed.backstage import MEDIA, RENDITIONS, Backstage, make_audit
+from local.testbed.harness import (
+    LINKS,
+    NOW,
+    Api,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+    remove_video,
+)
+from local.testbed.streams import EXPIRY, Raw, deliver, event
 from local.testbed.stub import Stub, StubClient
-from local.testbed.trail import Trail
 from local.testbed.wire import unconditional_puts
 from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone, NotFound, ServiceError, TrailBehind
 from shared.history.entries import UNKNOWN
+from shared.history.trail import AuditStore
 from shared.history.was import Version, at_time, at_version, versions
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, VIDEO
 from shared.videos import video
@@ -346,6 +356,23 @@ class Chronicle:
                 yield video_id, told, stored
 
 
+class Trail:
+    """The entries that the audit function made of the records that it was shown."""
+
+    def __init__(self) -> None:
+        self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()))
+        self._function = make_audit(self.table)
+
+    def show(self, records: Sequence[Raw]) -> None:
+        """Show records of the stream to the audit function."""
+        if records:
+            assert self._function(event(*records), Context()) == {"batchItemFailures": []}
+
+    def entries(self, video_id: str) -> list[Item]:
+        """The entries of a video, the newest first."""
+        return list(AuditStore(self.table).back(video_id, 0))
+
+
 @pytest.fixture(scope="module")
 def chronicle() -> Iterator[Chronicle]:
     """What was written, and read after each write."""
@@ -358,7 +385,7 @@ def chronicle() -> Iterator[Chronicle]:
 @pytest.fixture(scope="module")
 def whole(chronicle: Chronicle) -> Trail:
     """The trail that has all of it."""
-    trail = Trail(chronicle.backstage, Table(AUDIT_TABLE_NAME, StubClient(Stub())))
+    trail = Trail()
     unconditional = unconditional_puts(trail.table.client)
     trail.show(chronicle.records)
     assert unconditional == []
@@ -465,7 +492,7 @@ def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
     chronicle: Chronicle, whole: Trail, seed: int
 ) -> None:
     chance = random.Random(seed)
-    again = Trail(chronicle.backstage, Table(AUDIT_TABLE_NAME, StubClient(Stub())))
+    again = Trail()
     unconditional = unconditional_puts(again.table.client)
     shards: list[list[Raw]] = [[] for _ in range(4)]
     for raw in chronicle.records:  # a partition's records stay in one shard, and so in their order
