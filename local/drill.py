@@ -259,10 +259,7 @@ def _drill() -> None:
 
     with tempfile.TemporaryDirectory(prefix="restore-drill-") as name:
         folder = Path(name)
-        with (
-            service_in(folder, tell) as (aws, issuer),
-            httpx.Client(timeout=120, trust_env=False) as http,
-        ):
+        with service_in(folder, tell) as (aws, issuer), httpx.Client(timeout=120, trust_env=False) as http:
             tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
 
             def request(method: str, path: str, user: str, body: Any) -> Any:

@@ -176,11 +176,7 @@ def _http() -> Iterator[Example]:
     yield _call("getCaptions", 304, params=video | {"language": "en"}, headers={"If-None-Match": "*"})
     mistaken = "WEBVTT\n\n00:00:03.500 --> 00:00:01.000\nThe tide is out.\n"
     yield _call(
-        "putCaptions",
-        422,
-        params=video | {"language": "mi"},
-        body=mistaken,
-        headers={"Content-Type": "text/vtt"},
+        "putCaptions", 422, params=video | {"language": "mi"}, body=mistaken, headers={"Content-Type": "text/vtt"}
     )
     yield _call("deleteCaptions", 204, params=video | {"language": "de"})
     yield _call("getChapters", 200, params=video, caller=world.BOB)
@@ -654,12 +650,7 @@ def _notification(key: str) -> Event:
                 "ownerIdentity": {"principalId": "AEXAMPLEOWNER"},
                 "arn": f"arn:aws:s3:::{world.SOURCES_BUCKET}",
             },
-            "object": {
-                "key": key,
-                "size": len(world.film()),
-                "eTag": world.etag(),
-                "sequencer": "00684EE0D0A1B2C3D4",
-            },
+            "object": {"key": key, "size": len(world.film()), "eTag": world.etag(), "sequencer": "00684EE0D0A1B2C3D4"},
         },
     }
     return {"Records": [record]}

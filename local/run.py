@@ -116,10 +116,7 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
     """A service that has everything for itself, in an empty folder, for as long as the block lasts."""
     key_file = folder / KEY_FILE.name
-    with (
-        MiniStack(folder / "ministack.log") as ministack,
-        Issuer(0, Signer(key_file), ministack.endpoint) as issuer,
-    ):
+    with MiniStack(folder / "ministack.log") as ministack, Issuer(0, Signer(key_file), ministack.endpoint) as issuer:
         deployed = deploy(ministack.aws, issuer.url, folder, tell)
         settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(key_file))
         with Transcoder(ministack.aws, settings, folder / "transcoder.log"):

@@ -14,16 +14,7 @@ import httpx
 from local import LocalError
 from local.demo import Client, reason
 from shared.core.attributes import encode_item
-from shared.schema import (
-    CHANGESET,
-    CHANGESET_INDEX,
-    INDEX,
-    MARKER,
-    PARTITION_KEY,
-    SCHEMA_VERSION,
-    SORT_KEY,
-    VIDEO,
-)
+from shared.schema import CHANGESET, CHANGESET_INDEX, INDEX, MARKER, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, VIDEO
 
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")

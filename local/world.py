@@ -196,14 +196,7 @@ def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
 
 
 def job(
-    of: Item,
-    kind: str,
-    state: str,
-    *,
-    now: int = THEN,
-    attempt: int = 1,
-    by: Caller = ROUTER,
-    **fields: Any,
+    of: Item, kind: str, state: str, *, now: int = THEN, attempt: int = 1, by: Caller = ROUTER, **fields: Any
 ) -> Item:
     """A job of a video, as it is in the table."""
     job_input = wanted(of)[kind]

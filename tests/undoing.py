@@ -23,17 +23,7 @@ from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.routes import ADMIN, READ, WRITE
-from shared.schema import (
-    AUDIT,
-    CAPTION,
-    CHANGESET,
-    CHAPTERS,
-    CREDIT,
-    PLAYLIST,
-    PLAYLIST_AUDIT,
-    RATING_TOTALS,
-    RELEASE,
-)
+from shared.schema import AUDIT, CAPTION, CHANGESET, CHAPTERS, CREDIT, PLAYLIST, PLAYLIST_AUDIT, RATING_TOTALS, RELEASE
 from shared.videos import video
 from tests.integration.faults import Killed
 

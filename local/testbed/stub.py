@@ -504,10 +504,7 @@ def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
 
     def change(old: AttributeMap, known: _Placeholders) -> AttributeMap:
         # All operands are read from the item as it was.
-        new = {
-            **old,
-            **{known.name(name): value for name, read in assigned if (value := read(old, known)) is not None},
-        }
+        new = {**old, **{known.name(name): value for name, read in assigned if (value := read(old, known)) is not None}}
         for name, read in added:
             new[known.name(name)] = _sum(old.get(known.name(name), {"N": "0"}), read(old, known))
         for name in removed:

@@ -38,9 +38,7 @@ class Units:
 
     def __add__(self, other: "Units") -> "Units":
         return Units(
-            self.reads + other.reads,
-            self.table_writes + other.table_writes,
-            self.index_writes + other.index_writes,
+            self.reads + other.reads, self.table_writes + other.table_writes, self.index_writes + other.index_writes
         )
 
     def in_transaction(self) -> "Units":

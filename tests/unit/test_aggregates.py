@@ -132,11 +132,7 @@ class TestRouter:
     def test_a_new_video_is_counted(self) -> None:
         assert self._sent(streams.change(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}],
-        ids=str,
-    )
+    @pytest.mark.parametrize("change", [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}], ids=str)
     def test_so_is_a_change_of_what_counts(self, change: Item) -> None:
         assert self._sent(streams.change(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
 

@@ -190,14 +190,7 @@ class TestRefused:
         ],
     )
     def test_what_was_not_announced(
-        self,
-        api: Api,
-        arrivals: LambdaHandler,
-        objects: Objects,
-        table: Table,
-        data: bytes,
-        kind: str,
-        reason: str,
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table, data: bytes, kind: str, reason: str
     ) -> None:
         video_id = api.create()["videoId"]
         key = _begin(api, video_id)

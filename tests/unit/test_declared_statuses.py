@@ -98,11 +98,7 @@ def _place(route: Route, video_id: str, **places: str) -> str:
 def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
     """What any operation is asked, sensible for it or not, of videos that are there, deleted, missing or no videos."""
     tag = api.get(f"/v1/videos/{video_id}").etag
-    anywhere: list[dict[str, Any]] = [
-        {},
-        {"json_body": BODIES.get(route.operation), "user": "admin"},
-        {"user": "bob"},
-    ]
+    anywhere: list[dict[str, Any]] = [{}, {"json_body": BODIES.get(route.operation), "user": "admin"}, {"user": "bob"}]
     where_it_is: list[dict[str, Any]] = [
         {"body": "x", "user": "admin", "headers": {"Content-Type": "text/plain"}},
         {"body": "x" * 1_100_000, "user": "admin", "headers": {"Content-Type": "application/json"}},
@@ -219,10 +215,7 @@ def _of_captions(
     else:
         content = {"json_body": BODIES.get(route.operation), "headers": {}}
     tags = ", ".join(
-        [
-            api.request("PUT", f"{path}/captions/mi", **CAPTIONS).etag,
-            api.put(f"{path}/chapters", CHAPTERS).etag,
-        ]
+        [api.request("PUT", f"{path}/captions/mi", **CAPTIONS).etag, api.put(f"{path}/chapters", CHAPTERS).etag]
     )
     place = _place(route, video_id)
     with monkeypatch.context() as patch:
@@ -409,10 +402,7 @@ def _begun(api: Api, objects: Objects, film: str) -> dict[str, str]:
     return {"uploadId": upload_id, "etag": part["ETag"]}
 
 
-@pytest.mark.parametrize(
-    "operation",
-    ["createUpload", "completeUpload", "abortUpload", "chooseThumbnail", "retryJob"],
-)
+@pytest.mark.parametrize("operation", ["createUpload", "completeUpload", "abortUpload", "chooseThumbnail", "retryJob"])
 def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:

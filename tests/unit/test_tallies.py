@@ -171,11 +171,7 @@ class TestTheRouter:
 
     @pytest.mark.parametrize(
         ("old", "new"),
-        [
-            (None, rating("u")),
-            (rating("u", 8), rating("u", 8, ratedAt=NOW)),
-            (rating("u"), rating("u", purgeAt=NOW)),
-        ],
+        [(None, rating("u")), (rating("u", 8), rating("u", 8, ratedAt=NOW)), (rating("u"), rating("u", purgeAt=NOW))],
         ids=["taken back before it was given", "given again", "nothing as before"],
     )
     def test_sends_nothing_of_a_rating_that_adds_nothing(self, stream: Stream, old: Item | None, new: Item) -> None:

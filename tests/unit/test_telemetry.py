@@ -44,10 +44,7 @@ class TestEmit:
             {
                 "Namespace": "VideoMetadata",
                 "Dimensions": [["environment", "queue"]],
-                "Metrics": [
-                    {"Name": "OldestJobSeconds", "Unit": "Seconds"},
-                    {"Name": "OpenJobs", "Unit": "Count"},
-                ],
+                "Metrics": [{"Name": "OldestJobSeconds", "Unit": "Seconds"}, {"Name": "OpenJobs", "Unit": "Count"}],
             }
         ]
         assert (line["environment"], line["queue"]) == ("test", "probe")
@@ -95,9 +92,7 @@ class TestAudit:
             streams.change(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
         ]
         handle(streams.event(*batch), Context())
-        assert metrics(capsys) == [
-            {"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2},
-        ]
+        assert metrics(capsys) == [{"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2}]
 
     def test_what_is_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
         batch = [

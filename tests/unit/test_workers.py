@@ -54,11 +54,7 @@ class TestALookAtAFilm:
 
     @pytest.mark.parametrize(
         ("data", "word"),
-        [
-            (b"", "empty"),
-            (b"This is not a film. " * 100, "not a film"),
-            (film(2)[:2000], "missing"),
-        ],
+        [(b"", "empty"), (b"This is not a film. " * 100, "not a film"), (film(2)[:2000], "missing")],
         ids=["zero bytes", "text", "cut short"],
     )
     def test_what_is_not_a_film_makes_the_video_fail_with_the_reason(

@@ -164,8 +164,7 @@ class Service:
         resources = FakeResources(self.table, clock, objects=self.objects, queues=queues)
         self.backstage.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
         self.backstage.aggregates = watch.over(
-            "aggregates",
-            aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock),
+            "aggregates", aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock)
         )
         self.rankings = watch.over("rankings", resources.make(rankings.lambda_handler))
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
@@ -179,8 +178,7 @@ class Service:
         handlers["webhooks"] = watch.over(
             "webhooks",
             FakeResources(self.table, clock, audit=audit_table, queues=queues).make(
-                webhooks.lambda_handler,
-                http_function(partial(webhooks.Webhooks, send=self.receiver.send)),
+                webhooks.lambda_handler, http_function(partial(webhooks.Webhooks, send=self.receiver.send))
             ),
         )
         jobs = self.backstage.jobs
@@ -862,11 +860,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("remove a rating, with its video", {"purge"}, [_item("BatchWriteItem", "RATINGS#v#7")]),
     ("remove a rating in another way", set(), [_item("DeleteItem", pk) for pk in ("RATINGS#v#7", "USER#alice")]),
     ("change how often a tag is used", {"aggregates"}, [_item("UpdateItem", "TAGCOUNT#t", "count")]),
-    (
-        "find what one request wrote",
-        {"history"} | UNDO,
-        [Access("dynamodb:Query", "AuditTable/index/ChangesetIndex")],
-    ),
+    ("find what one request wrote", {"history"} | UNDO, [Access("dynamodb:Query", "AuditTable/index/ChangesetIndex")]),
     (
         "see what a key once answered",
         {"videos", "playlists", "webhooks"},
@@ -905,11 +899,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     ("remove a webhook", {"webhooks"}, [_item("DeleteItem", "WEBHOOK#w")]),
     ("say which webhooks a user has", {"webhooks"}, [_item("UpdateItem", "USER#alice", "ids")]),
     ("sign as a webhook does", FOLLOWERS, [Access("secretsmanager:GetSecretValue", "WebhookSecret")]),
-    (
-        "wake who follows",
-        {"audit", "sweeper"} | FOLLOWERS,
-        [Access("sqs:SendMessage", "DeliveriesQueue")],
-    ),
+    ("wake who follows", {"audit", "sweeper"} | FOLLOWERS, [Access("sqs:SendMessage", "DeliveriesQueue")]),
     ("put events on a bus that nobody has named", set(), [Access("events:PutEvents", "*")]),
     ("ask for a change set to be taken back, or report of it", UNDO, [_item("PutItem", "REVERT#r")]),
     ("say how far a change set is taken back", {"reverts"}, [_item("UpdateItem", "REVERT#r", "state", "turn")]),

@@ -42,11 +42,7 @@ CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {GRANDCH
 
 
 def _stage(
-    name: str,
-    program: str,
-    *arguments: object,
-    count: Callable[[str], str] = str.strip,
-    has_tests: bool = False,
+    name: str, program: str, *arguments: object, count: Callable[[str], str] = str.strip, has_tests: bool = False
 ) -> Stage:
     command = (sys.executable, "-c", program, *map(str, arguments))
     return Stage(name, command, count, has_tests=has_tests)
