@@ -70,7 +70,7 @@ def _viewed(api: Api) -> str:
 
 
 def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str], Reply]:
-    """Send a request, such as `GET /v1/videos/{}?fields=title`, in which `{}` is what was arranged."""
+    """Send a request, such as `GET /v1/videos/{}?fields=title`, where `{}` stands for the arranged id or path."""
     method, _, address = request.partition(" ")
     path, _, query = address.partition("?")
     return lambda api, made: api.request(method, path.format(made), json_body=body, query=query.format(made), **options)
