@@ -37,6 +37,7 @@ CLEAN: tuple[str, ...] = (
     "local/soak.py",
     "local/templates.py",
     "local/toolbox.py",
+    "shared/history",
     "shared/threads.py",
     "tests/unit/test_advisories.py",
     "tests/unit/test_guide.py",

@@ -1,1 +1,1 @@
-"""What a video was, what changed, and taking a change back."""
+"""Video history: the audit trail, earlier versions, change sets and reverts."""

@@ -1,4 +1,4 @@
-"""Change sets: what one request, or one run of an import, wrote."""
+"""Change sets: the audit entries written by one request or by one run of an import."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -18,22 +18,22 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, PARTITION_KEY, SORT_KEY
 LARGEST_QUERY = 1000
 """Index entries that one Query examines: about 250 KB."""
 MOST_QUERIES = 5
-"""How many queries a page takes at most, when most of what they find is hidden."""
+"""Maximum queries per page. It applies when most of the matching entries are hidden from the caller."""
 LARGEST_PAGE = 1_000_000
-"""Bytes of entries on a page, as JSON; the first is on it however large it is."""
+"""Maximum bytes of entries on a page, as JSON. The first entry is returned however large it is."""
 
 
 class ChangeSets:
-    """The change sets in the table of audit entries, as far as a caller may see them: an owner its own part, admins all."""
+    """Change sets in the audit table, as far as the caller may see them: owners see their own entries, admins see all."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def page(self, changeset_id: str, caller: Caller, now: int, *, limit: int, after: Position | None) -> Page[Item]:
-        """A page of a set's entries, what is in one partition together, and there the newest first.
+        """Return a page of a change set's entries, grouped by partition, newest first within each.
 
-        One Query of the index, and one BatchGetItem for 100 entries. A page ends short when its entries are large, or when
-        most of the set is hidden, and then leads on. Raises NotFound when there is nothing that the caller may see.
+        Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short when entries are large
+        or mostly hidden; its cursor then continues. Raises NotFound if the caller may see no entry.
         """
         places = self.places(changeset_id, caller, now, limit=limit, after=after)
         if not places.items and places.resume is None and after is None:
@@ -57,9 +57,10 @@ class ChangeSets:
         after: Position | None,
         in_time: Callable[[], bool] = lambda: False,
     ) -> Page[Item]:
-        """A page of where a set's entries are, in the order of `page`: their keys and owners, as the index has them.
+        """Return a page of a set's index entries: the keys and owners, in the order of `page`.
 
-        While nothing is found that the caller may see, it looks on for as long as `in_time` says.
+        The query is eventually consistent because it reads an index. If the first MOST_QUERIES queries found nothing
+        that the caller may see, it continues while `in_time` returns true.
         """
         keep = Expression.of("#purgeAt > :now", now=now)
         if not caller.is_admin:
@@ -71,7 +72,7 @@ class ChangeSets:
                 condition=Expression.of(f"#{CHANGESET} = :{CHANGESET}", **{CHANGESET: changeset_id}),
                 keep=keep,
                 ascending=False,
-                # One more than is wanted shows whether there is a next page.
+                # One item more than the limit shows whether there is a next page.
                 limit=limit + 1 if caller.is_admin else LARGEST_QUERY,
                 start=_key_at(changeset_id, after) if after else None,
             )
@@ -86,20 +87,20 @@ class ChangeSets:
         return Page(items, after)
 
     def entries(self, keys: Iterable[Key]) -> list[Item]:
-        """Whole entries in the order of their keys, without those that DynamoDB has removed meanwhile."""
+        """Return complete entries in the order of their keys, without entries that have expired. Consistent."""
         return [entry for entry in self.table.get_all(list(keys), consistent=True) if entry]
 
 
 def position_of(entry: Item) -> Position:
-    """Where an entry stands in its set."""
+    """Return the position of an entry in its change set."""
     return Position(0, f"{entry[PARTITION_KEY]}#{entry[SORT_KEY]}")
 
 
 def no_such_set() -> NotFound:
-    """What to answer when there is no such change set, or nothing in it that the caller may see."""
+    """Return the error for a change set that does not exist, or of which the caller may see no entry."""
     return NotFound("There is no such change set, or nothing of it is yours.")
 
 
 def _key_at(changeset_id: str, position: Position) -> Item:
-    kind, id_, sort_key = position.id.split("#", 2)  # a key escapes what is not its own
+    kind, id_, sort_key = position.id.split("#", 2)  # the sort key may contain "#"; the kind and the id escape it
     return {CHANGESET: changeset_id, PARTITION_KEY: f"{kind}#{id_}", SORT_KEY: sort_key}

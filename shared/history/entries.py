@@ -1,7 +1,7 @@
-"""The audit trail: who changed which field of a video, of what lies beside it or of a playlist, when, from what to what.
+"""Audit entries: who changed which field of a video, a related item or a playlist, when, and the old and new values.
 
-The stream delivers every change at least once, and the same change always makes the same entry with the same key.
-So a conditional put keeps each exactly once, however often it is delivered.
+The stream delivers every change at least once. The same change always produces the same entry under the same key. A
+conditional put therefore stores each entry exactly once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,45 +37,45 @@ if TYPE_CHECKING:
     from shared.aws.stream import Record  # Powertools, which functions of the API do not load
 
 JOB_FIELDS = ("state", "attempt", "inputHash", "input", "output", "error")
-"""What is audited of a job; the rest are times, its place in the index, and heartbeats."""
+"""Audited fields of a job. The others are times, index keys and heartbeats."""
 CREDIT_FIELDS = ("name", "ordering", "roles")
 RELEASE_FIELDS = ("titles",)
 CAPTION_FIELDS = ("text", "cues", "size", "origin")
 CHAPTERS_FIELDS = ("chapters",)
 RATING_FIELDS = ("imported",)
-"""What is audited of a video's ratings: what users of this service think is their own, and in no trail."""
+"""Audited fields of a video's ratings. Ratings by users of this service are private and not audited."""
 PLAYLIST_FIELDS = ("title", "description", "visibility")
 
 LARGEST_ENTRY = 250_000
-"""Bytes of an entry as JSON. DynamoDB's limit is 400 KB, and it counts short numbers half as much again as JSON."""
+"""Maximum bytes of an entry as JSON. DynamoDB's limit is 400 KB, and it counts short numbers 1.5 times as large as
+JSON."""
 
 STAMPS, STAMPED = "stamps", ("updatedAt", "schemaVersion")
-"""What an entry keeps of the version that it made, and shows nobody: what the document has and no change says."""
+"""Attributes of the new version that an entry stores internally. The document has them, but no change lists them."""
 
 SINCE, DIGEST = "since", "digest"
-"""What else an entry keeps for who goes back along the trail: the second from which the video was as the change left it, and
-what `shared.videos.documents.digest` makes of that."""
+"""Internal attributes for reconstructing earlier versions: the second in which the version began, and the digest of its
+state (`shared.videos.documents.digest`)."""
 
 LONGEST_WRITE = 60
-"""Seconds after its own time in which a request has written, if it ever does."""
+"""Maximum seconds between the time that a request records and its write."""
 
 ACTIONS = ("created", "changed", "deleted", "restored", "expired", "removed", *JOB_STATES)
 FIELDS = (
     *("sequence", "videoId", "playlistId", "entity", "personId", "region", "language", "kind", "action", "by"),
     *("correlationId", "at", "version", "attempt", "changes", "omitted"),
 )
-"""An entry as clients and the archive see it, in this order."""
+"""Fields of an entry in the API and in the archive, in this order."""
 
 ENTRIES = "/entries"
-"""Where a playlist's entries are in the changes of its trail, by video: `/entries/<videoId>`, and `.../rank` of one that
-moved."""
+"""Path of playlist entries in a playlist's changes: `/entries/<videoId>`, and `/entries/<videoId>/rank` for a move."""
 
 UNKNOWN = {"kind": "service", "id": "unknown"}
-"""Who made a change that bypassed the service."""
+"""Author of a change that bypassed the service."""
 
 
 def entry(record: "Record", days: int) -> Item | None:
-    """The audit entry of a change, kept for `days` days; None for a change that is not audited."""
+    """Return the audit entry of a change, which expires after `days` days, or `None` if the change is not audited."""
     name, head, describe = _subject(record)
     if describe is None:
         return None
@@ -98,7 +98,10 @@ _Describe = Callable[["Record", Item, Item], Item | None]
 
 
 def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
-    """What a changed item belongs to: the name of its id, the key of its entries, and what says of it; None: nothing."""
+    """Return the id attribute, the key entity of the audit entry, and the function that describes the change.
+
+    The function is `None` for items that are not audited.
+    """
     if record.pk.startswith(PLAYLIST.partition_prefix):
         return "playlistId", PLAYLIST_AUDIT, _of_playlist if record.sk == PLAYLIST.sk else None
     if not record.pk.startswith(VIDEO.partition_prefix):
@@ -108,17 +111,20 @@ def _subject(record: "Record") -> tuple[str, Entity, _Describe | None]:
 
 
 def _is_of_a_change_set(item: Item) -> bool:
-    """Whether it is what a request or an import wrote: not what the service's own jobs did about it later."""
+    """Return whether an entry belongs to a change set.
+
+    A request or an import wrote it, not a later job of the service.
+    """
     if "correlationId" not in item or item["entity"] == "job":
         return False
-    # What an import brings may name its author of then, which may be a job; but jobs themselves create none of these, save
-    # captions, which only then name an upload.
+    # An import may name the original author, which may be a job. Jobs themselves create only captions, which then name
+    # an upload.
     return bool(item["by"]["kind"] == "person" or item["by"]["id"] == IMPORT or item["action"] == "created")
 
 
 def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
     if old and new.get("version") == 1 and new.get("writeId") != old.get("writeId"):
-        old = {}  # it replaces a video whose time was up, whose fields do not belong to it
+        old = {}  # it replaces an expired video, whose fields are unrelated
     differences = list(changes(old, new))
     if _is_no_news(old, new, differences):
         return None
@@ -137,10 +143,10 @@ def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
 
 
 def _since(record: "Record", old: Item, new: Item) -> int:
-    """The time of the write, as the video says it itself; that of the record, if the video kept an older one."""
+    """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is older."""
     recorded, said = record.at_ms // 1000, new.get("updatedAt", 0)
-    # An edit behind the service's back keeps the writeId, and an upgrade the time: neither says when it was. What has
-    # a writeId of its own may have the time of the write before it all the same, when both were made in one second.
+    # A direct edit keeps the writeId, and a schema upgrade keeps updatedAt: neither shows the time of the write. A new
+    # writeId with the same updatedAt can still be valid, because two writes may happen in one second.
     is_behind = new.get("writeId") == old.get("writeId")
     is_upgrade = new.get("schemaVersion") != old.get("schemaVersion")
     is_kept = said == old.get("updatedAt") and (is_behind or is_upgrade)
@@ -150,8 +156,11 @@ def _since(record: "Record", old: Item, new: Item) -> int:
 def _of_relation(
     entity: str, names: Sequence[str], fields: Sequence[str], record: "Record", old: Item, new: Item
 ) -> Item | None:
-    """Of a credit, a release, captions or chapters; `names` are those that distinguish it from others of its video."""
-    # One that nobody took out goes with its video, whose removal is audited.
+    """Describe a change of a credit, a release, captions or chapters.
+
+    `names` are the attributes that identify the item.
+    """
+    # A removal without REMOVING is part of the removal of the video, which has its own entry.
     if not new and not old.get(REMOVING):
         return None
     differences = list(changes_between(_picked(old, fields), _picked(new, fields)))
@@ -172,7 +181,7 @@ def _of_relation(
 def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
     before, after = _picked(old, RATING_FIELDS), _picked(new, RATING_FIELDS)
     differences = list(changes_between(before, after))
-    # Totals that are removed go with their video.
+    # Totals are only removed together with their video.
     if not new or not differences:
         return None
     return {
@@ -186,7 +195,7 @@ def _of_ratings(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
     differences = list(changes_between(_picked(old, PLAYLIST_FIELDS), _picked(new, PLAYLIST_FIELDS)))
-    # An edit behind the service's back leaves those of the write before; none is ever made twice running.
+    # A direct edit keeps the moves of the previous write. The service never writes the same moves twice in succession.
     if new.get(MOVES) != old.get(MOVES):
         differences += map(_moved, new.get(MOVES, ()))
     if _is_no_news(old, new, differences):
@@ -203,7 +212,7 @@ def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
 
 
 def _moved(move: Item) -> Change:
-    """What a move of an entry is as a change."""
+    """Return a moved playlist entry as a change."""
     field = f"{ENTRIES}/{escaped(move['videoId'])}"
     if "from" in move and "to" in move:
         return {"field": f"{field}/rank", "from": move["from"]["rank"], "to": move["to"]["rank"]}
@@ -213,7 +222,7 @@ def _moved(move: Item) -> Change:
 def _of_job(record: "Record", old: Item, new: Item) -> Item | None:
     action = new.get("state")
     same = all(old.get(name) == new.get(name) for name in ("state", "attempt", "inputHash"))
-    # A job that is removed goes with its video, whose removal is audited.
+    # Jobs are only removed together with their video, whose removal is audited.
     if not new or same or action not in JOB_STATES:
         return None
     return {
@@ -236,13 +245,13 @@ _OF_A_VIDEO: Mapping[str, _Describe] = {
     CAPTION.sort_prefix: partial(_of_relation, "captions", ("language",), CAPTION_FIELDS),
     CHAPTERS.sk: partial(_of_relation, "chapters", (), CHAPTERS_FIELDS),
 }
-"""What says of a change of a video, and of what lies beside it, by what its sort key begins with."""
+"""Functions that describe changes of a video and its related items, by prefix of the sort key."""
 
 
 def _is_no_news(old: Item, new: Item, differences: Sequence[Change]) -> bool:
-    """Whether a change has no entry: each version has one, also if nothing that is shown changed.
+    """Return whether a change needs no entry.
 
-    So a reader knows whether all are there.
+    Every new version gets an entry, even if no visible field changed, so that readers can detect missing entries.
     """
     return not differences and old.get("version") == new.get("version")
 
@@ -258,8 +267,9 @@ def _action(record: "Record", old: Item, new: Item, is_deleted: Callable[[Item],
 
 
 def _author(record: "Record", old: Item, new: Item) -> Item:
-    """Who made a change, and for which request: every write says so, a removal does not, nor does an edit that bypassed
-    the service.
+    """Return the author and the correlation id of a change.
+
+    Removals, and edits that bypassed the service, record neither.
     """
     if not new:
         return {"by": {"kind": "service", "id": "dynamodb.amazonaws.com"} if record.expired else UNKNOWN}
@@ -268,11 +278,11 @@ def _author(record: "Record", old: Item, new: Item) -> Item:
 
 
 def _signature(item: Item) -> Item:
-    """Who wrote an item last, and for which request."""
+    """Return the author and the correlation id of an item's last write."""
     if "updatedBy" not in item:
         return {"by": UNKNOWN}
     author = item["updatedBy"]
-    # Only videos and jobs say as what they were written.
+    # Only videos and jobs store the kind of their author.
     kind = item.get("updatedAs") or ("job" if author.startswith(JOBS) else "person")
     return {"by": {"kind": kind, "id": author}, "correlationId": request_of(item)}
 
@@ -282,10 +292,10 @@ def _picked(item: Item, names: Sequence[str]) -> Item:
 
 
 def sortable(milliseconds: int) -> str:
-    """A time as it stands in the sort key of an entry."""
+    """Return epoch milliseconds as 13 digits, as in the sort key of an entry."""
     return f"{milliseconds:013}"
 
 
 def document(entry: Item) -> dict[str, Any]:
-    """The entry as clients and the archive see it."""
+    """Return an entry as the API and the archive show it."""
     return {name: plain(entry[name]) for name in FIELDS if name in entry}

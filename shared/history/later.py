@@ -1,4 +1,4 @@
-"""What happened to a part of a change set since: all that the trail has of it, or none of it."""
+"""Later changes of the items in a change set, from the audit trail: all of them, or TrailBehind."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,30 +14,32 @@ from shared.relations.beside import REMOVING
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
-"""What names a part, as clients see it."""
+"""Attributes that identify the item of an entry, as the API shows them."""
 
 
 def names_of(entry: Item) -> dict[str, Any]:
-    """What an entry is about: one video, one thing beside it, or one playlist."""
+    """Return the attributes that identify the item of an entry: a video, a related item, or a playlist."""
     return {name: entry[name] for name in NAMES if name in entry}
 
 
 class Later:
-    """The entries of a video or playlist, with all that belongs to it, from one of them on.
+    """Entries of a video or playlist and its related items, from a given entry onwards.
 
-    They are read when they are first asked for, and again when they lack what was written since.
+    They are read at first use, and read again when a newer write is missing.
     """
 
     def __init__(self, trail: AuditStore, first: Item, now: int) -> None:
         self.revived = False
-        """Whether a dry run has found that the video, which is deleted, would be restored before."""
+        """Whether a dry run found that the deleted video would be restored first."""
         self._trail = trail
         self._first = first
         self._now = now
         self._entries: list[Item] | None = None
 
     def of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
-        """The entries that are about the same as this one, the newest first; raises TrailBehind unless they are whole."""
+        """Return the entries of the same item, newest first, or raise TrailBehind if `is_whole` rejects them after a
+        fresh read.
+        """
         names = names_of(entry)
         for is_known in (self._entries is not None, False):
             if not is_known:
@@ -71,10 +73,10 @@ class Later:
 
 
 def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-    """Whether the trail has all that was done to an item beside a video, or a playlist: `entries`, the newest first.
+    """Return whether the trail has every write of a related item or playlist. `entries` are its entries, newest first.
 
-    But for the last write, if it is the run's own: what that did is known. What the trail lacks after a day, it will never
-    have; what it does not know of is then by an unknown hand.
+    The last write may be missing if the run `own` made it, because its content is known. An entry that is missing after
+    a day will never arrive; its change then counts as one by an unknown author.
     """
     newest = entries[0] if entries else None
     made = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0
@@ -82,7 +84,7 @@ def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: in
         return not newest or not made or now - newest["at"] // 1000 >= STREAM_SECONDS
     missing = item["version"] - made
     if missing == 0 and newest:
-        # A removal that broke off has signed the item already, and made no other version of it.
+        # An interrupted removal has already set the item's author, but has not incremented the version.
         is_same = newest["by"] == UNKNOWN or newest.get("correlationId") == request_of(item) or REMOVING in item
     else:
         is_same = missing == 1 and request_of(item) == own
@@ -90,6 +92,6 @@ def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: in
 
 
 def is_done(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
-    """Whether an earlier try of the run `own` has written an item already."""
+    """Return whether an earlier attempt of the run `own` has already written an item."""
     is_last = item is not None and request_of(dict(item)) == own and REMOVING not in item
     return is_last or any(entry.get("correlationId") == own for entry in entries)

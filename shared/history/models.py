@@ -1,4 +1,4 @@
-"""What clients send to revert something."""
+"""Request bodies of the revert operations."""
 
 from typing import Annotated
 

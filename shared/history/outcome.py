@@ -1,4 +1,4 @@
-"""What became of one subject when a change set was taken back: a video, what lies beside it, or a playlist."""
+"""Outcome of a revert for one item: a video, a related item, or a playlist."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,28 +13,28 @@ RESULTS: tuple[Result, ...] = get_args(Result)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came back of one subject, what was left alone, and why it failed if it did."""
+    """Reverted fields, skipped fields, and the problem if the revert failed."""
 
     result: Result
     fields: tuple[str, ...] = ()
-    """JSON Pointers of what came back, or would in a dry run."""
+    """JSON Pointers of the reverted fields, or in a dry run of the fields that would be reverted."""
     skipped: tuple[Skipped, ...] = ()
     problem: dict[str, Any] | None = None
-    """The problem document (RFC 9457) of one that failed."""
+    """Problem document (RFC 9457) of a failed revert."""
 
     @classmethod
     def of(cls, fields: Iterable[str], skipped: Iterable[Skipped]) -> "Outcome":
-        """`reverted` if anything came back, else `skipped` if anything was left alone, else `unchanged`."""
+        """Return `reverted` if any field was reverted, else `skipped` if any was skipped, else `unchanged`."""
         back, left = tuple(fields), tuple(skipped)
         return cls("reverted" if back else "skipped" if left else "unchanged", back, left)
 
     @classmethod
     def failed(cls, error: ServiceError) -> "Outcome":
-        """The outcome of a subject that cannot be taken back."""
+        """Return the outcome for an item that cannot be reverted."""
         return cls("failed", problem=error.problem())
 
     def document(self) -> dict[str, Any]:
-        """As clients see it, beside what names the subject."""
+        """Return the outcome as the API shows it, without the attributes that identify the item."""
         shown: dict[str, Any] = {
             "result": self.result,
             "fields": list(self.fields),

@@ -1,4 +1,4 @@
-"""The parts of a change set, each a video, something beside it, or a playlist, and taking them back side by side."""
+"""Parts of a change set, each about one video, related item or playlist, and their concurrent revert."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,57 +24,60 @@ from shared.videos.access import is_purged
 from shared.videos.catalogue import VideoStore
 
 SIDE_BY_SIDE = 8
-"""Videos and playlists that are worked on at a time."""
+"""Videos and playlists that are reverted concurrently."""
 MOST_NAMED = 100
-"""Fields that came back, and fields that were left alone, which a report names of one part."""
+"""Maximum reverted fields, and maximum skipped fields, in the report of one part."""
 
 InTime = Callable[[], bool]
-"""Whether there is time for another part."""
+"""Callback that returns whether there is time for another part."""
 
 Became = Outcome | ServiceError
-"""What became of a part; an error is one of PASSING: another try may go well."""
+"""Result of a revert: an outcome, or one of the PASSING errors, after which a retry may succeed."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a change set did to one video, one thing beside it, or one playlist, as far as it is on one page."""
+    """Entries of a change set about one video, related item or playlist, as far as they are on one page."""
 
     entries: tuple[Item, ...]
-    """The newest first."""
+    """Entries, newest first."""
 
     @property
     def entity(self) -> str:
-        """Such as `video`."""
+        """Kind of the item, such as `video`."""
         return str(self.entries[0]["entity"])
 
     @property
     def partition(self) -> str:
-        """Of the video or playlist that it is, or belongs to."""
+        """Partition key of the audit entries of the video or playlist."""
         return str(self.entries[0][PARTITION_KEY])
 
     @property
     def names(self) -> dict[str, Any]:
-        """What it is about, as clients see it."""
+        """Attributes that identify the item, as the API shows them."""
         return names_of(self.entries[0])
 
     @property
     def is_created(self) -> bool:
-        """Whether the set created it."""
+        """Whether the change set created the item."""
         return bool(self.entries[-1]["action"] == "created")
 
     @property
     def rank(self) -> int:
-        """When it is taken back among those of its video: -1 first, 1 last.
+        """Order of the revert among the parts of one video: -1 first, 1 last.
 
-        What belongs to a video cannot be changed while that is deleted: so a video that may come back goes first, and one
-        that may be deleted again goes last.
+        Related items cannot be changed while their video is deleted. Therefore a video that may be restored is first,
+        and a video that may be deleted is last.
         """
         if self.entity != "video":
             return 0
         return 1 if any(entry["action"] in ("created", "restored") for entry in self.entries) else -1
 
     def report(self, outcome: Outcome) -> dict[str, Any]:
-        """What became of it, as clients see it."""
+        """Return the outcome with the attributes that identify the item, as the API shows it.
+
+        At most MOST_NAMED fields each.
+        """
         document = outcome.document()
         for name in ("fields", "skipped"):
             document[name] = document[name][:MOST_NAMED]
@@ -83,7 +86,7 @@ class Part:
 
 
 def parts_of(entries: Iterable[Item]) -> list[Part]:
-    """The parts that entries belong to, in the order of their newest entries."""
+    """Group entries by item, in the order of each item's newest entry."""
     parts: dict[tuple[object, ...], list[Item]] = {}
     for entry in entries:
         parts.setdefault(tuple(names_of(entry).items()), []).append(entry)
@@ -91,7 +94,7 @@ def parts_of(entries: Iterable[Item]) -> list[Part]:
 
 
 class PartReverts:
-    """Takes parts of change sets back."""
+    """Reverts parts of change sets."""
 
     def __init__(self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None) -> None:
         """Work on at most `threads` videos and playlists concurrently; `None` means SIDE_BY_SIDE."""
@@ -103,7 +106,11 @@ class PartReverts:
         self._beside: Mapping[str, BesideReverts] = {entity: kind(table) for entity, kind in KINDS.items()}
 
     def take_back(self, parts: Sequence[Part], wish: Wish, now: int, in_time: InTime) -> list[Became]:
-        """Take parts back, those of one video in their order, others side by side; returns what became of each."""
+        """Revert parts and return their outcomes in the same order.
+
+        Parts of one video or playlist are reverted in the order of their rank; different ones are reverted
+        concurrently.
+        """
         groups: dict[str, dict[int, Part]] = {}
         for place, part in enumerate(parts):
             groups.setdefault(part.partition, {})[place] = part
@@ -114,7 +121,10 @@ class PartReverts:
         return [became[place] for place in range(len(parts))]
 
     def _in_order(self, parts: Mapping[int, Part], wish: Wish, now: int, in_time: InTime) -> dict[int, Became]:
-        """Take back the parts of one video or playlist. What has to wait keeps back those of a later rank."""
+        """Revert the parts of one video or playlist by rank.
+
+        A part that must wait also postpones all parts of a higher rank.
+        """
         first = min((part.entries[-1] for part in parts.values()), key=itemgetter(SORT_KEY))
         later = Later(self._trail, first, now)
         became: dict[int, Became] = {}
@@ -130,7 +140,7 @@ class PartReverts:
         return became
 
     def _tried(self, part: Part, wish: Wish, now: int, in_time: InTime, later: Later) -> Became:
-        """What became of one part; a bug must not hide what became of the others."""
+        """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
         if not in_time():
             return Unavailable("There was no time left for this part. Nothing of it was changed; try again.")
         try:
@@ -147,7 +157,7 @@ class PartReverts:
             return Outcome.failed(InternalError("The service failed; it has been logged under this request's id."))
 
     def _is_gone(self, part: Part, now: int) -> bool:
-        """Whether the video or playlist that a part is, or belongs to, is removed for good."""
+        """Return whether the video or playlist of a part is permanently removed."""
         entry = part.entries[0]
         entity, name = (VIDEO, "videoId") if "videoId" in entry else (PLAYLIST, "playlistId")
         key = entity.key(**{name: entry[name]})

@@ -1,6 +1,6 @@
-"""What taking changes back would do: which fields come back, and which are left alone because of whom.
+"""Revert plans: the fields to restore, and the fields to skip with the author of the later change.
 
-Pure functions over plain states, as shared/history/was.py has them, and entries of the trail.
+Pure functions of plain states, as in `shared/history/was.py`, and audit entries.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,40 +26,40 @@ from shared.schema import CHANGESET, SORT_KEY
 
 Reason = Literal["changedSince", "notWritable", "notKept", "gone"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-"""Somebody changed it since; people cannot write it; the trail has only the beginning of the value; the
-video that an entry of a playlist is about is gone for good."""
+"""Reasons to skip a field, in this order. Another author changed it later. Users cannot write it. The trail has only a
+truncated value. The video of a playlist entry is permanently removed."""
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A field that is left alone."""
+    """Field that a revert skips, with the later author if there is one."""
 
     field: str
     reason: Reason
     by: Item | None = None
     at: int | None = None
-    """Epoch milliseconds."""
+    """Time of the later change, in epoch milliseconds."""
     version: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """As clients see it."""
+        """Return the skipped field as the API shows it."""
         shown = {"field": self.field, "reason": self.reason, "by": self.by, "at": self.at, "version": self.version}
         return {name: value for name, value in shown.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done about one video, one thing beside it, or one playlist."""
+    """Planned revert of one video, related item or playlist."""
 
     state: Item
-    """The plain state that it should have."""
+    """Plain state after the revert."""
     changes: list[Change] = field(default_factory=list)
-    """What leads there from the present one; none: nothing is to be written."""
+    """Changes from the present state to the planned state; empty if nothing must be written."""
     skipped: list[Skipped] = field(default_factory=list)
     already: list[str] = field(default_factory=list)
-    """What is as it should be without it."""
+    """JSON Pointers of fields that already have the value from before the change set."""
 
 
 def to_version(
@@ -72,16 +72,17 @@ def to_version(
     fields: Sequence[str] = ("",),
     force: Sequence[str] = (),
 ) -> Plan:
-    """Set back what differs between two states of a video, below `fields`, but for what others than the caller changed since.
+    """Plan to restore an earlier state of a video below `fields`, except what other authors changed later.
 
-    `later` are the entries since then, the newest first. What is not `writable` is named only where `fields` asks for it.
-    Raises Gone, naming the fields, when a value that is needed was cut.
+    `later` are the entries after that state, newest first. `force` overrides later changes. Fields that are not
+    `writable` are reported only if `fields` names some. Raises Gone, naming the fields, if a required value was
+    truncated.
     """
     others = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
     state, skipped, lost = now, [], []
 
     def is_left(pointer: str) -> bool:
-        """Whether what is at a pointer stays as it is, and if need be who is to be named for it."""
+        """Return whether to leave the value at this pointer unchanged; report the reason in `skipped` where needed."""
         if not _covered(pointer, fields):
             return True
         if not writable(pointer):
@@ -94,7 +95,7 @@ def to_version(
         return culprit is not None
 
     for cut in list(cut_fields(then)):
-        # Nobody knows whether it differs; that it was cut says that it was changed.
+        # A truncated value cannot be compared. Its truncation shows that it was changed.
         value = _value_at(now, cut)
         then = placed(then, parts_of(cut), value, there=value is not _ABSENT)
         if not is_left(cut):
@@ -116,10 +117,10 @@ def without_set(
     writable: Callable[[str], bool],
     force: Sequence[str] = (),
 ) -> Plan:
-    """Take back what the entries of one change set did, but for what was changed since by anything outside of it.
+    """Plan to revert the entries of one change set, except later changes outside of the set.
 
-    `entries` are those of the set, the newest first; `later` are all entries since the first of them, likewise. `own` is
-    the id of the run that asks: what it has written already is not somebody else's.
+    `entries` are the set's entries, and `later` all entries since its first one. Both have the newest first. `own` is
+    the id of the present run: earlier writes of the run do not count as foreign.
     """
     foreign = outside(entries, later, own)
     before = now
@@ -135,7 +136,7 @@ def without_set(
             pointer = change["field"]
             if not writable(pointer) or any(overlap(pointer, left) for left in skipped):
                 continue
-            # As before the set, however often the set changed it: somebody has taken it back already.
+            # Equal to the state before the set, regardless of the changes in between: it is already reverted.
             if _same(_value_at(now, pointer), _value_at(before, pointer)):
                 already[pointer] = None
                 continue
@@ -154,17 +155,15 @@ def without_set(
 
 
 def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[Item]:
-    """Those of the later entries that neither the change set of `entries` nor the run `own` wrote."""
+    """Return the later entries that neither the change set of `entries` nor the run `own` wrote."""
     ours = {own, *(entry[CHANGESET] for entry in entries)}
     return [entry for entry in later if entry.get(CHANGESET) not in ours]
 
 
 def keeper(entries: Sequence[Item], later: Sequence[Item], own: str) -> Skipped | None:
-    """Who keeps what a change set created from going, by a change of their own since: people, and other imports.
+    """Return the reason to keep an item that a change set created: a later change by a person or another import.
 
-    A version that changed nothing that is shown is not a change.
-
-    What the service's jobs make of something is not a reason to keep it.
+    Versions without a visible change, and changes by jobs of the service, do not count. `None` if there is no reason.
     """
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])
@@ -174,7 +173,7 @@ def keeper(entries: Sequence[Item], later: Sequence[Item], own: str) -> Skipped 
 
 
 def _toucher(entries: Iterable[Item], pointer: str) -> Item | None:
-    """The newest of these entries that changed what is at a pointer."""
+    """Return the newest entry that changed a value at, above or below a pointer."""
     return next(
         (entry for entry in entries if any(overlap(pointer, change["field"]) for change in entry["changes"])), None
     )
@@ -199,7 +198,7 @@ def _value_at(state: Value, pointer: str) -> Value:
 
 
 def _same(value: Value, other: Value) -> bool:
-    """Whether two values are known to be the same; one that was cut is not known."""
+    """Return whether two values are known to be equal. A truncated value never is."""
     if value is _ABSENT or other is _ABSENT:
         return value is other
     return not any(cut_fields(other)) and encode(value) == encode(other)

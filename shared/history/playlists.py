@@ -1,4 +1,4 @@
-"""Takes back what change sets did to playlists: to what is said of them, to their entries, and to their lives."""
+"""Reverts of playlists: their attributes, their entries, and their creation, deletion or restoration."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,41 +22,44 @@ from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
 
 WHOLE = ""
-"""The JSON Pointer of a playlist itself, which comes and goes."""
+"""JSON Pointer of the playlist itself, reported when a revert deletes or restores it."""
 _LIVES = ("created", "deleted", "restored")
 
 Place = Item | None
-"""The `rank` and `addedAt` of an entry; None: it is not in the list."""
+"""The `rank` and `addedAt` of a playlist entry; `None` if it is not in the playlist."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is to be done about a playlist."""
+    """Planned revert of a playlist."""
 
     restores: bool = False
     content: Item = field(default_factory=dict)
-    """The fields that it has then, if any of them differs."""
+    """New values of the fields that differ; `None` removes a field."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """Where its entries are to be that are not there, by videoId."""
+    """New places of the entries that differ, by videoId."""
     deletes: bool = False
     skipped: Sequence[Skipped] = ()
     already: Sequence[str] = ()
-    """What is as it should be without it."""
+    """JSON Pointers of what already is as before the change set."""
 
     @property
     def fields(self) -> list[str]:
-        """What it changes, as JSON Pointers."""
+        """JSON Pointers of what the plan changes."""
         whole = [WHOLE] if self.restores or self.deletes else []
         return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.places)]
 
     def without(self, done: Container[str]) -> "_Plan":
-        """What is left of it: an entry whose place another one has by now comes next to that, and stays there."""
+        """Return the plan without the entries in `done`.
+
+        An entry whose rank is now occupied was inserted next to it. It must not be moved again.
+        """
         places = {video_id: place for video_id, place in self.places.items() if _pointer(video_id) not in done}
         return replace(self, places=places, skipped=[left for left in self.skipped if not _is_in(left.field, done)])
 
 
 class PlaylistReverts:
-    """Takes back what was done to playlists."""
+    """Reverts playlists."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -64,23 +67,23 @@ class PlaylistReverts:
         self._entries = EntryStore(self._playlists)
 
     def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
-        """Take back what the entries of one change set, the newest first, did to a playlist.
+        """Revert what the entries of one change set, newest first, did to a playlist.
 
-        Each write is conditional on the version that was read, and planned again when others write meanwhile; there are
-        several when many entries come and go. What an earlier try of the run did counts as reverted. Raises
-        ServiceError: one of PASSING is worth another try.
+        Each write is conditional on the version that was read, and planned again after a conflict. Many entries need
+        several writes. Writes of an earlier attempt of the run count as reverted. Raises ServiceError; retry if it is
+        one of PASSING.
         """
         key = PLAYLIST.key(playlistId=entries[0]["playlistId"])
         back: dict[str, None] = {}
         written: int | None = None
 
         def attempt(_: Item | None) -> Outcome | None:
-            """Write the next step; return None if there may be another one."""
+            """Write the next step and return `None`, or return the outcome if there is nothing left to write."""
             nonlocal written
             playlist = self.table.get(key, consistent=True)
             if playlist is None or is_purged(playlist, now) or not wish.caller.owns(playlist["userId"]):
                 raise NotFound("There is no such playlist.")
-            # What this very call wrote is known, though the trail does not have it yet.
+            # The write of this call is known even if the trail lacks it.
             is_known = playlist["version"] == written
             whole = always if is_known else partial(is_followed, item=playlist, own=wish.own, now=now)
             known = later.of(entries[0], whole)
@@ -100,7 +103,7 @@ class PlaylistReverts:
         return outcome
 
     def _carry_out(self, playlist: Item, plan: _Plan, caller: Caller, now: int) -> tuple[list[str], int]:
-        """Write the next step of a plan; returns what it changed, and the version that it made. Raises VersionMismatch."""
+        """Write the next step of a plan. Return the changed fields and the new version. Raises VersionMismatch."""
         playlist_id, version = playlist["playlistId"], playlist["version"]
 
         def is_as_read(present: int) -> bool:
@@ -162,7 +165,7 @@ class PlaylistReverts:
         )
 
     def _state(self, playlist: Item, entries: Sequence[Item]) -> Item:
-        """What the trail follows of a playlist, as plain values: of its entries, those that a change set touched."""
+        """Return the audited state of a playlist as plain values, with only the entries that the change set touched."""
         pointers = (parts_of(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
         members = self._entries.places(playlist["playlistId"], list(video_ids))
@@ -171,11 +174,11 @@ class PlaylistReverts:
 
     @staticmethod
     def _differences(now: Item, then: Item) -> tuple[Item, dict[str, Place]]:
-        """The fields, None for one that is to go, and the places of entries that differ."""
+        """Return the fields that differ, `None` for a field to remove, and the places of the entries that differ."""
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
         here, there = now[ENTRIES[1:]], then[ENTRIES[1:]]
         differ = (video_id for video_id in here | there if here.get(video_id) != there.get(video_id))
-        # One that was taken out meanwhile has no place to go back to.
+        # An entry without a rank has no place to return to, because it was removed in the meantime.
         return content, {
             video_id: there.get(video_id)
             for video_id in differ
@@ -183,7 +186,7 @@ class PlaylistReverts:
         }
 
     def _placeable(self, places: Mapping[str, Place], now: int) -> tuple[dict[str, Place], list[Skipped]]:
-        """The places without those of videos that are gone for good, and what to say of these."""
+        """Return the places to restore, and a skipped field for each place whose video is permanently removed."""
         wanted = [video_id for video_id, place in places.items() if place]
         there = self._entries.existing(wanted, now)
         gone = [video_id for video_id in wanted if video_id not in there]
@@ -192,7 +195,7 @@ class PlaylistReverts:
 
 
 def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, is_deleted: bool) -> list[Skipped]:
-    """Who decided since the change set whether the playlist lives; nobody, if it is still as the set left it."""
+    """Return the later change that deleted or restored the playlist; empty if the change set's state still applies."""
     foreign = (entry for entry in outside(lives, known, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)
     if last:
@@ -203,17 +206,17 @@ def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, i
 
 
 def _is_unknown(playlist: Item, known: Sequence[Item], own: str) -> bool:
-    """Whether the trail lacks for good what made the present version."""
+    """Return whether the trail will never have the entry of the present version."""
     return request_of(playlist) != own and bool(known) and known[0].get("version") != playlist["version"]
 
 
 def always(_: Sequence[Item]) -> bool:
-    """Of entries that need not be whole."""
+    """Accept any entries: they need not be complete."""
     return True
 
 
 def _is_in(pointer: str, done: Container[str]) -> bool:
-    """Whether a pointer leads to an entry, or into one, that is among those done."""
+    """Return whether a pointer is at or below one of the playlist entries in `done`."""
     parts = parts_of(pointer)
     return len(parts) > 1 and _pointer(parts[1]) in done
 

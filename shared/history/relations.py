@@ -1,4 +1,4 @@
-"""Takes back what change sets did beside videos: to their credits, releases, captions, chapters and imported ratings."""
+"""Reverts of items related to a video: credits, releases, captions, chapters and imported ratings."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -33,23 +33,23 @@ from shared.videos.access import owned_by
 from shared.videos.entries import NO_LANGUAGE
 
 TEXT = "/text"
-"""What stands for all that is followed of captions: the hash of what they say."""
+"""JSON Pointer that represents all audited fields of captions, including the hash of their text."""
 
 
 class BesideReverts(ABC):
-    """Takes back what was done to one kind of what lies beside a video."""
+    """Base of the reverts of one kind of related item."""
 
     fields: Sequence[str]
-    """The attributes that the trail follows."""
+    """Audited attributes."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
-        """Take back what the entries of one change set, the newest first, did to the one that they are about.
+        """Revert what the entries of one change set, newest first, did to one related item.
 
-        One conditional write, planned again when others write meanwhile. What an earlier try of the run did counts as
-        reverted. Raises ServiceError: one of PASSING is worth another try.
+        One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
+        reverted. Raises ServiceError; retry if it is one of PASSING.
         """
 
         def attempt(_: Item | None) -> Outcome:
@@ -68,7 +68,7 @@ class BesideReverts(ABC):
             try:
                 self.write(entries[0], planned.state, present, wish.caller, now)
             except (NotFound, VersionMismatch) as error:
-                # It was written meanwhile; if it is the video that is gone, the next attempt says so.
+                # Another writer was faster. If the video was removed, the next attempt raises the error.
                 raise ConditionFailed(None) from error
             return Outcome.of(_fields(planned), planned.skipped)
 
@@ -84,40 +84,41 @@ class BesideReverts(ABC):
         if "" not in wish.force:
             kept = keeper(entries, known, wish.own)
             if kept is None and state != _written(known):
-                kept = Skipped("", "changedSince", UNKNOWN)  # the trail lacks for good what was done to it
+                kept = Skipped("", "changedSince", UNKNOWN)  # the trail will never have the missing change
             if kept:
                 return Plan(state, skipped=[kept])
         return Plan({}, list(changes_between(state, {})))
 
     def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
-        """What takes back a set that changed or removed something: each field for itself."""
+        """Return the plan for a set that changed or removed the item, field by field."""
         return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
 
     def state(self, present: Item | None) -> Item:
-        """What the trail follows of an item, as plain values; nothing of none."""
+        """Return the audited attributes of an item as plain values; empty if the item does not exist."""
         return {name: plain(present[name]) for name in self.fields if name in present} if present else {}
 
     def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """Whether the trail has all that was done to the present item."""
+        """Return whether the trail has every change of the present item."""
         return is_followed(known, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
-        """Whether the caller, whose video it is, may write it."""
+        """Return whether the caller, who may edit the video, may write this item."""
         return True
 
     @abstractmethod
     def key(self, entry: Item) -> Key:
-        """The key of the item that an entry is about."""
+        """Return the key of the item that an entry is about."""
 
     @abstractmethod
     def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
-        """Put this state in place of the present item; an empty one removes it. Raises VersionMismatch or NotFound when it is
-        not as it was read.
+        """Replace the present item with this state; an empty state removes it.
+
+        Raises VersionMismatch or NotFound if the item changed since it was read.
         """
 
 
 class CreditReverts(BesideReverts):
-    """Takes back what was done to credits."""
+    """Reverts credits."""
 
     fields = CREDIT_FIELDS
 
@@ -139,7 +140,7 @@ class CreditReverts(BesideReverts):
 
 
 class ReleaseReverts(BesideReverts):
-    """Takes back what was done to releases."""
+    """Reverts releases."""
 
     fields = RELEASE_FIELDS
 
@@ -162,7 +163,7 @@ class ReleaseReverts(BesideReverts):
 
 
 class CaptionReverts(BesideReverts):
-    """Takes back what was done to captions. Every text that they had is kept as long as the video."""
+    """Reverts captions. Every text that captions ever had is retained as long as the video."""
 
     fields = CAPTION_FIELDS
 
@@ -171,9 +172,10 @@ class CaptionReverts(BesideReverts):
         self._store = CaptionStore(table)
 
     def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
-        """All that is followed is said of one text, so it comes back together or not at all; it is named `/text`.
+        """Plan the revert of all audited fields together, reported as `/text`.
 
-        Field by field, a text could be left with the size of another, by which it is read.
+        They describe one text. Field by field, one text could be combined with the size of another, and the size is
+        needed to read it.
         """
         is_forced = any(covers(named, TEXT) for named in wish.force)
         plan = without_set(state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ())
@@ -193,7 +195,7 @@ class CaptionReverts(BesideReverts):
 
 
 class ChaptersReverts(BesideReverts):
-    """Takes back what was done to chapters."""
+    """Reverts chapters."""
 
     fields = CHAPTERS_FIELDS
 
@@ -215,7 +217,7 @@ class ChaptersReverts(BesideReverts):
 
 
 class RatingReverts(BesideReverts):
-    """Takes back what imports, which are for admins, said of a video's ratings elsewhere."""
+    """Reverts ratings from external sources, which imports write and only admins may change."""
 
     fields = RATING_FIELDS
 
@@ -227,7 +229,10 @@ class RatingReverts(BesideReverts):
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
     def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
-        """By what it says: the totals beside it are written by others, and have a version of their own."""
+        """Return whether the newest entry matches the imported ratings.
+
+        The version cannot be compared: it belongs to the totals in the same item, which other writers update.
+        """
         state = self.state(item)
         if not known or (item and now - item["updatedAt"] >= STREAM_SECONDS):
             return True
@@ -249,11 +254,11 @@ KINDS: Mapping[str, type[BesideReverts]] = {
     "chapters": ChaptersReverts,
     "rating": RatingReverts,
 }
-"""By what entries name them."""
+"""Classes by the entity name in audit entries."""
 
 
 class _AsRead:
-    """The condition that what is there is what was read."""
+    """Condition that the present item is unchanged since it was read."""
 
     def __init__(self, read: Item | None) -> None:
         self._read = read
@@ -265,7 +270,7 @@ class _AsRead:
 
 
 def _written(entries: Sequence[Item]) -> Item:
-    """What the entries, the newest first, made of what was not there before."""
+    """Return the state that the entries, newest first, produce from an empty item."""
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:
@@ -278,7 +283,7 @@ def _fields(planned: Plan) -> list[str]:
 
 
 def _at(state: Value, field: str) -> Value:
-    """The value at a JSON Pointer; None where there is nothing."""
+    """Return the value at a JSON Pointer; `None` if there is none."""
     for part in parts_of(field):
         state = state.get(part) if isinstance(state, Mapping) else None
     return state

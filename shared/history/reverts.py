@@ -1,4 +1,4 @@
-"""Reverting videos: to an earlier version, or by taking back what one change set did to them."""
+"""Reverts of videos: to an earlier version, or of one change set."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,20 +25,20 @@ from shared.videos.video import is_writable, reverted
 
 @dataclass(frozen=True)
 class Reverted:
-    """A video that was set back, or would be."""
+    """Result of a revert to an earlier version, or of a dry run."""
 
     document: dict[str, Any]
-    """As GET shows it to its owner, without the view count."""
+    """The document as GET shows it to the owner, without the view count."""
     changes: list[Change]
-    """As the audit trail names them; none: nothing was written."""
+    """Changes in the form of audit entries; empty if nothing was written."""
     skipped: list[Skipped]
 
 
 class VideoReverts:
-    """Sets videos back, by what the audit trail knows of them."""
+    """Reverts videos according to the audit trail."""
 
     def __init__(self, videos: VideoStore, trail: AuditStore, quota: QuotaStore) -> None:
-        """A poster of another moment is a job, and counts as one in `quota`."""
+        """Create the reverts. A new poster frame requires a job, which is charged to `quota`."""
         self.videos = videos
         self.trail = trail
         self.quota = quota
@@ -55,18 +55,17 @@ class VideoReverts:
         matches: Callable[[int], bool] = lambda version: True,
         dry_run: bool = False,
     ) -> Reverted:
-        """Set back what differs from an earlier version, below `fields`, but for what others changed since and `force` does
-        not cover.
+        """Restore an earlier version below `fields`, except later changes by other authors that `force` does not cover.
 
-        The write is conditional on the version that was read; a lost race is planned again. Raises NotFound, Forbidden,
-        VersionMismatch, Gone, TrailBehind, and what a change of the video raises.
+        The write is conditional on the version that was read, and planned again after a conflict. Raises NotFound,
+        Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
         """
         made: list[Change] = []
         left: list[Skipped] = []
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
         def edit(item: Item) -> Item:
-            """Planned anew for each state that the write meets."""
+            """Plan the revert for the item that this attempt read."""
             back = versions(item, self.trail.back(video_id, now), now)
             present = next(back)
             then = at_version(chain([present], back), version)
@@ -91,11 +90,11 @@ class VideoReverts:
         force: Sequence[str] = (),
         dry_run: bool = False,
     ) -> Outcome:
-        """Take back what the entries of one change set did to one video; they are its own, the newest first.
+        """Revert what the entries of one change set, newest first, did to one video.
 
-        `own` is the id of the run that asks: as the caller's correlation id it is on all that is written, so what an earlier
-        try of the run did counts as reverted. Raises ServiceError: one of PASSING (TrailBehind, Throttled, WriteContention)
-        is worth another try, any other means that this video cannot be taken back (`Outcome.failed`).
+        `own` is the id of the present run. It is the correlation id of all its writes, so writes of an earlier attempt
+        count as reverted. Raises ServiceError. Retry if it is one of PASSING (TrailBehind, Throttled, WriteContention);
+        any other means that this video cannot be reverted (`Outcome.failed`).
         """
         video_id, outcome = entries[0]["videoId"], Outcome("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
@@ -115,27 +114,28 @@ class VideoReverts:
         return outcome
 
     def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
-        """The entries of a video since one of them, the newest first; raises TrailBehind or Gone unless all are there.
+        """Return the entries of a video since `first`, newest first; raise TrailBehind or Gone unless they are
+        complete.
 
-        But for the last write, if it is the run's own: what that did is known.
+        The entry of the last write may be missing if the present run made it, because its content is known.
         """
         read: list[Item] = []
         entries = _noted(self.trail.back(item["videoId"], now), read)
         known = item
         if item.get(UPDATED_FOR) == own:
             known = item | {"version": item["version"] - 1}
-            # What an entry says of the video is what it was before the run's write.
+            # The digests describe the video before the run's write, so they must not be compared.
             entries = ({**entry, DIGEST: None} for entry in entries)
         for version in versions(known, entries, now):
             if version.number == first["version"]:
-                break  # what was before the change set need not be in the trail any more
+                break  # entries before the change set are not needed
         while not (read and _is_as_old(read[-1], first)) and next(entries, None):
             pass
         return [entry for entry in read if entry[SORT_KEY] >= first[SORT_KEY]]
 
     @contextmanager
     def _explaining_absence(self, video_id: str, caller: Caller, now: int) -> Iterator[None]:
-        """Raise Gone in place of NotFound if there was such a video, and the caller may know of it."""
+        """Raise Gone instead of NotFound if the video was removed and the caller owned it or is an admin."""
         try:
             yield
         except NotFound as error:
@@ -147,7 +147,7 @@ class VideoReverts:
 
 
 class _Charge:
-    """Counts the poster of another moment as the job that it is: once, however often the write is tried."""
+    """Charges a new poster frame as a job: once, regardless of the number of attempts."""
 
     def __init__(self, quota: QuotaStore, now: int, *, dry_run: bool) -> None:
         self._quota = quota
@@ -155,7 +155,7 @@ class _Charge:
         self._is_due = not dry_run
 
     def edited(self, item: Item, planned: Plan) -> Item:
-        """The item as planned; raises IllegalTransition, InvalidContent, QuotaExceeded."""
+        """Return the item as planned. Raises IllegalTransition, InvalidContent, QuotaExceeded."""
         if not planned.changes:
             return item
         edited = reverted(item, planned.state, self._now)
@@ -166,7 +166,7 @@ class _Charge:
 
 
 def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> Plan:
-    """What taking these entries of a change set back would do to a video."""
+    """Plan the revert of a change set's entries for a video."""
     there = {entry[SORT_KEY] for entry in later}
     entries = [entry for entry in entries if entry[SORT_KEY] in there]
     if not entries:
@@ -177,7 +177,7 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
             raise Gone("A change of the change set was larger than the trail can keep.")
         planned = plan.without_set(now, entries, later, own, writable=is_writable, force=force)
         if item["status"] == "deleted" != planned.state["status"]:
-            # A film that arrived meanwhile has changed what it was before its deletion.
+            # A source file that arrived in the meantime has changed the status from before the deletion.
             state = planned.state | {"status": item["statusBeforeDelete"]}
             return Plan(state, planned.changes, planned.skipped, planned.already)
         return planned
@@ -189,12 +189,12 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:
-    """Whether nothing before an entry matters: it is as old as the first one, or the video began or ended with it."""
+    """Return whether older entries do not matter: this one is as old as `first`, or begins or ends the video's life."""
     return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
 
 
 def _noted(entries: Iterable[Item], read: list[Item]) -> Iterator[Item]:
-    """The entries, each of which is added to `read` when it is asked for."""
+    """Yield the entries and append each to `read`."""
     for entry in entries:
         read.append(entry)
         yield entry

@@ -1,8 +1,8 @@
-"""Runs: how far a large change set is taken back, kept where every worker, and whoever asked for it, can read it.
+"""Revert runs: the progress of large reverts, stored for the workers and the requester.
 
-A run is one item, and each part of the set that was left alone, failed or has to wait is another beside it. All that a
-worker has to say of a page is one transaction on condition of the run's `turn`: so a page counts once, however often
-it was worked on, and a run goes on exactly where the last transaction has left it.
+A run is one item, and each part that was skipped, failed or must wait is another item in its partition. A worker writes
+the results of a page in one transaction, on condition of the run's `turn`. Each page therefore counts exactly once, and
+a run resumes where the last transaction ended.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,37 +25,38 @@ if TYPE_CHECKING:
     from shared.films.messages import Outgoing
 
 DAYS_KEPT = 30
-"""How long a run can be asked for."""
+"""Retention of a run, in days."""
 RUNNING, DONE = "running", "done"
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
-"""What a run counts: entries that were looked at, and what became of the parts that they belong to."""
+"""Counters of a run: entries examined, and parts by outcome."""
 DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
 
 _REPORTED, _WAITING = "part-", "waits-"
-"""What the sort keys of parts begin with."""
+"""Prefixes of the sort keys of reported and of waiting parts. Requester, acting for the run. Its correlation id is the
+run's id, and therefore the change set of all writes."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """Who wants a change set taken back, and how."""
+    """Request to revert a change set."""
 
     caller: Caller
     """Acting for the run: its correlation id is the run's own id, and so the change set of all that is written."""
     force: tuple[str, ...] = ()
-    """JSON Pointers of the fields that come back though others changed them since."""
+    """JSON Pointers of fields to revert even if other authors changed them later."""
     dry_run: bool = False
     attended: bool = False
-    """Whether who asks carries the run on in their own process, so that no worker is to."""
+    """Whether the requester's own process executes the run, so that no worker must."""
 
     @property
     def own(self) -> str:
-        """The run's own id."""
+        """Id of the run."""
         return self.caller.correlation_id or ""
 
 
 def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
-    """Send a run to the worker, unless its caller carries it on in their own process."""
-    from shared.films.messages import (  # pydantic: the API's functions do without
+    """Return the message that queues a new run for a worker; none if its requester's process executes it."""
+    from shared.films.messages import (  # imports pydantic, which the API's functions do not load
         REVERTS_QUEUE,
         Outgoing,
         revert_message,
@@ -65,13 +66,13 @@ def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
 
 
 class RunStore:
-    """Runs and their parts in the table."""
+    """Revert runs and their parts in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def begin(self, changeset_id: str, wish: Wish, now: int) -> Item:
-        """Write a run that has everything before it; the stream sets it going. One PutItem."""
+        """Store a new run. Its stream record starts the worker. One PutItem."""
         content = {
             **REVERT.key(revertId=wish.own),
             "revertId": wish.own,
@@ -92,11 +93,11 @@ class RunStore:
         return run
 
     def read(self, revert_id: str) -> Item | None:
-        """A run as it is at this moment, if it is there."""
+        """Return a run, or `None` if it does not exist. Consistent."""
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
 
     def seen_by(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
-        """A run, for who asked for it and admins; raises NotFound."""
+        """Return a run to its requester or an admin. Raises NotFound for other callers, and after its expiry."""
         run = self.read(revert_id)
         if (
             run is None
@@ -108,11 +109,11 @@ class RunStore:
         return run
 
     def reported(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """A page of the parts that were left alone at least in part, or failed, in the order in which they were worked on."""
+        """Return a page of the parts that failed or were at least partly skipped, in the order of processing."""
         return self._parts(revert_id, _REPORTED, limit, after)
 
     def waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
-        """A page of the parts that wait, likewise; consistent."""
+        """Return a page of the waiting parts, in the order of processing. Consistent."""
         return self._parts(revert_id, _WAITING, limit, after, consistent=True)
 
     def _parts(
@@ -139,10 +140,10 @@ class RunStore:
         waits: Sequence[Mapping[str, Any]] = (),
         settled: Sequence[Item] = (),
     ) -> Item:
-        """Write what a turn made of a run, with reports of parts, parts that have to wait from now on, and without `settled`,
-        which have waited until now. Return the run as it is stored.
+        """Write the results of one turn in one transaction, and return the run as stored.
 
-        All or nothing; raises LeaseLost when another worker took the turn.
+        Stores `reports` of parts and the parts in `waits`, and deletes the waiting parts in `settled`. Raises LeaseLost
+        if another worker took the turn.
         """
         caller = caller_of(run)
         new = signed(new | next_turn(run), caller, now)
@@ -159,16 +160,16 @@ class RunStore:
 
 
 def caller_of(run: Item) -> Caller:
-    """Who asked for a run, as the run acts."""
+    """Return the requester of a run, acting for the run."""
     scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 
 
 def wish_of(run: Item) -> Wish:
-    """What was asked for with a run."""
+    """Return the request that started a run."""
     return Wish(caller_of(run), tuple(run["force"]), run["dryRun"])
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run as clients see it, without its parts."""
+    """Return a run as the API shows it, without its parts."""
     return {name: run[name] for name in DOCUMENT}

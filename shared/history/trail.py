@@ -1,4 +1,4 @@
-"""The audit trail as it is kept: entries in their table, and as lines in the archive."""
+"""Audit trail storage: entries in a DynamoDB table, and JSON lines in an S3 archive."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -24,70 +24,73 @@ SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
 """Attributes of an entry that together identify the changed item."""
 
 LAST_MILLISECOND = 10**13 - 1
-"""The last time that fits the sort key, in the year 2286."""
+"""Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
 MOST_QUERIES = 5
-"""How many queries a page takes at most, when most of what they find is hidden."""
+"""Maximum queries per page. It applies when most of the matching entries are hidden."""
 
 FIRST_BACK = 100
-"""Entries that are read first to go back in a history: most are asked for what was not long ago."""
+"""Entries in the first Query of a backward read. Most callers ask for a recent version."""
 LARGEST_BACK = 20_000
-"""Entries that each further query reads at most: more than fit 1 MB, where DynamoDB ends it."""
+"""Maximum entries in each further Query. It exceeds what fits in 1 MB, where DynamoDB ends a page."""
 FARTHEST = 40
-"""How many queries are read to go back in a history: 40 MB."""
+"""Maximum queries of a backward read: 40 MB."""
 
 
 class Asked(TypedDict, total=False):
-    """Which entries a page has."""
+    """Filters and paging of an audit query."""
 
     owner: str | None
-    """Only those from this owner's time: an id whose video was removed may be imported anew for somebody else."""
+    """Return only this owner's entries. After a video is removed, an import may reuse its id for another owner."""
     start: int
-    """From this time on, in epoch milliseconds."""
+    """Inclusive start, in epoch milliseconds."""
     end: int
-    """Up to but not including this time, likewise."""
+    """Exclusive end, in epoch milliseconds."""
     ascending: bool
     limit: int
-    """25 unless another is named. A page ends short when its entries are large (a Query reads 1 MB), and then leads on."""
+    """Maximum entries; 25 by default. A page may be short when entries are large, because a Query reads at most 1 MB.
+    """
     after: Position | None
 
 
 class AuditStore:
-    """The table of entries. Nothing in it is ever changed; DynamoDB removes what is past its time."""
+    """Table of audit entries. Entries are never changed, and DynamoDB deletes them when they expire."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def add(self, entry: Item) -> bool:
-        """Store an entry, unless it exists: one PutItem. Returns whether it is new; raises Unavailable.
+        """Store an entry unless it exists. One PutItem.
 
-        An entry whose first response was lost counts as existing.
+        Returns whether the entry is new. If the first response was lost, the retry finds the entry and returns `False`.
+        Raises Unavailable.
         """
         (is_new,) = require_all(self.add_all([entry]))
         return is_new
 
     def add_all(self, entries: Sequence[Item]) -> list[bool | Exception]:
-        """Store entries, many at a time, those about the same item in their order: one PutItem each, as `add` does.
+        """Store entries concurrently, in order for each item: one PutItem each, as `add` does.
 
-        Returns for each entry whether it is new, or why it was not stored. After an error the list may be shorter: the
-        entries after its end were not tried.
+        Returns for each entry whether it is new, or the error that prevented its storage. After an error the list may
+        be shorter: the remaining entries were not tried.
         """
         puts = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(puts, in_order=map(_subject, entries))]
 
     def of_video(self, video_id: str, now: int, **asked: Unpack["Asked"]) -> Page[Item]:
-        """A page of the entries of a video and of what lies beside it; see `Asked`."""
+        """Return a page of the entries of a video and its related items; see `Asked` for the arguments."""
         return self._page(_home(video_id), now, **asked)
 
     def of_playlist(self, playlist_id: str, now: int, **asked: Unpack["Asked"]) -> Page[Item]:
-        """A page of the entries of a playlist; see `Asked`."""
+        """Return a page of the entries of a playlist; see `Asked` for the arguments."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **asked)
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
-        """Whether the trail has the entry of a write, or a later one by the same change set: one consistent Query.
+        """Return whether the trail has the entry of a write, or a later entry of the same change set.
 
-        `partition` is the video's or the playlist's, `version` the least that the entry names; 0 for what has no versions.
+        Costs one consistent Query. `partition` is the partition key of the video's or playlist's entries. `version` is
+        the lowest version to accept; 0 if the entity has no versions.
         """
         keep = Expression.of("#entity = :entity AND #changeset = :id", entity=entity, id=changeset_id)
         if version:
@@ -110,9 +113,9 @@ class AuditStore:
         limit: int = 25,
         after: Position | None = None,
     ) -> Page[Item]:
-        """One Query, or MOST_QUERIES when most is hidden."""
+        """Return a page with one Query, or up to MOST_QUERIES when most entries are hidden."""
         condition = Expression.of(
-            # Every sort key goes on after its time, so none is equal to the end.
+            # Every sort key continues after the time, so none equals the end of the range: it is exclusive.
             "#pk = :pk AND #sk BETWEEN :start AND :end",
             pk=home,
             start=sortable(min(start, LAST_MILLISECOND)),
@@ -122,7 +125,7 @@ class AuditStore:
         if owner is not None:
             keep &= Expression.of("#owner = :owner", owner=owner)
         items: list[Item] = []
-        examine = limit + 1  # one more shows whether there is a next page
+        examine = limit + 1  # one item more than the limit shows whether there is a next page
         for _ in range(MOST_QUERIES):
             start_key = {PARTITION_KEY: home, SORT_KEY: f"{sortable(after.at)}#{after.id}"} if after else None
             page = self.table.query(
@@ -139,16 +142,16 @@ class AuditStore:
             if page.last_key is None:
                 return Page(items, None)
             after = _position(page.last_key[SORT_KEY]["S"])
-            if page.examined < examine or not has_time():  # stopped by its size, or about to be late
+            if page.examined < examine or not has_time():  # DynamoDB stopped at 1 MB, or time is short
                 break
             examine = LARGEST_QUERY
         return Page(items, after)
 
     def back(self, video_id: str, now: int) -> Iterator[Item]:
-        """The entries of a video itself, the newest first: consistent, and a Query for each 1 MB after the first, which
-        reads FIRST_BACK.
+        """Yield the entries of a video itself, newest first. Consistent.
 
-        Raises LimitReached when there is more to read than anybody should wait for.
+        The first Query reads FIRST_BACK entries, and each further Query up to 1 MB. Raises LimitReached after FARTHEST
+        queries.
         """
         condition = Expression.of("#pk = :pk", pk=_home(video_id))
         keep = Expression.of("#purgeAt > :now AND #entity = :entity", now=now, entity="video")
@@ -171,19 +174,19 @@ class AuditStore:
 
 
 def _is_new(result: Exception | None) -> bool | Exception:
-    """Return `True` if a conditional put stored the entry, `False` if the entry existed before, else the error of the put."""
+    """Return `True` if a conditional put stored the entry, `False` if the entry existed, else the error of the put."""
     if isinstance(result, ConditionFailed):
         return False
     return result or True
 
 
 def _subject(entry: Item) -> Hashable:
-    """The item that an entry is about."""
+    """Return the values that identify the item an entry is about."""
     return tuple(entry.get(name) for name in SUBJECT)
 
 
 def _home(video_id: str) -> str:
-    """The partition of a video's entries."""
+    """Return the partition key of a video's entries."""
     return AUDIT.key(videoId=video_id, at="", sequence="")[PARTITION_KEY]
 
 
@@ -193,20 +196,19 @@ def _position(sort_key: str) -> Position:
 
 
 class Archive:
-    """Entries as JSON lines in S3, for those who keep them longer than the table does.
+    """Archive of entries as JSON lines in S3, for longer retention than the table's.
 
-    One object for each invocation, named after its first entry: `audit/2026/01/31/<sequence, 40 digits>-<id>.jsonl`, with
-    the id of its video or playlist.
-    Lambda delivers the records of a lane of a shard in order and goes on only behind those that are done; what is not done
-    it delivers again, as it was or in parts. So while an entry is the first that is not done, every repeat that gets
-    to it begins with it, and replaces the object that an earlier one may have left, which held it and what
-    follows; what follows has objects of its own by the time that it is done. All objects together hold each
-    entry once. Were an object named after the first record instead, one that is not audited, a part that holds
-    nothing but such records would leave the object of the whole standing.
+    Each invocation writes one object, named after its first entry: `audit/2026/01/31/<sequence, 40 digits>-<videoId or
+    playlistId>.jsonl`.
 
-    Two cases remain, and in both an entry stands in two objects and none is lost: Lambda gives a record up for
-    good after an earlier try had archived it, or forgets where it was in the shard. Such twins
-    have the same videoId or playlistId, at and sequence.
+    Objects do not overlap, because Lambda delivers each lane of a shard in order and retries from the first failed
+    record. A retry may deliver the whole batch or a part of it. Every retry therefore begins with the same first entry,
+    and overwrites the object of the failed attempt. Entries after it are archived again in later objects before they
+    count as done. The name must come from the first entry, not from the first record. Otherwise a retry without audited
+    records would not overwrite the object of the failed attempt.
+
+    An entry can still be in two objects in two cases; no entry is lost. Lambda may discard a record after an attempt
+    archived it, or lose its position in the shard. Duplicates have equal videoId or playlistId, `at` and `sequence`.
     """
 
     def __init__(self, objects: "Objects", bucket: str) -> None:
@@ -214,7 +216,7 @@ class Archive:
         self._bucket = bucket
 
     def write(self, entries: Sequence[Item]) -> None:
-        """Write the entries of one invocation; none, no object."""
+        """Write the entries of one invocation as one object; no object if there are no entries."""
         if not entries:
             return
         first = entries[0]

@@ -1,4 +1,4 @@
-"""Takes change sets back: small ones at once, large ones turn by turn."""
+"""Reverts of change sets: small ones within the request, large ones as a run of several turns."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,44 +20,44 @@ from shared.history.trail import AuditStore
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 AT_ONCE = 100
-"""Entries of the largest change set that one request takes back; what is larger becomes a run."""
+"""Maximum entries of a change set that one request reverts. Larger sets become a run."""
 TURN = LARGEST_TRANSACTION - 1
-"""Entries that one turn of a run takes back: each may be a part to report, in one transaction with the run itself."""
+"""Entries that one turn reverts. One transaction must hold a report for each of them, and the run itself."""
 WAITING_TURN = TURN // 2
-"""Parts that waited, of one turn: each may have to be reported and removed."""
+"""Waiting parts of one turn. Each may need two writes: a report and a deletion."""
 
 MOST_STALLS = 20
-"""How often all parts that wait are tried in vain before they have failed: within some 20 minutes."""
+"""Maximum rounds in which no waiting part succeeds, before all of them fail: about 20 minutes."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
-"""Seconds before parts that wait are tried again."""
+"""Bounds of the pause before waiting parts are retried, in seconds."""
 
 Done = tuple[Part, Outcome]
 
 
 @dataclass(frozen=True)
 class _Page:
-    """A page of a change set, as far as one turn takes it back."""
+    """Page of a change set, as one turn reverts it."""
 
     parts: list[Part]
-    """Taken back in this turn."""
+    """Parts to revert in this turn."""
     kept: list[Part]
-    """Have to wait without being tried."""
+    """Parts to postpone without an attempt."""
     examined: int
     resume: Position | None
-    """The position of the next page; `None` after the last one."""
+    """Position of the next page; `None` after the last one."""
     is_whole: bool
-    """Whether no part of this page continues on the next one."""
+    """Whether no video or playlist continues on the next page."""
 
 
 class ChangeSetReverts:
-    """Takes change sets back. What anybody changed since is left alone, unless it is forced."""
+    """Reverts change sets, except later changes by other authors that are not forced."""
 
     def __init__(
         self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None, pages: int = 1
     ) -> None:
-        """Take back `pages` pages of a large set at a time, on `threads` threads (`None`: SIDE_BY_SIDE).
+        """Revert `pages` pages of a large set per turn, on `threads` threads (`None`: SIDE_BY_SIDE).
 
-        A page has few videos if each has many entries: it takes several to keep many threads busy.
+        If videos have many entries each, one page has too few videos to keep many threads busy.
         """
         self._sets = ChangeSets(trail.table)
         self._runs = RunStore(table)
@@ -65,14 +65,15 @@ class ChangeSetReverts:
         self._pages = pages
 
     def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
-        """Take a change set back at once if it has at most AT_ONCE entries, else begin a run; returns what there is to report
-        by now, and whether that is all.
+        """Revert a change set with at most AT_ONCE entries, else begin a run. Return the report, and whether it is
+        final.
 
-        Raises NotFound; and what passes by itself, such as TrailBehind, before anything is written.
+        A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
+        Raises NotFound.
         """
         places = self._sets.places(changeset_id, wish.caller, now, limit=AT_ONCE, after=None, in_time=in_time)
         if places.resume is not None:
-            if not places.items and not in_time():  # of a very large set nothing was found that is the caller's
+            if not places.items and not in_time():  # a very large set, and no entry found that the caller may see
                 raise no_such_set()
             return run_document(self._runs.begin(changeset_id, wish, now)) | {"items": []}, False
         entries = self._sets.entries(map(key_of, places.items))
@@ -97,12 +98,11 @@ class ChangeSetReverts:
         in_time: InTime,
         told: Callable[[Item], object] = lambda run: None,
     ) -> int | None:
-        """Go on with a run until it is done, or time is up; returns in how many seconds there is more to do, if there is.
+        """Execute a run until it is done or time is up. Return the seconds until more work is due.
 
-        `told` is called with the run as it is before each turn.
-
-        None as well when another worker is at it. It can break off anywhere and be repeated: what an earlier try took
-        back counts as taken back by the one that reports it. Raises the errors of shared.core.errors.
+        `None` if the run is done, or if another worker has it. `told` is called with the run before each turn. The call
+        may be interrupted at any point and repeated: what an earlier attempt reverted is counted by the attempt that
+        reports it. Raises the errors of `shared.core.errors`.
         """
         while (run := self._runs.read(revert_id)) and run["state"] != DONE:
             told(run)
@@ -119,7 +119,7 @@ class ChangeSetReverts:
         return None
 
     def _walk(self, run: Item, now: int, in_time: InTime) -> int:
-        """Take back the next pages of the set; returns the pause before the next turn, in seconds."""
+        """Revert the next pages of the set. Return the pause before the next turn, in seconds."""
         wish = wish_of(run)
         pages = self._next_pages(run, wish, now)
         became = iter(self._parts.take_back([part for page in pages for part in page.parts], wish, now, in_time))
@@ -137,19 +137,19 @@ class ChangeSetReverts:
     def _page(self, run: Item, wish: Wish, now: int, after: Position | None) -> _Page:
         places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=after)
         items, resume = places.items, places.resume
-        # What is left of the last video or playlist may be on the next page, and is best taken back together.
+        # The last video or playlist may continue on the next page, and is best reverted as a whole.
         whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
         if resume and whole:
             items, resume = whole, position_of(whole[-1])
         entries = self._sets.entries(map(key_of, items))
         parts = parts_of(entries)
-        # What is left of the last video stays as long as anything waits, which may belong to it.
+        # The last video must not be deleted while parts wait, because they may belong to it.
         kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in kept]
         return _Page(tried, kept, len(entries), resume, is_whole=bool(whole))
 
     def _advanced(self, run: Item, page: _Page, became: Sequence[Became], now: int) -> Item:
-        """Write what became of a page; returns the run as it is stored."""
+        """Write the results of a page. Return the run as stored."""
         done, waits = _told_apart(page.parts, became)
         waits += page.kept
         new = _at(run, page.resume) | _counted(run, done)
@@ -160,13 +160,13 @@ class ChangeSetReverts:
         return self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
 
     def _try_again(self, run: Item, now: int, in_time: InTime) -> int:
-        """Try the next parts that wait; returns the pause before the next turn, in seconds."""
+        """Retry the next waiting parts. Return the pause before the next turn, in seconds."""
         page = self._runs.waiting(run["revertId"], WAITING_TURN, _place(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
         waits: list[Item] = []
         parts: list[Part] = []
-        # Videos that may be deleted are the last: nothing that belongs to them can be changed after that.
+        # Videos that may be deleted are last, because nothing in them can be changed after that.
         their_turn = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
         for wait in their_turn:
             places = [(wait["of"], sort_key) for sort_key in wait["entries"]]
@@ -193,23 +193,23 @@ class ChangeSetReverts:
 
 
 def _place(run: Item) -> Position | None:
-    """Where a run goes on; None: at the beginning."""
+    """Return the position at which a run resumes; `None` for the beginning."""
     return Position(0, run["after"]) if "after" in run else None
 
 
 def _at(run: Item, place: Position | None) -> Item:
-    """A run that goes on somewhere else."""
+    """Return a run that resumes at another position."""
     moved = {name: value for name, value in run.items() if name != "after"}
     return moved | ({"after": place.id} if place else {})
 
 
 def _begins_in(run: Item, part: Part) -> bool:
-    """Whether a part belongs to the video or playlist that the page before ended in."""
+    """Return whether a part belongs to the video or playlist in which the previous page ended."""
     return str(run.get("after", "")).startswith(f"{part.partition}#")
 
 
 def _told_apart(parts: Sequence[Part], became: Sequence[Became]) -> tuple[list[Done], list[Part]]:
-    """The parts that are done, and those that have to wait."""
+    """Return the parts that are done, and the parts that must wait."""
     done: list[Done] = []
     waits: list[Part] = []
     for part, outcome in zip(parts, became, strict=True):
@@ -221,12 +221,12 @@ def _told_apart(parts: Sequence[Part], became: Sequence[Became]) -> tuple[list[D
 
 
 def _ended(became: Became) -> Outcome:
-    """What became of a part that is not tried again."""
+    """Return the final outcome of a part: an error becomes a failure."""
     return became if isinstance(became, Outcome) else Outcome.failed(became)
 
 
 def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
-    """Counts to which what became of these parts was added."""
+    """Return the counters increased by the outcomes of these parts."""
     new = {name: counts[name] for name in COUNTS}
     for _, outcome in done:
         new[outcome.result] += 1
@@ -240,7 +240,7 @@ def _worth_reporting(done: Iterable[Done]) -> list[dict[str, Any]]:
 
 
 def _wait(part: Part) -> dict[str, Any]:
-    """What is kept of a part that has to wait."""
+    """Return the stored attributes of a waiting part."""
     return {
         "of": part.partition,
         "entries": [entry[SORT_KEY] for entry in part.entries],

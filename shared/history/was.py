@@ -1,7 +1,7 @@
-"""A video as it was: the present one, with the changes of the trail taken back one after another.
+"""Earlier versions of a video: the present item with the changes of the audit trail reverted one by one.
 
-Every version of a video has its entry, and an entry says what the change left behind. So a reader knows whether it has all
-of them: what is missing is either not in the trail yet, or gone for good, and neither is guessed.
+Every version has an entry with a digest of the resulting state, so missing entries are detected. A missing entry is
+either not in the trail yet (TrailBehind) or lost (Gone); the state is never guessed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,43 +22,46 @@ from shared.videos.documents import FIELDS, MADE_IN, MAPS, audited, digest
 from shared.videos.documents import document as video_document
 
 STREAM_SECONDS = 24 * 3600
-"""How long the stream keeps a change: what the trail lacks after that, it will never have."""
+"""Retention of the stream, in seconds. An entry that is missing after this time will never arrive."""
 
 NEVER_KEPT = ("viewCount",)
-"""Fields of a document that no version has: views are counted apart."""
+"""Document fields that no version has: views are counted separately."""
 
 REMOVALS = ("expired", "removed")
-"""The actions that end what is told of a video; what comes before was another one with its id."""
+"""Actions that end the history of a video. Earlier entries belong to another video with the same id."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A video as it was from one change to the next: a write of the service, which made a version, or an edit behind its
-    back, which made none.
+    """State of a video between two changes.
+
+    A change is a write by the service, which creates a version, or a direct edit, which does not.
     """
 
     number: int
     at: int
-    """The epoch second from which it was so."""
+    """Epoch second from which the video had this state."""
     state: Item
-    """What the trail follows of the stored item, as plain values: sets are sorted lists, what was cut is a `Cut`."""
+    """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `Cut`."""
     stamps: Item
-    """Its `updatedAt` and `schemaVersion`."""
+    """The `updatedAt` and `schemaVersion` of the version."""
     taken_back: Sequence[Item] = ()
-    """The entries that led back to it, the newest first, and maybe more."""
+    """Entries of the reverted changes, newest first. May contain older entries after the first `steps`."""
     steps: int = 0
-    """How many of them did."""
+    """Number of entries in `taken_back` that were reverted to reach this version."""
     digest: str | None = None
-    """What the entry of the change says of the state; None: not to be compared."""
+    """Digest of the state, from the entry of the change; `None` if it must not be compared."""
 
     @property
     def later(self) -> tuple[Item, ...]:
-        """The entries of all later changes, the newest first."""
+        """Entries of all later changes, newest first."""
         return tuple(self.taken_back[: self.steps])
 
     def document(self, fields: Sequence[str] = ()) -> dict[str, Any]:
-        """The document as GET showed it to the owner, or only these fields of it, with `without`: the names of those that
-        the trail does not keep. Raises Gone, naming the fields, if any of them was cut.
+        """Return the document as GET showed it to the owner, or only the given fields.
+
+        `without` lists the requested fields that the trail does not store. Raises Gone, naming the fields, if any of
+        them was truncated.
         """
         wanted = fields or FIELDS
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
@@ -69,7 +72,9 @@ class Version:
         return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
 
     def proved(self) -> "Version":
-        """The version itself; raises Gone if it is not what its change left behind, as the trail lacks something later."""
+        """Return the version itself; raise Gone if its state does not match its digest, because a later entry is
+        missing.
+        """
         if self.digest and not any(cut_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(
                 f"A change after version {self.number} is not in the audit trail, so nobody knows what that version was."
@@ -78,8 +83,10 @@ class Version:
 
 
 class Past:
-    """Reads what videos were, for their owners and admins. Methods raise NotFound, and Forbidden, as a change of the video
-    would; Gone for what nobody knows any more; TrailBehind while the newest changes are not in the trail; and LimitReached.
+    """Earlier versions of videos, for owners and admins.
+
+    Methods raise NotFound and Forbidden as a change of the video would. They raise Gone if the version is no longer
+    known, TrailBehind while the newest entries are missing, and LimitReached.
     """
 
     def __init__(self, videos: Table, trail: AuditStore) -> None:
@@ -96,16 +103,16 @@ class Past:
         as_of: int = 0,
         fields: Sequence[str] = (),
     ) -> tuple[dict[str, Any], int]:
-        """The document of a version, or else of the one that there was `as_of` a time (epoch seconds), and its number.
+        """Return the document and the number of a version, or of the version that existed at `as_of` (epoch seconds).
 
-        A GetItem, and a Query for each 1 MB of the trail since then, all consistent.
+        Costs a GetItem, and a Query for each 1 MB of the trail since then. All reads are consistent.
         """
         past = self._versions(video_id, caller, now)
         then = at_time(past, as_of) if version is None else at_version(past, version)
         return then.document(fields), then.number
 
     def changes(self, video_id: str, caller: Caller, now: int, start: int, end: int | None) -> dict[str, Any]:
-        """What changed from one version to another, or to the present one, as the trail names the fields."""
+        """Return the differences between two versions, as audit changes. `end` defaults to the present version."""
         past = self._versions(video_id, caller, now)
         present = next(past)
         past = chain([present], past)
@@ -124,19 +131,21 @@ class Past:
         return versions(owned_by(item, caller, now), self.trail.back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
-        """Raise Gone if the caller had a video of this id, or may see all; else nobody learns whether there was one."""
+        """Raise Gone if the caller owned a video of this id or is an admin.
+
+        Other callers must not learn whether it existed.
+        """
         owner = None if caller.is_admin else caller.subject
         for entry in self.trail.of_video(video_id, now, owner=owner, limit=1).items:
             raise Gone(f"The video was removed; the last that is known of it is of {entry['at'] // 1000}.")
 
 
 def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]:
-    """The versions of a video, from the present one back to its first; one that was edited behind the service's back comes
-    once for each of its states.
+    """Yield the versions of a video, from the present one back to the first.
 
-    `item` is the video as a consistent read has it, `entries` are those of the video that were read after that, the newest
-    first; entries that came in between are passed over. Raises TrailBehind while an entry may still come, and Gone when it
-    never will.
+    A version that was edited directly is yielded once for each of its states. `item` is the video from a consistent
+    read. `entries` are its audit entries, newest first, read after that; entries newer than `item` are skipped. Raises
+    TrailBehind while a missing entry may still arrive, else Gone.
     """
     number = item["version"]
     state = plain(audited(item)) | {"videoId": item["videoId"]}
@@ -151,7 +160,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
         if not later:
             is_edited, is_upgraded = made == number, stamps.get("schemaVersion") != item.get("schemaVersion")
             if stamps.get("updatedAt") == written and (is_edited or is_upgraded):
-                written = now  # the time of an earlier change, which this one kept: so nobody knows how new it is
+                written = now  # the change kept an earlier time, so its own time is unknown
             if made > number or (made == number and entry[DIGEST] not in (None, digest(state))):
                 continue
         if made != number:
@@ -165,10 +174,10 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
         for change in reversed(entry["changes"]):
             state = taken_back(state, change)
         later.append(entry)
-        # An edit behind the service's back made no version of its own.
+        # A direct edit does not increment the version.
         number = made if entry["by"] == UNKNOWN else made - 1
     if later:
-        # What came later is there, and the stream keeps the order of one item's changes.
+        # Later entries exist, and the stream preserves the order of one item's changes.
         raise Gone(f"The audit trail has no change of version {number} any more; it goes back to the time {at}.")
     yield Version(number, now, state, known)
     if now - written < STREAM_SECONDS:
@@ -177,8 +186,9 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
 
 
 def at_version(versions: Iterable[Version], number: int) -> Version:
-    """The version of this number as it was in the end; raises NotFound when there was none, Gone, and what
-    `versions` raises.
+    """Return the final state of a version.
+
+    Raises NotFound if the version never existed, Gone, and the errors of `versions`.
     """
     for version in versions:
         if version.number == number:
@@ -189,8 +199,9 @@ def at_version(versions: Iterable[Version], number: int) -> Version:
 
 
 def at_time(versions: Iterable[Version], time: int) -> Version:
-    """The version that there was at the end of a second; raises NotFound when there was none yet, Gone, and what
-    `versions` raises.
+    """Return the version that existed at the end of a second.
+
+    Raises NotFound if the video did not exist yet, Gone, and the errors of `versions`.
     """
     first = None
     for version in versions:
@@ -202,7 +213,7 @@ def at_time(versions: Iterable[Version], time: int) -> Version:
 
 
 def require_known(*values: Any) -> None:
-    """Raise Gone, naming the fields, if anything in these values was cut."""
+    """Raise Gone, naming the fields, if any of these values was truncated."""
     fields = dict.fromkeys(field for value in values for field in cut_fields(value))
     if fields:
         raise Gone(
