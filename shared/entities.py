@@ -1,8 +1,8 @@
 """Types of the items that several modules share, so that mypy reports a misspelt attribute.
 
-Other modules import them under TYPE_CHECKING: a cold start creates none of these classes. A store casts what the table returns,
-once. Generic code, such as the codec, expressions and Table, takes any Mapping. tests/unit/test_data_model.py compares the
-attributes with docs/data-model.md and with the items that are stored.
+Import them under TYPE_CHECKING, so that a cold start creates none of these classes. A store casts each item once, where it
+reads it. Generic code, such as the codec, expressions and Table, accepts any Mapping. tests/unit/test_data_model.py compares
+the attributes with docs/data-model.md and with stored items.
 """
 
 from typing import Any, Literal, NotRequired, TypedDict
@@ -18,7 +18,7 @@ class Place(TypedDict, total=False):
 
 
 class Authorship(TypedDict, total=False):
-    """Attributes that a write sets: its author, time and id."""
+    """Attributes that each write sets: its author, time (epoch seconds) and id."""
 
     updatedAt: int
     updatedBy: str
@@ -27,13 +27,13 @@ class Authorship(TypedDict, total=False):
 
 
 class JobAuthorship(Authorship, total=False):
-    """The same of a job, also the kind of its author."""
+    """Attributes that each write of a job sets: as Authorship, and the kind of the author."""
 
     updatedAs: Literal["person", "job"]
 
 
 class Stored(Place, Authorship):
-    """Attributes that items of all entities may have."""
+    """Attributes that an item of any entity may have."""
 
     pk: str
     sk: str
@@ -42,7 +42,7 @@ class Stored(Place, Authorship):
 
 
 class Upload(Stored):
-    """An announced film."""
+    """Upload of a source file: the URI, type and size that the client announced, and the state of the upload."""
 
     videoId: str
     uploadId: str
@@ -57,7 +57,7 @@ class Upload(Stored):
 
 
 class JobError(TypedDict):
-    """The reason why an attempt at a job failed."""
+    """Reason why an attempt at a job failed."""
 
     reason: str
     at: int
@@ -66,7 +66,7 @@ class JobError(TypedDict):
 
 
 class Job(Stored):
-    """A job, and its progress."""
+    """Job, with the state of its current attempt."""
 
     videoId: str
     kind: str
@@ -93,7 +93,7 @@ class Job(Stored):
 
 
 class Rating(Stored):
-    """One user's rating of a video; without `value` it was taken back."""
+    """Rating of a video by one user; without `value`, the user withdrew it."""
 
     userId: str
     videoId: str
@@ -103,14 +103,14 @@ class Rating(Stored):
 
 
 class ImportedRatings(TypedDict):
-    """The ratings of another service's users."""
+    """Average and number of ratings that were imported from another service."""
 
     average: float
     votes: int
 
 
 class RatingTotals(Stored, total=False):
-    """The totals of a video's ratings; the first write creates them, whichever it is."""
+    """Totals of a video's ratings. Whichever write is first creates the item, so each attribute may be missing."""
 
     videoId: str
     votes: int

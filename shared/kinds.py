@@ -1,6 +1,6 @@
-"""Job kinds: one row each, and a worker class of the same kind in the function that reads the row's queue.
+"""Job kinds: one row for each kind, and one worker class in the function that reads the row's queue.
 
-Messages, quotas, roles, documents, alarms, the dashboard, why-not-ready and the console's labels follow from the rows.
+Messages, quotas, roles, documents, alarms, the dashboard, why-not-ready and the console's labels are derived from the rows.
 `python -m local.readme` writes the generated files.
 """
 
@@ -14,48 +14,48 @@ from shared.video_fields import PROBED
 MINUTE, HOUR, DAY = 60, 3600, 24 * 3600
 
 RENDITION = r"[A-Za-z0-9._-]{1,64}"
-"""The name of a rendition, such as `720p`."""
+"""Pattern of a rendition's name, such as `720p`."""
 
 JOB_QUEUES: Mapping[str, int] = {"probe": 4, "thumbnails": 4, "transcode": 10}
-"""The queues whose messages stand for jobs, and the concurrency quota of each owner there.
+"""Concurrency quota per owner, by job queue.
 
-The quota is at most half of the workers (infra/jobs_stack.py), so that the films of one owner, however many and however slow, leave
-workers to other owners. The number of transcoders is not known here.
+A quota is at most half of the workers (infra/jobs_stack.py), so that one owner's jobs cannot occupy all of them. Transcoders are
+external, so the number of workers of `transcode` is unknown.
 """
 
 
 class Kind(NamedTuple):
-    """Declaration of a job kind; times in seconds."""
+    """Declaration of a job kind. All times are in seconds."""
 
     name: str
     work: str
-    """Subject of sentences to the owner; the name of a rendition follows."""
+    """Subject of sentences to the owner. The name of the rendition is appended, if there is one."""
     label: str
-    """Name of the job in the console; the name of a rendition follows."""
+    """Label in the console. The name of the rendition is appended, if there is one."""
     queue: str
-    """The queue that its messages go to."""
+    """Queue of its messages, a key of JOB_QUEUES."""
     lease: int
-    """How long a worker may be silent before its job is given to another: a little more than its function may run."""
+    """Lease duration: the job is requeued after a worker has been silent this long. Slightly longer than the function's timeout."""
     needed: bool
-    """Whether the video cannot become ready without it."""
+    """Whether the video becomes ready only after this job is done."""
     after_probe: bool = True
-    """Whether it is wanted only once `probe` has found out what the film is."""
+    """Whether the job is created only after `probe` has succeeded."""
     needs: str | None = None
-    """The fact about the film without which it is not wanted."""
+    """Fact about the source file that the job requires, such as `subtitles`; `None` if it requires none."""
     per_rendition: bool = False
-    """Whether there is one job for each rendition; its kind is then such as `transcode.720p`."""
+    """Whether there is one job for each rendition, with a kind such as `transcode.720p`."""
     parameters: Mapping[str, str] = MappingProxyType({})
-    """What the job's input has besides the film, and the attribute of the video that it comes from, if that has it."""
+    """Inputs other than the source file: names in the job's input, and the optional attributes of the video they are read from."""
     writes: tuple[str, ...] = ()
-    """Attributes of the video that its result changes, besides those that every change of a video writes."""
+    """Attributes of the video that its result sets, in addition to the attributes that every write of a video sets."""
     stores: tuple[str, ...] = ()
-    """Folders of the media bucket that it writes objects to, below the video's id."""
+    """Folders of the media bucket it writes to, each with one subfolder per video."""
     beside: tuple[str, ...] = ()
-    """Entities that it writes beside the video, in one transaction with its end: names in infra/attributes.py."""
+    """Entities that it writes in the transaction that completes the job: names in infra/attributes.py."""
     patience: int = 15 * MINUTE
-    """How long a queued job may wait for a worker before its message is sent once more; twice as long each time."""
+    """Wait for a worker before the message of a queued job is sent again; doubles with each send."""
     longest_wait: int = DAY
-    """How long it may wait in all before it is given up."""
+    """Maximum total wait for a worker; then the job fails."""
 
 
 _ROWS = (
@@ -101,7 +101,7 @@ _ROWS = (
         stores=("captions",),
         beside=("captions",),
     ),
-    # An outside transcoder: it may have a long queue of its own, but reports while it works.
+    # An external transcoder: its queue may be long, but it sends heartbeats while it works.
     Kind(
         "transcode",
         "Making the rendition",
@@ -118,27 +118,30 @@ _ROWS = (
 )
 KINDS = {row.name: row for row in _ROWS}
 MEDIA_FOLDERS = tuple(dict.fromkeys(folder for row in _ROWS for folder in row.stores))
-"""Folders of the media bucket that have a folder for each video."""
+"""Folders of the media bucket that contain one subfolder per video."""
 
 KIND_PATTERN = "|".join(
     rf"{re.escape(row.name)}\.{RENDITION}" if row.per_rendition else re.escape(row.name) for row in _ROWS
 )
-"""What the kind of a job may be."""
+"""Pattern of a job's kind, unanchored."""
 
 _NAMES = [f"`{row.name}.` and the name of a rendition" if row.per_rendition else f"`{row.name}`" for row in _ROWS]
 KINDS_IN_WORDS = f"{', '.join(_NAMES[:-1])}, or {_NAMES[-1]}"
 
 
 def base_of(kind: str) -> str:
-    """The kind of a job without the name of its rendition: `transcode` of `transcode.720p`."""
+    """Return a job's kind without the name of its rendition: `transcode` for `transcode.720p`."""
     return kind.partition(".")[0]
 
 
 def kind_of(kind: str) -> Kind:
-    """The row of a job's kind, such as `probe` or `transcode.720p`; raises KeyError for one of a later release."""
+    """Return the row of a job's kind, such as `probe` or `transcode.720p`.
+
+    Raises KeyError for an unknown kind, which a later release may have written.
+    """
     return KINDS[base_of(kind)]
 
 
 def rendition_kind(name: str) -> str:
-    """The job that makes one rendition."""
+    """Return the kind of the job that creates this rendition."""
     return f"transcode.{name}"

@@ -1,6 +1,6 @@
-"""The query parameters of every operation: handlers read them by these classes, the OpenAPI document lists them.
+"""Query parameters of all operations: handlers parse them with these classes, and the OpenAPI document lists them.
 
-The class of an operation has its name: ListVideos is that of `listVideos`. An operation without a class takes none.
+Each class has the name of its operation: ListVideos declares the parameters of `listVideos`. An operation without a class has none.
 """
 
 from shared.core.caller import EVERYBODY
@@ -32,30 +32,30 @@ from shared.web.parameters import (
 )
 
 FROM_NOW = "now"
-"""The cursor that leads past all that there is."""
+"""Cursor for the end of the feed: only later changes follow it."""
 SECTIONS = ("credits", "releases", "ratings", "tags", "jobs")
-"""What `include` can bring along with a video."""
+"""Values of `include` for a video."""
 STATS = "stats"
-"""What `include` can bring along with each video of a list: its view count."""
+"""Value of `include` for lists of videos: adds the view count of each."""
 LOCAL_TITLE = "localTitle"
-"""The field that the releases add to a document."""
+"""Field of a video document that is computed from the releases."""
 
 LONGEST_QUESTION = 256
-"""Characters."""
+"""Maximum length of a search query, in characters."""
 LONGEST_LANGUAGE = 35
-"""Characters of a BCP 47 tag."""
+"""Maximum length of a BCP 47 tag, in characters."""
 MOST_SIMILAR = 50
-"""Videos that are like another one."""
+"""Maximum number of similar videos."""
 INDEX_WAIT = 2
-"""Seconds that a search waits for changes that it has to know."""
+"""Maximum seconds that a search waits for the index to contain the changes of `consistentWith`."""
 
 SELECTORS = ("tag", "region", "userId", "category", "status")
-"""The first of these that a list is asked by selects; the others filter."""
+"""Parameters that select an index partition: the first that is sent selects, the others filter."""
 FILTERS = ("userId", "category", "status", "format", "minDuration", "maxDuration")
 
 
 class Tag(Text):
-    """A tag, read in its folded form; that form may itself be sent, and be longer than any spelling."""
+    """Tag, case-folded while it is parsed. Case folding can lengthen text, so the limit applies to the result."""
 
     def parse(self, text: str) -> str:
         tag = folded(super().parse(text))
@@ -106,7 +106,7 @@ class ListVideos(Paged):
 
 
 class Language(Text):
-    """A language, as a BCP 47 tag in any case."""
+    """Language, a BCP 47 tag in any case."""
 
     def parse(self, text: str) -> str:
         return language_of(self.name, text)
@@ -303,7 +303,7 @@ class ListPersonVideos(Paged):
     ascending = Order("By releaseYear")
 
     def years(self) -> tuple[int, int]:
-        """The years from the first up to but not including the second; without any, also videos that have none (0)."""
+        """Return the half-open range of years: [first, second). Without bounds it includes 0, the year of videos without one."""
         if self.first_year is None and self.last_year is None:
             return 0, LAST_YEAR + 1
         start, end = self.first_year or 1, (self.last_year or LAST_YEAR) + 1
@@ -320,7 +320,7 @@ class ListPlaylists(Paged):
 
 
 class Follows(UserId):
-    """Whose changes webhooks send: a userId, or `*` for everybody's."""
+    """Owner whose changes webhooks subscribe to: a userId, or `*` for all owners."""
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
@@ -347,11 +347,11 @@ class ListVideoPlaylists(Paged):
 
 
 def unserved(name: str, detail: str) -> UnservedQuery:
-    """The error of a parameter, or a combination, that no index answers."""
+    """Return the error for a parameter, or a combination of parameters, that no index serves."""
     return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
 
 
 def query_of(operation: str) -> type[Query]:
-    """Return the class of an operation's query, by its name."""
+    """Return the query class of an operation; `Query` if it declares no parameters."""
     declared: type[Query] = globals().get(operation[0].upper() + operation[1:], Query)
     return declared

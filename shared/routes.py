@@ -1,7 +1,7 @@
-"""The route table: which function serves which request, and what the caller's token must allow.
+"""Route table: the function that serves each operation, and the scope that the caller's token needs.
 
-CDK makes the gateway's routes from it, the functions register their handlers by it, the OpenAPI document
-lists it, and the `$default` route answers 404 or 405 from it.
+CDK creates the gateway's routes from it, functions register their handlers by it, and the OpenAPI document lists it. The
+`$default` route uses it to choose between 404 and 405.
 """
 
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ TRANSCODE = "videos/transcode"
 CHANGES = "videos/changes"
 ADMIN = "videos/admin"
 _AUDITED = frozenset({"videos", "relations", "captions", "playlists", "undo"})
-"""Functions whose writes the audit trail follows under the id of the request."""
+"""Functions whose writes form a change set under the id of the request."""
 SCOPES = {
     READ: "See videos, count views and rate",
     WRITE: "Create, change, delete and restore one's own videos and playlists",
@@ -28,32 +28,32 @@ class Route(NamedTuple):
     """One operation of the API."""
 
     operation: str
-    """OpenAPI's operationId, the name of its handler, and the scope of its idempotency keys."""
+    """OpenAPI's operationId. Handlers are registered under it, and idempotency keys are scoped to it."""
     method: Method
     path: str
-    """With parameters in braces, as API Gateway and OpenAPI spell them."""
+    """Path template with parameters in braces, as in API Gateway and OpenAPI."""
     function: str
-    """The folder below `functions/` that serves it."""
+    """Folder below `functions/` of the function that serves it."""
     scope: str | None
-    """The scope the caller needs (`videos/admin` implies the others); None: no token, no authorizer."""
+    """Scope that the token needs; `videos/admin` implies all others. `None` if the route is public."""
     takes_query: bool = False
-    """Whether there are query parameters of its own (shared/queries.py)."""
+    """Whether shared/queries.py declares query parameters for it."""
     takes_rest: bool = False
-    """Whether the last parameter takes the rest of the path: the gateway decodes `%2F` before it chooses a route."""
+    """Whether the last parameter matches the rest of the path, because the gateway decodes `%2F` before it matches routes."""
 
     @property
     def gateway_path(self) -> str:
-        """The path as API Gateway spells it: a parameter that takes the rest is `{name+}`."""
+        """Path in API Gateway's syntax, in which a greedy parameter is `{name+}`."""
         return f"{self.path.removesuffix('}')}+}}" if self.takes_rest else self.path
 
     @property
     def makes_change_set(self) -> bool:
-        """Whether what one request writes is a change set (docs/history.md)."""
+        """Whether the writes of a request form a change set (docs/history.md)."""
         return self.operation == "chooseThumbnail" or (self.scope == WRITE and self.function in _AUDITED)
 
     @property
     def key(self) -> str:
-        """The gateway's key of the route, such as `GET /v1/videos/{videoId}`."""
+        """Route key of API Gateway, such as `GET /v1/videos/{videoId}`."""
         return f"{self.method} {self.gateway_path}"
 
 
@@ -140,6 +140,6 @@ ROUTES = (
     Route("getDocs", "GET", "/docs", "public", None),
     Route("getDocsAsset", "GET", "/docs/{asset}", "public", None),
 )
-"""Every route that is not `$default`. The `$default` route goes to the function `public`, without authorizer."""
+"""All routes except `$default`, which invokes the function `public` without an authorizer."""
 
 DEFAULT_FUNCTION = "public"

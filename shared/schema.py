@@ -1,10 +1,10 @@
-"""The table: entities, keys and indexes. Everything that names a key reads it from here.
+"""Schema of the tables: entities, keys and indexes. No other module defines a key.
 
-CDK builds the table from this module, the stores compute their keys with it, and the tables of docs/data-model.md are
-generated from it (`python -m local.readme`), so the three cannot disagree.
+CDK builds the tables from this module, and the stores compute their keys with it. `python -m local.readme` generates the tables
+of docs/data-model.md from it.
 
-An index's keys and projection are fixed when it is made, so all three indexes are complete from the start.
-They use multi-attribute keys, so that ties have an order and no key string is glued together:
+The keys and the projection of an index cannot change after its creation. Therefore all three indexes exist from the first release.
+They have multi-attribute keys, so that ties are ordered and no sort key is concatenated from parts:
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.DesignPattern.MultiAttributeKeys.html
 """
 
@@ -15,77 +15,76 @@ from shared.video_fields import PROJECTION
 
 TABLE_NAME = "VideoMetadata"
 AUDIT_TABLE_NAME = "VideoAudit"
-"""A table of its own: append-only, with its own retention, and out of reach of those who write videos."""
+"""Separate table: append-only, with its own retention. Roles that write videos have no access to it."""
 AUDIT_SCHEMA_VERSION = 1
-"""Of that table, not of its entries."""
+"""Version of the audit table's schema, not of its entries."""
 SCHEMA_VERSION = 3
-"""Of the items. `UPGRADES` in shared/videos/video.py has the step to it."""
+"""Version of the items. `UPGRADES` in shared/videos/video.py has the step to each version."""
 
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 TTL_ATTRIBUTE: Final = "purgeAt"
-"""Epoch seconds after which DynamoDB may remove an item. Users set `expiresAt`; this one is internal."""
+"""TTL attribute: epoch seconds after which DynamoDB may delete an item. Internal; users set `expiresAt`."""
 
 SHARDS = 4
-"""Partitions that one category, status or feed is spread over. Frozen: it is part of the stored keys."""
+"""Number of partitions over which one category, status or feed is spread. Frozen, because stored keys contain the shard."""
 
 MOST_VIEW_SHARDS = 64
-"""Partitions that the counter of one video is spread over at most; it has one until DynamoDB throttles it."""
+"""Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
-"""Partitions that what is counted once of a video is spread over: its viewers, and its ratings. Frozen: it is part of the
-stored keys."""
+"""Number of partitions over which a video's viewers and ratings are spread. Frozen, because stored keys contain the lane."""
 
 
 class Attribute(NamedTuple):
-    """A key attribute: its name and DynamoDB type."""
+    """Key attribute: name and DynamoDB type."""
 
     name: str
     type: Literal["S", "N"] = "S"
 
 
 class Index(NamedTuple):
-    """A global secondary index; partition and sort keys may have several attributes."""
+    """Global secondary index with multi-attribute keys."""
 
     name: str
     partition: tuple[Attribute, ...]
     sort: tuple[Attribute, Attribute]
-    """What to sort by, and an id that orders ties."""
+    """Sort value, and the id that orders ties."""
     answers: str
     projection: tuple[str, ...]
-    """The other attributes that it holds."""
+    """Non-key attributes that are projected."""
 
 
 class Entity(NamedTuple):
-    """How one kind of item is keyed: templates such as `VIDEO#{videoId}`."""
+    """Kind of item, with the templates of its keys, such as `VIDEO#{videoId}`."""
 
     name: str
     pk: str
     sk: str
 
     def key(self, **parts: str | int) -> dict[str, str]:
-        """The primary key of one item, `{"pk": ..., "sk": ...}`; raises KeyError when a part is missing."""
+        """Return the primary key of an item, `{"pk": ..., "sk": ...}`; raises KeyError if a part is missing."""
         safe = {name: _escape(str(value)) for name, value in parts.items()}
         sk = self.sk.format_map(safe) if "{" in self.sk else self.sk
         return {PARTITION_KEY: self.pk.format_map(safe), SORT_KEY: sk}
 
     @property
     def partition_prefix(self) -> str:
-        """The constant start of the partition key, for a role's leading-key condition."""
+        """Constant prefix of the partition key, for the `dynamodb:LeadingKeys` condition of a role."""
         return self.pk.partition("{")[0]
 
     @property
     def sort_prefix(self) -> str:
-        """The constant start of the sort key: all of it without a variable part."""
+        """Constant prefix of the sort key; the whole sort key if it has no variable part."""
         return self.sk.partition("{")[0]
 
     def has_sort_key(self, sort_key: str) -> bool:
-        """Return whether a sort key is one of this entity's."""
+        """Return whether a sort key belongs to this entity."""
         return sort_key.startswith(self.sort_prefix) if "{" in self.sk else sort_key == self.sk
 
 
 def _escape(part: str) -> str:
-    """Keep `#` out of the parts of a key, so that no two different keys can be spelled alike."""
+    """Percent-encode `#` and `%` in a part of a key, so that different parts never result in the same key."""
     return part.replace("%", "%25").replace("#", "%23") if "%" in part or "#" in part else part
 
 
@@ -177,7 +176,7 @@ TRAIL_ENTITIES = (AUDIT, PLAYLIST_AUDIT)
 FEED_ENTITIES = (CHANGES, OWNER_CHANGES)
 AUDIT_ENTITIES = (*TRAIL_ENTITIES, *FEED_ENTITIES)
 TAIL = "TAIL"
-"""The position, as it stands in the sort key, of what is appended to a log next: after all numbers."""
+"""Sort key of a log's tail, the item that new changes are appended to. It sorts after all positions."""
 
 USER_INDEX = Index(
     "UserIdIndex",
@@ -205,16 +204,16 @@ RELATION_INDEX = Index(
 INDEXES = (USER_INDEX, CATEGORY_INDEX, RELATION_INDEX)
 
 CHANGESET = "changeset"
-"""Attribute of an audit entry: the change set that it belongs to, if that can be taken back."""
+"""Attribute of an audit entry: its change set, if the change set can be reverted."""
 CHANGESET_INDEX = Index(
     "ChangesetIndex",
     partition=(Attribute(CHANGESET),),
-    # An import writes very many of one change set: by their random ids DynamoDB can spread them, which it cannot do by time.
+    # An import writes many entries with one change set. DynamoDB can split them by random ids, but not by ascending times.
     sort=(Attribute(PARTITION_KEY), Attribute(SORT_KEY)),
     answers="what one request or one import wrote, video by video; sparse: what jobs did about it later is not in it",
     projection=("owner", TTL_ATTRIBUTE),
 )
-"""Of the table `VideoAudit`."""
+"""Index of the table `VideoAudit`."""
 AUDIT_INDEXES = (CHANGESET_INDEX,)
 
 FEED = "FEED"
@@ -225,88 +224,101 @@ SCHEDULED = "SCHEDULED"
 
 
 def status_relation(status: str) -> str:
-    """`rel` of a video that is not listed."""
+    """Return the `rel` of a video that is not listed."""
     return f"STATUS#{status}"
 
 
 def job_relation(state: str) -> str:
-    """`rel` of a job that is not done; its `relSort` is the time at which the sweeper looks at it."""
+    """Return the `rel` of an unfinished job; `relSort` is the time at which the sweeper checks it."""
     return f"JOB#{state}"
 
 
 def person_relation(person_id: str) -> str:
-    """`rel` of a credit while its video is listed; its `relSort` is the release year, or 0 without one, its `relId` the videoId."""
+    """Return the `rel` of a credit while its video is listed; `relSort` is the release year or 0, `relId` the videoId."""
     return f"PERSON#{person_id}"
 
 
 def region_relation(region: str) -> str:
-    """`rel` of a release while its video is listed, sharded; `relSort` is the video's createdAt, `relId` the videoId, `#`
-    and the language."""
+    """Return the `rel` of a release while its video is listed, sharded.
+
+    `relSort` is the video's createdAt, `relId` the videoId, `#` and the language.
+    """
     return f"REGION#{region}"
 
 
 def tag_relation(tag: str) -> str:
-    """`rel` of a tag entry, sharded, of a folded tag (shared/videos/tags.py); `relSort` is the video's createdAt."""
+    """Return the `rel` of a case-folded tag (shared/videos/tags.py), sharded; `relSort` is the video's createdAt."""
     return f"TAG#{tag}"
 
 
 def series_relation(video_id: str, user_id: str) -> str:
-    """`rel` of the entry of a user's episode of a series; `relSort` is its place there (shared/videos/entries.py), `relId`
-    its videoId. The episodes of other users stand apart, or they could bury those of the owner of the series."""
+    """Return the `rel` of a user's episodes of a series.
+
+    `relSort` is computed from season and episode (shared/videos/entries.py), `relId` is the videoId. Each user's episodes have
+    their own partition, so that other users cannot bury the episodes of the series' owner.
+    """
     return f"SERIES#{video_id}#{user_id}"
 
 
 def rated_relation(video_id: str) -> str:
-    """`rel` of a rating, sharded by its user; its `relSort` is 0, so that a rating given again stays where it is, its `relId`
-    the userId."""
+    """Return the `rel` of a video's ratings, sharded by user; `relId` is the userId.
+
+    `relSort` is 0, so that a changed rating keeps its index position.
+    """
     return f"RATED#{video_id}"
 
 
 def playlists_relation(user_id: str) -> str:
-    """`rel` of a user's playlists; their `relSort` is their createdAt, their `relId` the playlistId."""
+    """Return the `rel` of a user's playlists; `relSort` is the createdAt, `relId` the playlistId."""
     return f"PLAYLISTS#{user_id}"
 
 
 def in_playlist_relation(video_id: str) -> str:
-    """`rel` of a video's memberships; `relSort` is the time at which it was added, `relId` the playlistId."""
+    """Return the `rel` of a video's memberships in playlists; `relSort` is the time of the addition, `relId` the playlistId."""
     return f"INPLAYLIST#{video_id}"
 
 
 def counted_relation(user_id: str) -> str:
-    """`rel` of the markers of what a user's totals have counted, sharded, also of videos that are gone; `relSort` is 0.
+    """Return the `rel` of the markers of a user's counted videos, including deleted ones, sharded; `relSort` is 0.
 
-    Nothing else of a marker is projected, so that only a video that comes or goes writes to the index.
+    No other attribute of a marker is projected. Therefore only the creation or removal of a video writes to the index.
     """
     return f"COUNTED#{user_id}"
 
 
 def viewed_relation(period: str) -> str:
-    """`rel` of an hour (`2026-11-22T13`) or a day (`2026-11-22`) in which a video was viewed, sharded; `relSort` is what the
-    counter had before, `relId` the videoId. Written once, so that a view in the middle of it writes to no index."""
+    """Return the `rel` of the videos viewed in an hour (`2026-11-22T13`) or on a day (`2026-11-22`), sharded.
+
+    `relSort` is the view count at the start of the period, `relId` the videoId. The entry is written once per period, so later
+    views in the period do not write to the index.
+    """
     return f"VIEWED#{period}"
 
 
 def follower_relation(user_id: str | None) -> str:
-    """`rel` of a webhook that is not paused: of one owner's changes, or of everybody's; `relSort` is its createdAt, `relId` its id."""
+    """Return the `rel` of active webhooks that subscribe to one owner's changes, or with `None` to all owners' changes.
+
+    `relSort` is the createdAt, `relId` the webhookId. A paused webhook has no entry.
+    """
     return "FOLLOWERS" if user_id is None else f"FOLLOWERS#{user_id}"
 
 
 DUE = "DUE"
-"""`rel` of how far a webhook is, while its receiver fails; `relSort` is the time of the next attempt, `relId` the webhookId."""
+"""`rel` of a webhook's checkpoint while its receiver fails; `relSort` is the time of the next attempt, `relId` the webhookId."""
 
 TAGS = "TAGS"
 """`rel` of the tag counts; `relSort` is the count, `relId` the folded tag."""
 
 USERS = "USERS"
-"""`rel` of the totals of users; `relSort` is 0, `relId` the userId. Nothing that changes is projected, so that only
-a new user writes to the index."""
+"""`rel` of the totals of users; `relSort` is 0, `relId` the userId. No mutable attribute is projected, so only the first write
+for a user writes to the index."""
 
 
 def lane_of(id_: str) -> int:
-    """Which of the LANES partitions of a video holds what is counted once of a viewer or user: 0 to 31."""
+    """Return the lane, 0 to 31, that contains the view or rating of a viewer or user, by id."""
     return crc32(id_.encode()) % LANES
 
 
 def shard_of(video_id: str) -> int:
-    """Which of the SHARDS partitions holds a video: 0 to 3."""
+    """Return the shard of a video, 0 to 3."""
     return crc32(video_id.encode()) % SHARDS

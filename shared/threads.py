@@ -1,4 +1,4 @@
-"""The bounded pool of threads, for calls that wait and that cannot be begun together (shared.aws.dynamodb.gather)."""
+"""Bounded thread pool for blocking calls. Requests of the lean DynamoDB client use shared.aws.dynamodb.gather instead."""
 
 from collections.abc import Callable, Iterable
 from contextvars import copy_context

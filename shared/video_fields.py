@@ -1,57 +1,57 @@
-"""The fields of a video: one row each, from which all that treats fields alike follows.
+"""Fields of a video, one row for each. Code that handles all fields alike is derived from the rows.
 
-The models of requests, the document and the summary in lists, the projection of the indexes, the roles' attributes, the
-facets of the search, the tables of docs/data-model.md and the labels of the console are made of these rows. They are plain
-data: reading a video imports no pydantic, and the CDK app reads them as well.
+Derived are the request models, the document and its summary in lists, the projection of the indexes and the roles' attributes.
+So are the facets of the search, the tables of docs/data-model.md and the labels of the console. The rows are plain data, so
+that reading a video does not import pydantic, and the CDK app can import them.
 """
 
 from typing import Any, Literal, NamedTuple
 
 REQUIRED: Any = ...
-"""Default of a field that every new video needs."""
+"""Default of a field that is required in a new video."""
 
 
 class VideoField(NamedTuple):
-    """A field of a video, or an attribute that is stored with it.
+    """Field of a video, or attribute that is stored with it.
 
     Example: `VideoField("studio", "Studio that made the film", "Studio", "Category")`.
     """
 
     name: str
     description: str
-    """One sentence without its full stop, for the OpenAPI document and the docs."""
+    """One sentence without a full stop, for the OpenAPI document and the docs."""
     label: str = ""
     """Name in the console."""
     type: str = ""
-    """Annotation of what clients send, in names of shared/core/fields.py and shared/videos/models.py. A field that only the
-    server writes has none; its schema is in shared/openapi/videos.py."""
+    """Type annotation in a request, in terms of shared/core/fields.py and shared/videos/models.py. Empty if only the server
+    writes the field; shared/openapi/videos.py then has its schema."""
     default: Any = None
-    """Value in a new video that leaves the field out; `None`: none, or an empty map."""
+    """Value in a new video if the request omits the field. `None` means no value, or an empty map."""
     most: int | None = None
-    """Maximum number of entries, of a map."""
+    """Maximum number of entries of a map; `None` if the field is no map."""
     patch_type: str = ""
-    """Annotation of what a patch takes, if it differs from `type`: in a map, null removes an entry."""
+    """Type annotation in a patch, if it differs from `type`: in a map, null removes an entry."""
     create: Literal["client", "admin"] = "client"
-    """The caller who sets it in a new video. From other callers than admins, an admin's field is ignored."""
+    """Caller that may set it in a new video. An admin's field is ignored if another caller sends it."""
     patch: Literal["remove", "replace", ""] = "remove"
     """Whether a patch may remove it, only replace it, or neither."""
     is_shown: bool = True
-    """Whether the document has it; the others are stored with it."""
+    """Whether the document contains it. Other attributes are only stored."""
     is_private: bool = False
-    """Whether the document has it for the owner and admins only."""
+    """Whether the document contains it only for the owner and admins."""
     is_probed: bool = False
-    """Whether the probe sets it, unless a person has; `origins` says who did."""
+    """Whether the probe sets it, unless a user has set it. `origins` records the author."""
     decides_access: bool = False
-    """Whether it decides who may see the video."""
+    """Whether access to the video depends on it."""
     projected: int = 0
-    """Position among the attributes that the indexes project, and so lists show; 0: none. Positions stay: for
-    CloudFormation, an index with another order is another index."""
+    """Position in the projection of the indexes, and so in lists; 0 if it is not projected. Never change a position, because
+    CloudFormation replaces an index whose projection is reordered."""
     facet: str = ""
-    """Name of the facet by which a search counts its values."""
+    """Name of the search facet that counts its values; empty if there is none."""
 
     @property
     def is_map(self) -> bool:
-        """Whether its value is an object whose keys callers choose; it is stored even when empty."""
+        """Whether the value is an object whose keys the caller chooses. A map is stored even if it is empty."""
         return self.most is not None
 
 
@@ -200,28 +200,28 @@ VIDEO_FIELDS = (
     VideoField("statusBeforeDelete", "Status that a restore brings back", is_shown=False),
     VideoField("deletedAt", "Time of the deletion, in epoch seconds", is_shown=False),
 )
-"""All of them, in the order of the document."""
+"""All fields, in the order of the document."""
 
 _INTEGER_TYPES = ("Bytes", "Episode", "Milliseconds", "Season", "Seconds", "Year")
 
 SENT = tuple(field for field in VIDEO_FIELDS if field.type)
-"""Those that clients send."""
+"""Fields that clients may send."""
 
 PROJECTION = tuple(field.name for field in sorted(VIDEO_FIELDS, key=lambda field: field.projected) if field.projected)
-"""Attributes that the indexes of the table project. Neither `version`, `updatedAt` nor `description`: with those, every PATCH
-would pay for all indexes."""
+"""Attributes that the indexes project. `version`, `updatedAt` and `description` are omitted: with them, every PATCH would write to
+all indexes."""
 
 PROBED = tuple(field.name for field in VIDEO_FIELDS if field.is_probed)
-"""Fields that probing the film fills in. `origins` says who filled each: a person, a job or an import."""
+"""Fields that the probe sets. `origins` records the author of each: a person, a job or an import."""
 
 VISIBILITY_ATTRIBUTES = (*(field.name for field in VIDEO_FIELDS if field.decides_access), "schemaVersion")
-"""Attributes that decide who may see a video, and whether this release can read it."""
+"""Attributes that access checks read, and the schema version, which decides whether this release can read the item."""
 
 INTEGERS = tuple(field.name for field in SENT if field.type in _INTEGER_TYPES)
 """Fields whose values are integers."""
 
 FACETS = dict(sorted((field.facet, field.name) for field in VIDEO_FIELDS if field.facet))
-"""Names of the fields that a search counts by, by facet. A change of them raises `FORM` in shared/search/document.py."""
+"""Names of fields by facet. Increment `FORM` in shared/search/document.py with each change."""
 
 NUMERIC_FACETS = tuple(facet for facet, name in FACETS.items() if name in INTEGERS)
 """Facets whose values are integers."""
