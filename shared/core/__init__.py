@@ -1,1 +1,1 @@
-"""What everything uses: errors, the caller, settings, logs, limits, types of fields, regions."""
+"""Base package without AWS clients: errors, caller, settings, telemetry, limits, field types and regions."""

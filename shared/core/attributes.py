@@ -1,8 +1,7 @@
-"""Items to and from DynamoDB's attribute values.
+"""Codec between plain Python values and DynamoDB attribute values.
 
-By hand, because boto3's TypeDeserializer makes a Decimal of every number and takes three times as long. Numbers come back
-as int where they are whole, else as float; floats are written with their shortest round-trip digits (17 at most, of the
-38 that DynamoDB keeps).
+It replaces boto3's TypeDeserializer, which returns every number as a Decimal and takes three times as long. Whole numbers are
+decoded as int, others as float. Floats are encoded with their shortest round-trip digits: at most 17, of DynamoDB's 38.
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_AttributeValue.html
 """
 
@@ -19,25 +18,25 @@ Item: TypeAlias = dict[str, Value]
 AttributeValue: TypeAlias = dict[str, Any]
 AttributeMap: TypeAlias = dict[str, AttributeValue]
 AnyItem = TypeVar("AnyItem", bound=Mapping[str, Value])
-"""An item of any kind: an `Item`, or an entity of shared/entities.py."""
+"""Item of any type: an `Item`, or an entity of shared/entities.py."""
 
 
 def without(item: AnyItem, *names: str) -> AnyItem:
-    """An item without some of its attributes."""
+    """Return a copy of an item without the named attributes."""
     rest: Any = {name: value for name, value in item.items() if name not in names}
     kept: AnyItem = rest
     return kept
 
 
 def encode_item(item: Mapping[str, Value]) -> AttributeMap:
-    """Plain Python values to attribute values; raises TypeError on what DynamoDB cannot hold."""
+    """Encode an item; raises TypeError for a value that DynamoDB cannot store."""
     return {name: {"S": value} if type(value) is str else encode(value) for name, value in item.items()}
 
 
 def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
-    """An item that a table or its stream holds, or a part of it, as plain Python values.
+    """Decode an item, or a part of one, that was read from a table or a stream.
 
-    Raises NewerSchema when a newer release wrote the item; a function counts that.
+    Raises NewerSchema if a newer release wrote the item. In a Lambda function, it also emits the metric NewerItems.
     """
     item = decode_item(attributes)
     if item.get("schemaVersion", 0) > SCHEMA_VERSION:
@@ -50,8 +49,8 @@ def read_item(attributes: Mapping[str, AttributeValue]) -> Item:
 
 
 def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
-    """Attribute values to plain Python values."""
-    # Most attributes are strings, numbers or maps, and a call takes longer than looking for one.
+    """Decode an item, whatever its schema version."""
+    # Most attributes are strings, numbers or maps, and a function call takes longer than these lookups.
     return {
         name: attribute["S"]
         if "S" in attribute
@@ -65,8 +64,8 @@ def decode_item(attributes: Mapping[str, AttributeValue]) -> Item:
 
 
 def encode(value: Value) -> AttributeValue:
-    """One plain value to its attribute value; a set becomes a String Set."""
-    # One class at a time, and abstract ones last: they are what takes long to check.
+    """Encode a value; a set becomes a String Set. Raises TypeError for a value that DynamoDB cannot store."""
+    # Abstract base classes are checked last, because their isinstance checks are slow.
     if isinstance(value, str):
         return {"S": value}
     if isinstance(value, bool):
@@ -91,7 +90,7 @@ def encode(value: Value) -> AttributeValue:
 
 
 def decode(attribute: AttributeValue) -> Value:
-    """One attribute value to its plain value; raises TypeError on a type that no item here uses."""
+    """Decode an attribute value; raises TypeError for NS and BS, which no item has."""
     if "S" in attribute:
         return attribute["S"]
     if "N" in attribute:
@@ -105,7 +104,7 @@ def decode(attribute: AttributeValue) -> Value:
     if "BOOL" in attribute:
         return attribute["BOOL"]
     if "B" in attribute:
-        # botocore hands out bytes; both clients here leave the wire's base64.
+        # botocore decodes base64 to bytes; the clients of this service return it undecoded.
         value = attribute["B"]
         return value if isinstance(value, bytes) else base64.b64decode(value)
     if "NULL" in attribute:
@@ -118,5 +117,5 @@ def _number(digits: str) -> int | float:
         return int(digits)
     except ValueError:
         number = float(digits)
-        # DynamoDB may spell a whole number with an exponent, such as 1E+21.
+        # DynamoDB may return a whole number with an exponent, such as 1E+21.
         return int(number) if number.is_integer() and abs(number) < 2**53 else number

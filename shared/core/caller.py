@@ -1,4 +1,4 @@
-"""Who is asking, what that token allows, and for which request something is done."""
+"""Caller of an operation: the verified subject and scopes of a token, and the id of the request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,35 +10,35 @@ from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.routes import ADMIN, CHANGES
 
 UPDATED_FOR: Final = "updatedFor"
-"""The attribute that says for which request an item was written last: that request's correlation id.
+"""Attribute of an item: correlation id of the request that wrote it last.
 
-It is in no index and in no document; the audit trail shows it as `correlationId`.
+No index and no document contains it. The audit trail shows it as `correlationId`.
 """
 
 JOBS = "job:"
-"""What the subjects of the service's own background functions and commands begin with."""
+"""Prefix of the subjects of the service's background functions and commands."""
 IMPORT = f"{JOBS}import"
-"""Who writes what the tools import."""
+"""Subject recorded as the author of imported items."""
 EVERYBODY = "*"
-"""Stands for all users in place of a user id: a webhook of an admin subscribes to every owner's changes by it."""
+"""Wildcard in place of a userId. An admin's webhook uses it to subscribe to the changes of all owners."""
 
 
 class Caller(NamedTuple):
-    """The subject of a token that the gateway has verified, and its scopes."""
+    """Subject and scopes of a token that the gateway has verified."""
 
     subject: str
     scopes: frozenset[str]
     kind: Literal["person", "job"] = "person"
-    """A job is a part of this service; whoever has a token counts as a person."""
+    """Kind of author: `job` for the service's own functions and commands, `person` for every holder of a token."""
     correlation_id: str | None = None
-    """The id of the request that all of it is done for; None when no request asked for it."""
+    """Id of the request that caused the work; `None` if none did."""
 
     @classmethod
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
-        """From a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
+        """Return the caller of a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
 
-        Raises Forbidden for a subject that nothing could be kept under, or that the service itself acts as. Without claims the
-        caller is nobody.
+        Raises Forbidden for a subject that is no valid userId, or that is reserved for the service. Without claims the subject
+        is empty, and `require` fails.
         """
         scopes = frozenset(str(claims.get("scope", "")).split())
         subject = str(claims.get("sub", ""))
@@ -56,35 +56,35 @@ class Caller(NamedTuple):
 
     @classmethod
     def job(cls, name: str) -> "Caller":
-        """One of the service's own background functions, such as `job:probe`."""
+        """Return the caller for a background function, such as `job:probe`; it has the scope `videos/admin`."""
         return cls(f"{JOBS}{name}", frozenset({ADMIN}), "job")
 
     def acting_for(self, correlation_id: str | None) -> "Caller":
-        """The same caller, doing something for this request, or for none."""
+        """Return the same caller with the id of another request, or with none."""
         return self._replace(correlation_id=correlation_id)
 
     def signed(self, item: AnyItem) -> AnyItem:
-        """The item as this caller writes it: whose write it is, and for which request."""
+        """Return the item with this caller as `updatedBy`, and with the id of the request."""
         written: Any = {**item, "updatedBy": self.subject}
         signed: AnyItem = done_for(written, self.correlation_id)
         return signed
 
     @property
     def is_admin(self) -> bool:
-        """Whether everybody's videos are this caller's to see and change."""
+        """Whether the caller may read and write the videos of all users."""
         return ADMIN in self.scopes
 
     @property
     def follows_all(self) -> bool:
-        """Whether the caller may follow the changes of everybody's videos."""
+        """Whether the caller may read the changes of all owners in the feed and by webhooks."""
         return self.is_admin or CHANGES in self.scopes
 
     def owns(self, owner: str) -> bool:
-        """Whether the caller may act as this owner."""
+        """Return whether the caller is this owner or an admin."""
         return self.is_admin or self.subject == owner
 
     def require(self, scope: str) -> None:
-        """Raise Forbidden unless the token has the scope, and a subject; `videos/admin` implies the others."""
+        """Raise Forbidden unless the token has a subject and the scope; `videos/admin` implies all scopes."""
         if not self.subject:
             raise Forbidden("The token has no subject (sub).")
         if scope not in self.scopes and not self.is_admin:
@@ -92,20 +92,20 @@ class Caller(NamedTuple):
 
 
 def done_for(item: AnyItem, correlation_id: str | None) -> AnyItem:
-    """The item as it is written for a request; for none, without the id of the write before."""
+    """Return the item with the id of the request that writes it. `None` removes the id of an earlier request."""
     kept: Any = without(item, UPDATED_FOR)
     written: AnyItem = kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
     return written
 
 
 def request_of(item: Mapping[str, Value] | None) -> str | None:
-    """The correlation id of the request that an item was written for last, if it names one."""
+    """Return the correlation id of the request that wrote the item last; `None` if there is none."""
     return item.get(UPDATED_FOR) if item else None
 
 
 @dataclass(frozen=True)
 class Once:
-    """A request with an Idempotency-Key: who sent it, what it does, its key and a digest of its content."""
+    """Request with an Idempotency-Key: caller, operation, key and a digest of its content."""
 
     caller: Caller
     operation: str
@@ -113,4 +113,4 @@ class Once:
     fingerprint: str
     now: int
     replays: list[str] = field(default_factory=list)
-    """Ids of the requests whose answers were given again."""
+    """Ids of earlier requests whose stored responses were returned. Filled in while the request is handled."""

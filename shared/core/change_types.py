@@ -1,9 +1,9 @@
-"""What can happen to things, in the words of the audit trail, of the feed and of webhooks."""
+"""Types of changes, shared by the audit trail, the feed and webhooks."""
 
 from collections.abc import Mapping
 
 JOB_STATES = ("queued", "done", "failed", "withdrawn")
-"""What is told of a job's life. That it runs is not: heartbeats say so."""
+"""Job states that are published as changes. `running` is not, because heartbeats report it."""
 _CHANGED = ("created", "changed")
 _LIVES = (*_CHANGED, "deleted", "restored", "expired", "removed")
 ACTIONS: Mapping[str, tuple[str, ...]] = {
@@ -16,8 +16,8 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "playlist": _LIVES,
     "job": JOB_STATES,
 }
-"""By kind of thing."""
+"""Actions by entity."""
 TYPES = tuple(f"{entity}.{action}" for entity, actions in ACTIONS.items() for action in actions)
-"""The types of changes."""
+"""All types of changes, such as `video.created`."""
 GROUPS = tuple(f"{entity}.*" for entity in ACTIONS)
-"""All types of one kind of thing, as they are asked for."""
+"""Wildcards for all types of an entity, such as `video.*`."""

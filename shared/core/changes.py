@@ -1,7 +1,7 @@
-"""What differs between two items, as a list of changes that can be read, cut to a size, and taken back.
+"""Differences between two items, as lists of changes that are readable, revertible and limited in size.
 
-A change is `{"field", "from", "to"}`: `field` is a JSON Pointer (RFC 6901), because a key of a map may have a dot in it;
-`from` or `to` is absent where there was nothing, which differs from null.
+A change is `{"field", "from", "to"}`. `field` is a JSON Pointer (RFC 6901), because a key of a map may contain a dot. `from` or
+`to` is absent if the field did not exist; an absent value is not null.
 """
 
 import base64
@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping
 from shared.core.attributes import Item, Value, encode
 
 LONGEST_WHEN_CUT = 1000
-"""What stays of a value that is cut, in characters."""
+"""Length of a truncated value, in characters."""
 
 Change = dict[str, Value]
 
@@ -20,9 +20,10 @@ Change = dict[str, Value]
 def changes_between(
     old: Mapping[str, Value], new: Mapping[str, Value], path: str = "", *, always: Container[str] = ()
 ) -> Iterator[Change]:
-    """What differs, by path: maps that are on both sides entry by entry, everything else as a whole.
+    """Yield the changes from `old` to `new`, in the order of their paths.
 
-    `always` are attributes that are there even when they are empty: that they came or went empty is not a change.
+    If both values are maps, their entries are compared. Other values, such as lists, change as a whole. `always` names attributes
+    that are stored even when empty: adding or removing an empty one is not a change.
     """
     for name in sorted(old.keys() | new.keys()):
         field = f"{path}/{escaped(name)}"
@@ -40,29 +41,29 @@ def changes_between(
 
 
 def _differ(before: Value, after: Value) -> bool:
-    """Whether two values differ. One that was cut is like itself alone: nobody knows what it was."""
+    """Return whether two values differ. A truncated value equals only itself, because the original is unknown."""
     was_cut = any(True for value in (before, after) for _ in cut_fields(value))
     return before is not after if was_cut else encode(before) != encode(after)
 
 
 class Cut:
-    """Stands for a value of which the trail keeps only the beginning."""
+    """Placeholder for a value that the audit trail has truncated; `field` is its JSON Pointer."""
 
     def __init__(self, field: str) -> None:
         self.field = field
 
 
 def taken_back(state: Item, change: Change) -> Item:
-    """A plain item as it was before a change; the item itself stays as it is.
+    """Return a copy of a plain item as it was before a change.
 
-    A value that was cut is a `Cut`, and so stays whatever lies in it.
+    A truncated value becomes a `Cut`. Changes to fields inside a `Cut` have no effect.
     """
     value: Value = Cut(change["field"]) if "fromBytes" in change else change.get("from")
     return placed(state, parts_of(change["field"]), value, there="from" in change)
 
 
 def placed(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
-    """The item with this value at a path, or with nothing there; the item itself stays as it is."""
+    """Return a copy of the item with this value at a path, or without the path if `there` is false."""
     name, *rest = parts
     if not rest:
         return state | {name: value} if there else {key: kept for key, kept in state.items() if key != name}
@@ -73,7 +74,7 @@ def placed(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
 
 
 def cut_fields(value: Value) -> Iterator[str]:
-    """The pointers of the values in it that were cut."""
+    """Yield the pointers of the truncated values in a value."""
     if isinstance(value, Cut):
         yield value.field
     for inner in value.values() if isinstance(value, Mapping) else ():
@@ -81,27 +82,27 @@ def cut_fields(value: Value) -> Iterator[str]:
 
 
 def escaped(name: str) -> str:
-    """A key as it stands in a JSON Pointer."""
+    """Return a key escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def parts_of(field: str) -> list[str]:
-    """The keys that a JSON Pointer leads along: none for the empty pointer, which is the whole."""
+    """Return the keys of a JSON Pointer, unescaped; none for the empty pointer, which refers to the whole document."""
     return [part.replace("~1", "/").replace("~0", "~") for part in field.split("/")[1:]]
 
 
 def covers(field: str, other: str) -> bool:
-    """Whether one pointer names the other's place, or one that holds it."""
+    """Return whether a pointer is equal to another one or an ancestor of it."""
     return other == field or other.startswith(f"{field}/")
 
 
 def overlap(field: str, other: str) -> bool:
-    """Whether a change at one pointer may change what is at the other."""
+    """Return whether a change at one pointer can affect the value at the other."""
     return covers(field, other) or covers(other, field)
 
 
 def plain(value: Value) -> Value:
-    """The value as JSON can write it, in an order of its own."""
+    """Return the value in JSON types, deterministically: keys and sets sorted, bytes as base64."""
     if isinstance(value, Mapping):
         return {name: plain(value[name]) for name in sorted(value)}
     if isinstance(value, set | frozenset):
@@ -112,12 +113,12 @@ def plain(value: Value) -> Value:
 
 
 def digest_of(value: Value) -> str:
-    """16 hexadecimal digits that stand for a value of which nothing was cut, however DynamoDB spells its numbers."""
+    """Return a digest of an untruncated value, in 16 hexadecimal digits; equal numbers have equal digests."""
     return hashlib.sha256(json_of(_evened(plain(value)))).hexdigest()[:16]
 
 
 def _evened(value: Value) -> Value:
-    """The plain value with equal numbers alike: 1e21 comes back from DynamoDB as an integer."""
+    """Return the value with equal numbers of one type, because DynamoDB returns the float 1e21 as an integer."""
     if isinstance(value, Mapping):
         return {name: _evened(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -129,9 +130,10 @@ def _evened(value: Value) -> Value:
 
 
 def fitting(item: Item, largest: int) -> Item:
-    """An item with `changes`, made to fit `largest` bytes: its longest values are cut, and what is still too much is left out.
+    """Return an item with `changes` limited to `largest` bytes as JSON.
 
-    A value that is cut keeps its beginning, and `fromBytes` or `toBytes` says how long it was.
+    The largest values are truncated first; `fromBytes` or `toBytes` is then the original size in bytes. If the item is still too
+    large, the last changes are omitted, and `omitted` is their number.
     """
     size = len(json_of(item))
     if size <= largest:
@@ -153,7 +155,7 @@ def fitting(item: Item, largest: int) -> Item:
         size -= whole - len(json_of(change))
     kept, room = len(changes), 0
     while size + room > largest:
-        room = len(f',"omitted":{len(changes)}')  # for the largest number that it may have to name
+        room = len(f',"omitted":{len(changes)}')  # reserved for the largest possible number
         kept -= 1
         size -= len(json_of(changes[kept])) + 1
     omitted = {"omitted": len(changes) - kept} if kept < len(changes) else {}
@@ -161,5 +163,5 @@ def fitting(item: Item, largest: int) -> Item:
 
 
 def json_of(value: Value) -> bytes:
-    """A plain value as JSON, in as few bytes as it takes."""
+    """Return a plain value as compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

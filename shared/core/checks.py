@@ -1,6 +1,6 @@
-"""Checks of the fields that clients write, without pydantic: patterns with what they require in words, and functions.
+"""Checks of the fields that clients write, without pydantic: patterns with their error messages, and functions.
 
-JSON is read strictly: `"12"` is not a number and `1` is not text.
+JSON types are not coerced: `"12"` is not a number and `1` is not text.
 """
 
 import re
@@ -34,7 +34,7 @@ FORMS = {
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
-"""What each pattern asks for, in words: the detail of the error (shared/web/messages.py)."""
+"""Error detail for each pattern (shared/web/messages.py)."""
 
 
 def fitting(text: str, largest: int) -> str:
@@ -45,13 +45,16 @@ def fitting(text: str, largest: int) -> str:
 
 
 def whole(value: Any) -> Any:
-    """The value, as an integer if it is one: JSON Schema counts 1.0 as an integer, and DynamoDB returns it as 1."""
+    """Return a whole float as int, and any other value unchanged.
+
+    JSON Schema accepts 1.0 as an integer, and DynamoDB returns it as 1.
+    """
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def normal(address: str) -> str:
     """Return the address; raises ValueError if a browser would write it in another way."""
-    # As a browser reads it (https://url.spec.whatwg.org/): what it would change, others could read in another way.
+    # Parsers may disagree on an address that a browser would rewrite (https://url.spec.whatwg.org/).
     if not address.startswith("s3://"):
         try:
             read_back = str(Url(address))
@@ -63,7 +66,7 @@ def normal(address: str) -> str:
 
 
 def scalar(value: Any) -> Any:
-    """Return a value of the metadata, an integer if it is one; raises ValueError if it is not a scalar within the limits."""
+    """Return a metadata value, a whole float as int; raises ValueError unless it is a scalar within the limits."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -73,7 +76,7 @@ def scalar(value: Any) -> Any:
             raise ValueError(FORMS[TEXT])
         return value
     if isinstance(value, int | float):
-        # Written so that NaN fails it too, and no huge integer is made a float.
+        # This form also rejects NaN, and does not convert huge integers to float.
         if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
             raise ValueError(f"a number must lie between -{LARGEST_INTEGER} and {LARGEST_INTEGER}")
         if 0 < abs(value) < 1e-100:
@@ -83,5 +86,5 @@ def scalar(value: Any) -> Any:
 
 
 def nullable_scalar(value: Any) -> Any:
-    """Return the value as `scalar` does; `None` is valid too."""
+    """Return a metadata value as `scalar` does, or `None` unchanged."""
     return None if value is None else scalar(value)

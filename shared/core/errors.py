@@ -1,4 +1,4 @@
-"""Every way in which a request can fail, as one tree; each class is one status and one problem type.
+"""Errors of requests as one class tree. Each class has one HTTP status and one problem type.
 
     ServiceError
     ├── BadRequest 400
@@ -34,8 +34,8 @@
         ├── NewerSchema
         └── TrailBehind
 
-The answer is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`, and `errors` with a
-JSON Pointer (RFC 6901) for each field at fault, or the name of the query parameter or header.
+The response is a problem document (RFC 9457): `{"type", "title", "status", "detail"}`. `errors` lists each invalid field as a
+JSON Pointer (RFC 6901), or the name of the query parameter or header. The OpenAPI document contains the docstrings of the classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,11 @@ from typing import Any, ClassVar, Self
 TYPE_PREFIX = "urn:video-metadata:problem:"
 
 LONGEST_NAME = 200
-"""Characters of a name in a pointer."""
+"""Maximum characters of each key in the pointer of an error."""
 
 
 class ServiceError(Exception):
-    """A request that failed for a reason that its caller may read."""
+    """Error of a request, with a detail that the caller may read."""
 
     status: ClassVar[int]
     title: ClassVar[str]
@@ -67,7 +67,7 @@ class ServiceError(Exception):
         self.headers = dict(headers or {})
 
     def problem(self) -> dict[str, object]:
-        """The body of the answer, without anything internal."""
+        """Return the problem document; it contains nothing internal."""
         body: dict[str, object] = {
             "type": TYPE_PREFIX + self.slug,
             "title": self.title,
@@ -86,7 +86,7 @@ class BadRequest(ServiceError):
 
     @classmethod
     def named(cls, name: str, detail: str) -> Self:
-        """The error of one parameter or header."""
+        """Return the error for one parameter or header."""
         return cls(f"{name}: {detail}", errors=[{"parameter": name, "detail": detail}])
 
 
@@ -232,12 +232,12 @@ class KeyReused(InvalidContent):
 
 
 def invalid_field(pointer: str, detail: str) -> InvalidContent:
-    """Return the error of one field of a body, at a JSON Pointer."""
+    """Return the error for one field of a body, given as a JSON Pointer."""
     return invalid_fields([{"pointer": pointer, "detail": detail}])
 
 
 def invalid_fields(errors: Sequence[Mapping[str, Any]], total: int | None = None) -> InvalidContent:
-    """Return the error of several fields of a body. `total` is how many are at fault, if `errors` has only the first of them."""
+    """Return the error for several fields of a body. `total` is the number of invalid fields if `errors` is truncated."""
     total = total or len(errors)
     count = "1 field is" if total == 1 else f"{total} fields are"
     rest = f"; these are the first {len(errors)}" if total > len(errors) else ""
@@ -296,13 +296,13 @@ class TrailBehind(Unavailable):
 
 
 PASSING = (Unavailable, WriteContention)
-"""What passes by itself: the same may well succeed a little later."""
+"""Transient errors: a retry may succeed."""
 
 
 def pointer(location: tuple[int | str, ...]) -> str:
-    """A JSON Pointer (RFC 6901) to a place in the body; pydantic's own mark for a key is left out.
+    """Return the JSON Pointer (RFC 6901) of a location in pydantic's form; its marker `[key]` is omitted.
 
-    Names that are too long for any field are cut: they may be as large as the body.
+    Keys are truncated to LONGEST_NAME characters, because a client can send keys of almost any length.
     """
     parts = (str(part)[:LONGEST_NAME] for part in location if part != "[key]")
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)

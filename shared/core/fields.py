@@ -1,6 +1,6 @@
 """Types of the fields that clients write, with their limits.
 
-The limits of a video add up to less than the 400 KB that one item can hold, whatever the characters.
+A video with every field at its limit is smaller than DynamoDB's 400 KB per item, whatever its characters.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ from shared.core.text import LARGEST_USER_ID, LINE, LONGEST_USER_ID
 
 
 def line(longest: int) -> StringConstraints:
-    """One line of 1 to `longest` characters: no control characters, not only spaces."""
+    """Return the constraints of one line of 1 to `longest` characters: no control characters, not only spaces."""
     return StringConstraints(min_length=1, max_length=longest, pattern=LINE)
 
 

@@ -1,4 +1,4 @@
-"""Pages of lists, and where a list goes on."""
+"""Pages of lists, and positions from which lists resume."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -6,14 +6,14 @@ _Entry = TypeVar("_Entry")
 
 
 class Position(NamedTuple):
-    """A place in an index: the sort value (epoch seconds) and the id that orders ties."""
+    """Position in an index: the sort value, in most lists epoch seconds, and the id that orders ties."""
 
     at: int
     id: str
 
 
 class Page(NamedTuple, Generic[_Entry]):
-    """Entries of a list in order, and the position from which it goes on (exclusive); None: there is nothing more."""
+    """Page of a list: entries in order, and the position after which the list resumes; `None` on the last page."""
 
     items: list[_Entry]
     resume: Position | None

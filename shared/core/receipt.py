@@ -1,7 +1,7 @@
-"""What one request spent at DynamoDB: each request to it, with its time and its units.
+"""Receipt of a request: its DynamoDB requests, each with duration and consumed units.
 
-Kept only while somebody wants it (`kept`): functions that answer requests show it in their answers
-(shared/web/server_timing.py), background work asks DynamoDB for no figures.
+Recorded only inside `kept`. HTTP functions return the receipt in the Server-Timing header (shared/web/server_timing.py).
+Background functions do not record, so they do not request ConsumedCapacity.
 """
 
 import time
@@ -18,22 +18,25 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 
 @dataclass(slots=True)
 class Line:
-    """One request to DynamoDB, all its tries together."""
+    """DynamoDB request, with the figures of all its attempts.
+
+    A context manager for each attempt.
+    """
 
     operation: str
     index: str | None
-    """None: the table itself, or several items."""
+    """Name of the index that a Query reads; `None` for the table, and for other operations."""
     started: float
-    """By `time.perf_counter`."""
+    """Start, in seconds of `time.perf_counter`."""
     seconds: float = 0.0
-    """Until its last answer; 0 as long as it has none."""
+    """Duration until the last response or error; 0 before the first."""
     units: float | None = None
-    """Read or write units; None if DynamoDB did not say."""
+    """Consumed read or write units; `None` if DynamoDB did not return them."""
     examined: int | None = None
-    """Items that a Query read, filtered ones included."""
+    """Items that a Query read, before the filter; `None` for other operations."""
     tries: int = 0
     conflicts: int = 0
-    """Tries that another transaction was in the way of."""
+    """Attempts that failed because of a concurrent transaction."""
 
     @property
     def is_write(self) -> bool:
@@ -41,16 +44,16 @@ class Line:
         return self.operation in _WRITES
 
     def __enter__(self) -> None:
-        """Begin a try."""
+        """Begin an attempt."""
         self.tries += 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End it."""
+        """End an attempt."""
         self.seconds = time.perf_counter() - self.started
         self.conflicts += kind is not None and issubclass(kind, WriteContention)
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """Take the figures of its answer."""
+        """Record the figures of a response."""
         self.examined = answer.get("ScannedCount")
         consumed = answer.get("ConsumedCapacity")
         if consumed:
@@ -63,7 +66,7 @@ _lines: ContextVar[list[Line] | None] = ContextVar("lines", default=None)
 
 @contextmanager
 def kept() -> Iterator[list[Line]]:
-    """The requests that are made meanwhile; threads need a copy of the context."""
+    """Record the DynamoDB requests that begin in the block; threads need a copy of the context."""
     lines: list[Line] = []
     token = _lines.set(lines)
     try:
@@ -73,7 +76,7 @@ def kept() -> Iterator[list[Line]]:
 
 
 def begin(operation: str, parameters: dict[str, Any]) -> Line:
-    """The line of a request that begins; if somebody wants it, its parameters then ask for the units as well.
+    """Return the receipt line of a request that begins. Inside `kept`, record it and add ReturnConsumedCapacity to `parameters`.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html
     """

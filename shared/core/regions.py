@@ -1,4 +1,4 @@
-"""Regions and languages of releases, as ISO 3166 and BCP 47 have them."""
+"""Regions and languages of releases: codes of ISO 3166 and BCP 47."""
 
 
 def _codes(table: str) -> frozenset[str]:
@@ -20,7 +20,7 @@ ALPHA_2 = _codes(
     YE YT ZA ZM ZW
     """
 )
-"""The countries of today (ISO 3166-1)."""
+"""Current countries (ISO 3166-1)."""
 
 FORMER = _codes(
     """
@@ -31,23 +31,23 @@ FORMER = _codes(
 """Former countries, such as SUHH, the Soviet Union (ISO 3166-3)."""
 
 OTHERS = _codes("XAS XAU XEU XKO XKV XNA XPI XSA XSI XWG XWW XYU")
-"""Regions that film catalogues add, from the codes that ISO 3166-1 leaves to its users: XWW is the world, XEU Europe."""
+"""Regions of film catalogues, in the user-assigned codes of ISO 3166-1: XWW is the world, XEU Europe."""
 
 REGIONS = ALPHA_2 | FORMER | OTHERS
 
 
 def region(text: str) -> str | None:
-    """A region's code in capitals; None when no region has it."""
+    """Return the code of a region in upper case; `None` if it is unknown."""
     code = text.upper() if text.isascii() else ""
     return code if code in REGIONS else None
 
 
 def language(tag: str) -> str:
-    """A BCP 47 tag as it is usually written, such as `zh-Hant-TW`; upper and lower case mean the same (RFC 5646, 2.1.1)."""
+    """Return a BCP 47 tag in conventional case, such as `zh-Hant-TW`; tags are case-insensitive (RFC 5646, 2.1.1)."""
     first, *others = tag.split("-")
     parts = [first.lower()]
     for part in others:
-        if len(parts[-1]) == 1:  # what follows a singleton is an extension
+        if len(parts[-1]) == 1:  # a singleton begins an extension
             parts.append(part.lower())
         elif len(part) == 4 and part.isalpha():
             parts.append(part.title())

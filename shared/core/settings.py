@@ -1,4 +1,4 @@
-"""Settings of the functions: read from the environment and checked once, when a function starts."""
+"""Settings of the functions, read from the environment and checked once, when a function starts."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, dataclass_transform
@@ -10,11 +10,11 @@ LambdaHandler: TypeAlias = Callable[[dict[str, Any], "LambdaContext"], dict[str,
 
 
 class InvalidSettings(Exception):
-    """Variables of the environment are missing or invalid. The message names each of them."""
+    """Environment variables are missing or invalid. The message names each of them."""
 
 
 class Several(dict[str, str]):
-    """A field that is read from several variables: their names, by the keys of the mapping that the field holds."""
+    """Field that is read from several variables: variable names by key of the field's mapping."""
 
 
 def several(variables: Mapping[str, str]) -> Any:
@@ -24,21 +24,21 @@ def several(variables: Mapping[str, str]) -> Any:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(several,))
 class Settings:
-    """The settings of every function, which cannot be changed; a function that needs more derives a class of its own.
+    """Immutable settings of every function. Derive a class for a function that needs more.
 
-    Each field is read from the environment variable of the same name in capitals. A field with a default is optional:
+    Each field is read from the environment variable of the same name in upper case. A field with a default is optional:
 
         class UploadsSettings(Settings):
             jobs_per_day: int
 
-    To checkers of types it is a dataclass; @dataclass itself would take 4 million instructions of a cold start per class.
+    Type checkers treat it as a dataclass. @dataclass itself would add 4 million instructions per class to a cold start.
     """
 
     environment: str
-    """Name of the environment, such as `dev`: a dimension of every metric."""
+    """Name of the environment, such as `dev`; a dimension of every metric."""
     table_name: str
     answer_seconds: float = 5.0
-    """Deadline of a GET."""
+    """Deadline of a GET, in seconds."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
@@ -60,7 +60,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Self:
-        """Read and check all fields; raises InvalidSettings."""
+        """Parse all fields; raises InvalidSettings, which names every fault."""
         faults = [
             f"{name} is missing" for name, required in cls.variables().items() if required and not environment.get(name)
         ]
@@ -97,7 +97,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _numbers(text: str) -> Mapping[str, int]:
-    """Numbers by name, from `probe=4,thumbnails=4`."""
+    """Parse numbers by name, such as `probe=4,thumbnails=4`."""
     pairs = (pair.partition("=") for pair in text.split(","))
     return {name: int(number) for name, _, number in pairs}
 
@@ -111,4 +111,4 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     tuple[str, ...]: _names,
     Mapping[str, int]: _numbers,
 }
-"""Parsers by the type of a field. Each raises ValueError."""
+"""Parsers by type of field. Each raises ValueError for invalid text."""

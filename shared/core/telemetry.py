@@ -1,7 +1,7 @@
-"""Log lines that name their request, and metrics: docs/logs-and-metrics.md lists them.
+"""Log lines with the id of their request, and metrics; docs/logs-and-metrics.md lists them.
 
-Powertools writes both. Functions that answer requests import it with their first log line, because it takes a third of a cold
-start and most requests log nothing.
+Powertools writes both. HTTP functions import it with their first log line, because the import takes a third of a cold start and
+most requests log nothing.
 """
 
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 NAMESPACE = "VideoMetadata"
-"""The CloudWatch namespace of all metrics."""
+"""CloudWatch namespace of all metrics."""
 
 COUNTS = (
     *("VideosCreated", "VideosDeleted", "VideosRemoved", "ViewsCounted"),
@@ -42,11 +42,11 @@ METRICS = {
 
 
 LAMBDA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
-"""What Lambda's log-level filter calls two of Python's levels."""
+"""Log levels whose names differ in Lambda's log-level filter."""
 
 
 class _Present(NamedTuple):
-    """What a function is doing: log lines name it."""
+    """Current invocation and request, for log lines."""
 
     context: "LambdaContext | None" = None
     is_cold: bool = False
@@ -54,7 +54,7 @@ class _Present(NamedTuple):
     correlation_id: str | None = None
 
     def keys(self) -> dict[str, Any]:
-        """What each log line says of it."""
+        """Return the fields that are added to each log line."""
         keys: dict[str, Any] = {} if self.correlation_id is None else {"correlation_id": self.correlation_id}
         if self.context is None:
             return keys
@@ -74,9 +74,9 @@ _invocations = count()
 
 @contextmanager
 def invoked(context: "LambdaContext", correlation_id: str | None = None) -> Iterator[None]:
-    """Log under this invocation, and under the id of the request that it is for; threads need a copy of the context.
+    """Add this invocation and the id of its request to log lines of the block; threads need a copy of the context.
 
-    For functions that answer requests; others use Powertools' `inject_lambda_context`.
+    Used by HTTP functions; others use Powertools' `inject_lambda_context`.
     """
     token = _present.set(_Present(context, next(_invocations) == 0, correlation_id))
     try:
@@ -87,9 +87,9 @@ def invoked(context: "LambdaContext", correlation_id: str | None = None) -> Iter
 
 @contextmanager
 def correlated(correlation_id: str | None) -> Iterator[None]:
-    """Log under the id of the request that something is done for, or under none; afterwards as before.
+    """Add the id of a request, or none, to log lines of the block; the outer id is restored afterwards.
 
-    Powertools' `append_context_keys` would drop the outer id, and is shared by all threads.
+    Powertools' `append_context_keys` would drop the outer id, and all threads share its state.
     """
     token = _present.set(_present.get()._replace(correlation_id=correlation_id))
     try:
@@ -99,7 +99,7 @@ def correlated(correlation_id: str | None) -> Iterator[None]:
 
 
 def service_logger() -> "Logger":
-    """The function's logger. Everything is logged by it, because the first that is made sets the form of all lines."""
+    """Return the function's logger. Use no other, because the logger that is created first sets the format of all lines."""
     from aws_lambda_powertools import Logger
     from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
@@ -107,10 +107,10 @@ def service_logger() -> "Logger":
 
 
 def _line(log: Mapping[str, Any]) -> str:
-    """A line whose level Lambda's log-level filter can read.
+    """Return a log line with a level that Lambda's log-level filter recognises.
 
-    The filter takes a line for INFO, and drops it when only warnings or errors are kept, if its `level` is not one of
-    Lambda's own or its `timestamp` is not as RFC 3339 has it.
+    The filter treats a line as INFO if its `level` is not one of Lambda's, or its `timestamp` is not RFC 3339. It would drop such
+    a line if only warnings or errors are retained.
     https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html
     """
     named = {**log, "level": LAMBDA_LEVELS.get(log["level"], log["level"]), **_present.get().keys()}
@@ -118,7 +118,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 
 def log_failure(message: str, error: Exception, **known: object) -> None:
-    """Log what failed and will be done again: a warning if the reason passes by itself, else an error with its traceback."""
+    """Log a failure that will be retried: a warning for transient errors, else an error with its traceback."""
     if isinstance(error, PASSING):
         service_logger().warning(message, extra=known | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:
@@ -126,9 +126,9 @@ def log_failure(message: str, error: Exception, **known: object) -> None:
 
 
 def emit(values: Mapping[str, float], **dimensions: str) -> None:
-    """Write metrics into the log, where CloudWatch finds them; without values, no line.
+    """Write metrics to the log in CloudWatch's embedded metric format; without values, write nothing.
 
-    All have the dimension `environment`, and these further ones. A failure is logged: no work is undone for a number.
+    The dimensions are `environment` and the given ones. A failure is logged and not raised, so that it does not fail the work.
     """
     if not values:
         return
@@ -146,7 +146,7 @@ def emit(values: Mapping[str, float], **dimensions: str) -> None:
 
 
 def emit_views(count: int) -> None:
-    """Write the metric ViewsCounted without Powertools, which would take longer than all other steps of counting a view.
+    """Write the metric ViewsCounted without Powertools, which would take longer than counting the view.
 
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
     """
