@@ -1,1 +1,1 @@
-"""From an upload to pictures and renditions: uploads, arrivals, jobs, their queues, quotas and workers."""
+"""Processing of uploaded source files: uploads, S3 notifications, jobs, job queues, quotas and workers."""

@@ -1,7 +1,7 @@
-"""Films that have arrived in the bucket: S3's notifications, checked against what was announced.
+"""Handler of S3 notifications: checks each uploaded object against the Upload item that announced it.
 
-A notification only says where to look: what counts is the object as it is now (HeadObject). So notifications
-that come twice, late or in another order end in the same state.
+A notification only names an object. Its present state, read by HeadObject, decides the outcome. Duplicate, late and
+reordered notifications therefore end in the same state.
 """
 
 import re
@@ -29,7 +29,7 @@ CALLER = Caller.job("arrivals")
 
 
 class Arrivals:
-    """Puts films that arrived into their videos, or says there why not."""
+    """Consumer of S3 notifications. It adds the uploaded source file to its video, or records there why it was refused."""
 
     def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
         self.uploads = uploads
@@ -38,33 +38,33 @@ class Arrivals:
         self._logger = service_logger()
 
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
-        """Handle one notification of S3, which may name several objects; raises BadMessage, Unavailable, WriteContention.
+        """Handle one S3 notification, which may name several objects; raises BadMessage, Unavailable, WriteContention.
 
-        An object that makes trouble does not keep back the others.
+        A failure with one object does not keep the others from being handled. The first error is raised at the end.
         """
         failure: Exception | None = None
         for bucket, key in _created(notification):
             try:
                 self._object(bucket, key, now)
-            except Exception as error:  # one that fails keeps back no other; it is raised after the last
+            except Exception as error:  # raised after the last object, so that the others are still handled
                 failure = failure or error
         if failure:
             raise failure
 
     def _object(self, bucket: str, key: str, now: int) -> None:
-        """Take one object in, for the request that began its upload."""
+        """Handle one object on behalf of the request that began its upload."""
         parts = KEY.fullmatch(key)
         upload = self.uploads.find(*parts.groups()) if parts else None
         with correlated(request_of(upload)):
             try:
                 outcome = self._taken_in(upload, object_uri(bucket, key), now)
-            except Exception as error:  # logged here, where the request's id is known, and raised as it is
+            except Exception as error:  # logged here because the request's id is known here; raised unchanged
                 self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
                 raise
             self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
 
     def _taken_in(self, upload: "Upload | None", uri: str, now: int) -> str:
-        """Take in what was uploaded; returns in a few words what became of it."""
+        """Add an uploaded object to its video, or refuse it; return the outcome as a short text for the log."""
         if upload is None or upload["uri"] != uri:
             return "ignored: no such upload was begun"
         if upload["state"] in ("aborted", "refused"):
@@ -79,12 +79,12 @@ class Arrivals:
             source = _source(upload, facts, now)
             return self._change(upload, now, lambda item: arrived(item, source)) or "taken in"
         outcome = self._change(upload, now, lambda item: upload_refused(item, upload["uploadId"], reason, now))
-        # Last, so that a crash before it lets all of this be done again.
+        # Written last, so that a redelivery after a crash repeats all of this.
         self.uploads.move(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 
     def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
-        """Edit the upload's video; returns why it could not, or None."""
+        """Edit the upload's video. Return the outcome for the log if the video was deleted, else `None`."""
         try:
             self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
         except NotFound:
@@ -93,9 +93,9 @@ class Arrivals:
 
 
 def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Bucket and key of each object that was created."""
+    """Yield bucket and key of each created object; raises BadMessage."""
     if notification.get("Event") == "s3:TestEvent":
-        return  # S3 sends one when notifications are set up
+        return  # S3 sends a test event when notifications are configured
     try:
         created = [
             (record.s3.bucket.name, unquote_plus(record.s3.get_object.key))
@@ -108,7 +108,7 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mismatch(upload: "Upload", facts: ObjectFacts) -> str | None:
-    """What is wrong with an object, in a sentence for the owner."""
+    """Return how an object differs from its announcement, as a sentence for the owner; `None` if it matches."""
     if facts.size == 0:
         return "The uploaded file is empty."
     if facts.size != upload["fileSize"]:

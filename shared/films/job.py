@@ -1,22 +1,22 @@
-"""Jobs as desired state: what should be made of a video's film, and how far that is.
+"""State machine of jobs. A Job item is desired state: an output that a video's source file must have, and its progress.
 
-There is one Job item for each video and kind, with a hash of its input. It is wanted by writing it in state
-`queued`; that write's stream record makes the router send the message, so a job cannot be queued without its
-message, nor the other way round. Everything else is a conditional write on hash, attempt and state:
+There is one Job item per video and kind, with a hash of its input. Writing it in state `queued` requests the job. The
+stream record of that write makes the router send the message, so job and message cannot exist without each other. Every
+other transition is a write conditional on hash, attempt and state:
 
     (wanted) -> queued -> running -> done
                   ^          |
-                  +----------+-> failed      after the last attempt, or at once when trying again is useless
-                 withdrawn                   the video was deleted, or its film replaced
+                  +----------+-> failed      after the last attempt, or at once if final
+                 withdrawn                   the video was deleted, or its source file replaced
 
-An attempt is counted when a worker has had it: waiting for one costs none. The number of an attempt never comes
-again for the same input, so that a late report on one is not taken for a report on another.
+Repeated and late messages and stream records therefore have no effect. A result for an outdated input is dropped, and
+the sweeper queues overdue jobs again.
 
-A job is done for the request that wanted it, tried it again or ended it: `updatedFor` stays while workers, the sweeper
-and reports of transcoders write the job, and what they write of its video has it as well.
+An attempt counts once a worker has taken it; waiting in the queue costs none. Attempt numbers are never reused for the
+same input, so a late report cannot be mistaken for a report on a newer attempt.
 
-Repeated and late messages and stream records therefore change nothing, a result for another input than the
-present one is dropped, and the sweeper queues again whatever is past its time.
+`updatedFor` is the request that created, retried or ended the job. Writes of workers, the sweeper and transcoders do
+not change it, and they copy it to the video.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,14 +52,14 @@ FIELDS = (
     "finishedAt",
     "updatedAt",
 )
-"""A job as clients see it, in this order."""
+"""Attributes of a job in API responses, in this order."""
 
 _OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
 _NO_PLACE: "Place" = {}
 
 
 class Ticket(NamedTuple):
-    """One attempt at one job, as its message names it."""
+    """Identity of one attempt at one job, as in its message."""
 
     video_id: str
     kind: str
@@ -68,60 +68,60 @@ class Ticket(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What a job writes beside its video, in one transaction with its end."""
+    """Extra writes of a job, in the transaction that completes it."""
 
     output: Item
-    """What it adds to the job's output."""
+    """Attributes to add to the job's output."""
     writes: Sequence[Write]
-    """Up to 98, each on its own condition."""
+    """Up to 98 writes, each with its own condition."""
 
 
 def ticket_of(job: "Job") -> Ticket:
-    """The present attempt of a job."""
+    """Return the ticket of a job's current attempt."""
     return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
 def tries(job: "Job") -> int:
-    """The number of attempts since the job was wanted or retried, this one included."""
+    """Return the number of attempts since the job was requested or retried, including the current one."""
     return int(job["attempt"] - job.get("spent", 0))
 
 
 def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
-    """Those of a video's jobs that are shown: not withdrawn, and not of an earlier video with this id.
+    """Return the jobs to show for a video: not withdrawn, and not left over from a deleted video with the same id.
 
-    An id that an import uses again may for a moment still have jobs of the earlier video.
+    An import can reuse an id while jobs of the earlier video are still stored.
     """
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
 
 def is_kept(job: "Job", video: Item) -> bool:
-    """Whether the video still has the pictures that a job made."""
+    """Return whether the video still has all thumbnails that a job created."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
 
 def renditions_folder(media_bucket: str, video_id: str) -> str:
-    """Where all renditions of a video are: an S3 URI with a slash at its end."""
+    """Return the S3 URI of the folder of all renditions of a video, with a trailing slash."""
     return f"s3://{media_bucket}/renditions/{video_id}/"
 
 
 def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
-    """Where the renditions of one input go: an S3 URI with a slash at its end."""
+    """Return the S3 URI of the folder for the renditions of one input, with a trailing slash."""
     return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
 
 
 def document(job: "Job") -> dict[str, Any]:
-    """A job as clients see it."""
+    """Return a job as in API responses."""
     shown: Mapping[str, Any] = {**job, "attempts": tries(job)}
     return {name: shown[name] for name in FIELDS if name in shown}
 
 
 def delay_before(tries: int) -> int:
-    """Seconds to wait before attempt number `tries`: 0 before the first, then 15, doubled each time up to 15 minutes."""
+    """Return the seconds to wait before attempt number `tries`: 0 before the first, then 15, doubling up to 15 minutes."""
     return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
 
 
 def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """The job as it waits for a worker; its stream record makes the router send the message."""
+    """Return the job in state `queued`. Its stream record makes the router send the message."""
     at = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     return {
         **without(job, *_OF_AN_ATTEMPT),
@@ -137,17 +137,17 @@ def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
 
 
 def wanted_by(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
-    """The job as `actor` wants it from now on: queued, and done for that request."""
+    """Return the job newly requested by `actor`: queued, and attributed to that request."""
     return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
-    """The worker, acting for the request that the job is done for."""
+    """Return the worker as a caller that acts for the request of the job."""
     return worker.acting_for(request_of(job) or worker.correlation_id)
 
 
 def at_rest(job: "Job", actor: Caller, now: int) -> "Job":
-    """The job as it waits for nothing; only a failed one is still to be found by its state."""
+    """Return the job without a lease or deadline, for states in which nothing is pending. Only a `failed` job stays indexed."""
     kept = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
     place = _relation(job, "failed", now) if job["state"] == "failed" else _NO_PLACE
     return {**kept, **place, **author_of(actor, now)}
@@ -158,10 +158,10 @@ def _relation(job: "Job", state: str, at: int) -> "Place":
 
 
 def due(state: str, at: int) -> "Place":
-    """What puts a job among those of its state, the first due first; `at` in epoch seconds."""
+    """Return the attributes that project a job into RelationIndex below its state, sorted by deadline `at` (epoch seconds)."""
     return {"rel": job_relation(state), "relSort": at}
 
 
 def author_of(actor: Caller, now: int) -> "JobAuthorship":
-    """Who writes a job and when; for which request it is done stays as it was."""
+    """Return the attributes for author and time of a write. `updatedFor` is not among them, so it stays unchanged."""
     return {**author(actor, now), "updatedAs": actor.kind}

@@ -1,4 +1,4 @@
-"""Reactions of jobs to changes in the table: a video's jobs are wanted or withdrawn, and queued jobs are sent to the workers."""
+"""Stream handlers for jobs: request or withdraw a video's jobs when it changes, and send queued jobs to the workers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class JobEvents:
-    """Handlers of the stream's records of videos and jobs.
+    """Handlers of stream records of videos and jobs.
 
-    `shares` are the concurrency quotas of each owner, by queue.
+    `shares` are the concurrency quotas per owner, by queue.
     """
 
     def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
@@ -30,7 +30,7 @@ class JobEvents:
         self._logger = service_logger()
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
-        """Want the jobs that the video's new state asks for, and withdraw those that only its earlier state asked for."""
+        """Request the jobs of the video's new state, and withdraw jobs that only its old state had."""
         new = record.new
         if "source" not in new:
             return ()
@@ -46,7 +46,10 @@ class JobEvents:
         return ()
 
     def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Send a job that was queued, if its owner's quota allows it. Of a job that has ended, send the jobs that waited for it."""
+        """Yield the message of a newly queued job if its owner's quota allows it.
+
+        When a job has ended, yield the messages of the jobs that waited for its place.
+        """
         old, new = cast("Job | None", record.before), cast("Job", record.new)
         if new["state"] not in PENDING:
             yield from self._ended(old, new, now)
@@ -58,7 +61,7 @@ class JobEvents:
                 self._logger.info("job waits for its owner's share", extra=log)
 
     def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
-        """Send the jobs that waited for one that is deleted."""
+        """Yield the messages of the jobs that waited for the place of a deleted job."""
         old = cast("Job", record.old)
         yield from self._ended(old, old, now)
 
@@ -71,5 +74,5 @@ class JobEvents:
 
 
 def _attempt(job: "Job") -> tuple[object, ...]:
-    """What a new message depends on: the attempt, and `sentAt`, which moves when the message must be sent once more."""
+    """Return the values that require a new message when they change. `sentAt` changes when a message is sent again."""
     return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

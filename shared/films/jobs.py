@@ -1,4 +1,4 @@
-"""The store of jobs: every transition of shared/films/job.py as one conditional write, or one transaction with the video."""
+"""Store of jobs: each transition of shared/films/job.py is one conditional write, or one transaction with the video."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,27 +59,27 @@ if TYPE_CHECKING:
 ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
 LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
-"""Seconds until the end of a lease at most: a job that says more was written by a clock that was ahead."""
+"""Maximum seconds until a lease ends. A lease with a later end counts as expired: a clock that runs ahead wrote it."""
 LONGEST_PATIENCE = 6 * HOUR
-"""Seconds after which at the latest the message of a job that waits is sent once more."""
+"""Maximum seconds between two messages of a waiting job."""
 
 
 class JobStore:
-    """Job items in the table, and the fields of the video that change with them.
+    """Job items in the table, and the attributes of the video that change with them.
 
-    Methods raise WriteContention when others change the same items at every attempt.
+    Methods raise WriteContention if concurrent writes to the same items defeat every attempt.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
-        """Queue a job for this state of a video; does nothing if a later state has asked already.
+        """Queue a job for this state of a video; does nothing if a later state has requested it already.
 
-        Without an `actor`, for the request that the video was written for last.
+        Without an `actor`, the job is attributed to the request that last wrote the video.
 
-        The same input is not worked on twice; only what was withdrawn is queued again. An attempt that was under
-        way then counts, so that deleting and restoring a video cannot make the workers work without end.
+        A job with the same input is queued again only if it was withdrawn. An attempt that had started then counts, so
+        that repeatedly deleting and restoring a video cannot cause unlimited work.
         """
         actor = actor or ROUTER.acting_for(request_of(video))
         job = {
@@ -120,7 +120,7 @@ class JobStore:
             self._replace(present, changed | {"since": new["since"]})
 
     def want_missing(self, video: Item, now: int) -> int:
-        """Queue what the video asks for and has no job for; return the number of jobs."""
+        """Queue the jobs that the video's state requires and that do not exist; return their number."""
         asked = wanted(video)
         present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])} if asked else {}
         missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
@@ -129,7 +129,7 @@ class JobStore:
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
-        """Withdraw a job that this state of a video no longer asks for: if it is open, with `even_done` in any state."""
+        """Withdraw a job that this state of a video no longer requires: a pending one, or with `even_done` one in any state."""
         present = self._read(video["videoId"], kind)
         if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
             return
@@ -138,9 +138,9 @@ class JobStore:
         self._replace(present, changed)
 
     def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> "Job | None":
-        """Begin an attempt: the job, now running; None when it was taken before or is no longer wanted.
+        """Start an attempt and return the running job; `None` if it was taken before or is no longer required.
 
-        `instance` distinguishes workers of one name.
+        `instance` distinguishes workers with the same name.
         """
         lease = Lease.new(now + kind_of(ticket.kind).lease)
         change: Item = {
@@ -155,7 +155,7 @@ class JobStore:
         return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
     def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
-        """Renew the lease of a running attempt; return `None` when it is no longer wanted, or another worker's."""
+        """Renew the lease of a running attempt. Return `None` if it is no longer required, or if another worker holds it."""
         until = now + kind_of(ticket.kind).lease
         change: Item = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
         mine = _is_at(ticket, "running") & fence(worker=instance)
@@ -178,11 +178,11 @@ class JobStore:
         edit: Callable[[Item], Item],
         beside: Callable[[Item], Beside] | None = None,
     ) -> "Job | None":
-        """Put a result into job and video at once; None when its input is no longer wanted.
+        """Write a result to job and video in one transaction; return `None` if its input is outdated.
 
-        Only the input counts and not the attempt: a worker that was given up as dead may still be the first to
-        finish. `edit` puts the result into the video's item, which is not written if that changes nothing. `beside` says
-        what else is written, given the video; it is asked again when others write the same.
+        Only the input must match, not the attempt, because a worker whose lease expired may still finish first. `edit`
+        puts the result into the video's item, which is not written if it stays equal. `beside` returns the extra writes
+        for a video. Both are called again on each retry after a conflict.
         """
 
         def attempt(_: Item | None) -> "Job | None":
@@ -204,10 +204,10 @@ class JobStore:
     def fail(
         self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
     ) -> "Job | None":
-        """End an attempt without a result: queue the next one, or give up; None when it is no longer wanted.
+        """End an attempt without a result: queue the next attempt, or fail the job; `None` if the attempt is outdated.
 
-        `final`: for a reason in the film itself, so that no later retry can succeed. A video that cannot become ready
-        without this job becomes `failed` in the same transaction.
+        `final` means that the source file is the cause, so no retry can succeed. If the video cannot become ready
+        without this job, it becomes `failed` in the same transaction.
         """
         error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
         if final:
@@ -231,8 +231,10 @@ class JobStore:
         return self._retry(attempt, "the video")
 
     def send_again(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
-        """Let the message of a job that waits be sent again, for the same attempt, or give up one that waited too long;
-        None when it does not wait any more."""
+        """Have the message of a waiting job sent again for the same attempt, or fail a job that waited too long.
+
+        Return `None` if the job is no longer waiting.
+        """
         kind = kind_of(job["kind"])
         if now - job["queuedAt"] >= kind.longest_wait:
             reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
@@ -245,12 +247,11 @@ class JobStore:
         return None
 
     def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
-        """Queue a failed job again, with all its attempts, and let the video that it held up go on.
+        """Queue a failed job again with all its attempts, and clear the failure that it caused on the video.
 
-        So also a job that the video asks for and that was never queued, and one whose pictures were removed. `charge`
-        is called with the owner before anything is written. A job that is under way already is left alone, but for
-        its message, which may be lost: so a retry of the retry is harmless. Raises NotFound; IllegalTransition when
-        it is done.
+        Also queues a job that was never queued, and one whose thumbnails were removed. `charge` is called with the
+        owner before the first write. A pending job stays unchanged. If its message may be lost, it is sent again, so
+        repeating a retry is harmless. Raises NotFound, and IllegalTransition if the job is done.
         """
         charged = False
 
@@ -274,7 +275,7 @@ class JobStore:
                 charged = True
             if known is None:
                 self.want(video, kind, asked, now, caller)
-                raise ConditionFailed(None)  # the next attempt reads what it is now
+                raise ConditionFailed(None)  # makes the helper try again, which reads the new job
             again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
             again = without(again, "error") | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
@@ -287,7 +288,7 @@ class JobStore:
         return self._retry(attempt, "the job")
 
     def _freed(self, video: Item, kind: str) -> Item:
-        """The video without the failure of a job that is tried again: with that of another one, if there is one."""
+        """Return the video without the failure of a retried job; the failure of another required job replaces it."""
         if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
             return video
         for job in self.of_video(video["videoId"]):
@@ -297,12 +298,12 @@ class JobStore:
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
     def get(self, ticket: Ticket) -> "Job | None":
-        """The job of a ticket, whatever its present attempt and input: one GetItem."""
+        """Return the job of a ticket, whatever its current attempt and input: one GetItem."""
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
 
     def of_video(self, video_id: str) -> "list[Job]":
-        """All jobs of a video: one Query."""
+        """Return all jobs of a video, except withdrawn ones: one Query."""
         key = JOB.key(videoId=video_id, kind="")
         page = self.table.query(
             index=None,
@@ -313,20 +314,21 @@ class JobStore:
         return [job for job in jobs if job["state"] in STATES]
 
     def pending(self, state: str) -> Iterator[Item]:
-        """The places of the jobs in a pending state, the first one due first: `relSort` is when that is. `relId` is
-        `videoId/kind`, and `createdAt` when it was wanted.
+        """Yield the index entries of the jobs in a pending state, by deadline (`relSort`).
+
+        `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
     def overdue(self, place: Item, state: str, now: int) -> "Job | None":
-        """The job at a place, if it is still in this state and its time is up."""
+        """Return the job of an index entry if it is still in this state and overdue, else `None`."""
         job = _as_job(self._at(place))
-        # The index follows the table a little later.
+        # The index is eventually consistent.
         still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
         return job if still else None
 
     def processing(self) -> Iterator[Item]:
-        """All videos that are on their way to ready."""
+        """Yield all videos in state `processing`."""
         relation = status_relation("processing")
         for shard in range(SHARDS):
             for place in self._places(relation, shard):
@@ -335,13 +337,15 @@ class JobStore:
                     yield video
 
     def _at(self, place: Item) -> Item | None:
-        """Return the item of an entry of the index; `None` if it was deleted, or is of a newer release, whose sweeper handles it."""
+        """Return the item of an index entry. `None` if it was deleted, or if a newer release wrote it, whose sweeper
+        handles it.
+        """
         with suppress(NewerSchema):
             return self.table.get(key_of(place), consistent=True)
         return None
 
     def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
-        """The entries below one key of the RelationIndex, in its order: their items' keys, and these attributes."""
+        """Yield the entries below one key of RelationIndex, in order, with their items' keys and these attributes."""
         partition = {"rel": relation, "relShard": shard}
         return walk(
             self.table,
@@ -359,29 +363,31 @@ class JobStore:
         return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
 
     def wanting(self, job: "Job") -> Item | None:
-        """The job's video, if its present state still asks for just this job."""
+        """Return the job's video if its current state requires a job with exactly this input, else `None`."""
         video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
         asked = wanted(video).get(job["kind"])
         return video if asked is not None and input_hash(asked) == job["inputHash"] else None
 
     def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
-        """Write job and video, and more, in one transaction; raises one of CONFLICTS if any has changed since it was read."""
+        """Write job, video and the extra writes in one transaction; raises one of CONFLICTS if an item changed since it
+        was read.
+        """
         key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
         update = self.table.update(key, change_between(video, new), condition=present)
         first = self.table.check(key, condition=present) if new is video else update
-        # Had an earlier attempt got through, the video or the job would be the first to say so.
+        # If an earlier attempt succeeded, the condition on the video or on the job fails first.
         write_once(self.table, [first, self._change(job, changed), *writes], None if new is video else new, changed)
 
     def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:
         return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
 
     def _replaced(self, job: "Job", changed: "Job") -> "Job":
-        """Write a job alone, and return it; raises one of CONFLICTS if it has changed since it was read."""
+        """Write only the job and return it; raises one of CONFLICTS if it changed since it was read."""
         write_once(self.table, [self._change(job, changed)], changed)
         return changed
 
     def _replace(self, job: "Job", changed: "Job") -> None:
-        # The caller is the stream's router: if the job changes concurrently, its stream record is delivered again.
+        # The caller is the stream router: if the job changes concurrently, its stream record is delivered again.
         try:
             self._replaced(job, changed)
         except CONFLICTS as conflict:
@@ -396,11 +402,11 @@ def _as_job(item: Item | None) -> "Job | None":
 
 
 def is_overdue(place: Mapping[str, Any], state: str, now: int) -> bool:
-    """Return whether the time of a job in a pending state is up: `relSort`, which is the end of a running job's lease."""
+    """Return whether a pending job is past its deadline `relSort`, which is the end of the lease of a running job."""
     at = int(place["relSort"])
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 
 
 def _is_at(ticket: Ticket, state: str) -> Expression:
-    """The condition that a job is still at this attempt, in this state."""
+    """Return the condition that a job is still at this attempt and in this state."""
     return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)

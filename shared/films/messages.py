@@ -1,8 +1,7 @@
-"""What the queues carry: attempts at jobs, videos whose totals are to move, what is counted of videos, what is removed,
-change sets that are taken back, and who is to be told of changes.
+"""Messages of the queues: jobs, totals, counters, purges, reverts, feed notifications and webhook deliveries.
 
-The queue `transcode` is read by transcoders that are not part of this service, so its messages are a contract
-(docs/transcode-queue.md): a field may be added within a version, everything else makes a new one.
+Transcoders outside this service read the queue `transcode`, so its messages are a contract (docs/transcode-queue.md). A
+version may gain fields; any other change needs a new version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,17 +27,17 @@ CHANGED_SCHEMA: Literal["video-metadata/changed/1"] = "video-metadata/changed/1"
 DELIVER_SCHEMA: Literal["video-metadata/deliver/1"] = "video-metadata/deliver/1"
 
 AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "purge", "reverts", "tallies"
-"""Queues of the stream router whose messages do not stand for jobs."""
+"""Queues of the stream router that do not carry jobs."""
 
 
 class Outgoing(NamedTuple):
     """A message to send."""
 
     queue: str
-    """The name of its queue."""
+    """Name of its queue."""
     body: Mapping[str, Any]
     delay: int = 0
-    """Seconds."""
+    """Delivery delay in seconds."""
 
 
 class _Message(BaseModel):
@@ -47,7 +46,7 @@ class _Message(BaseModel):
 
 
 class Rendition(_Message):
-    """The rendition to make of the film; its pixels are square, and it stands upright."""
+    """Size of the rendition to create: square pixels, upright."""
 
     name: str
     width: int = Field(description="Pixels, even")
@@ -55,7 +54,7 @@ class Rendition(_Message):
 
 
 class JobInput(_Message):
-    """What a job works on. It is hashed as it stands in the table: `inputHash`."""
+    """Input of a job. `inputHash` is the hash of these values as stored in the table."""
 
     source: str = Field(description="S3 URI of the film")
     etag: str = Field(description="Its ETag: read with If-Match, because a film can be replaced")
@@ -85,40 +84,40 @@ class JobMessage(_OfRequest):
 
     @property
     def ticket(self) -> Ticket:
-        """The attempt that the message is for."""
+        """Attempt that the message is for."""
         return Ticket(self.videoId, self.kind, self.inputHash, self.attempt)
 
 
 class PurgeMessage(_OfRequest):
-    """A video that was removed, and whose belongings are removed next."""
+    """A deleted video whose dependent items and objects must be deleted."""
 
     schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
     videoId: str
 
 
 class PurgePlaylistMessage(_OfRequest):
-    """A playlist that was removed, and whose entries are removed next."""
+    """A deleted playlist whose entries must be deleted."""
 
     schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
     playlistId: str
 
 
 class RevertMessage(_OfRequest):
-    """A run that takes a change set back. The run itself says how far it is."""
+    """A run that reverts a change set. The run's item has the progress."""
 
     schema_: Literal["video-metadata/revert/1"] = Field(alias="schema")
     revertId: str
 
 
 class ChangedMessage(_Message):
-    """Changes that were appended to the feed. It says not which: those who follow know how far they are."""
+    """Notification that the feed has new entries. It names no entries, because each consumer has its own cursor."""
 
     schema_: Literal["video-metadata/changed/1"] = Field(alias="schema")
     owners: list[str] = Field(description="Whose things were changed, each once")
 
 
 class DeliverMessage(_Message):
-    """A webhook that may have something to deliver. Its place says what."""
+    """A webhook that may have deliveries due. Its cursor says which."""
 
     schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
     webhookId: str
@@ -128,7 +127,7 @@ class DeliverMessage(_Message):
 
 
 class AggregatesMessage(_OfRequest):
-    """A video that counts for something else than before. It says not what: the present state is what counts."""
+    """A video whose contribution to totals changed. It has no values, because the worker reads the current state."""
 
     schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
     videoId: str
@@ -139,7 +138,9 @@ class AggregatesMessage(_OfRequest):
 
 
 class TallyMessage(_Message):
-    """What the stream counts of one video. All of it may come again: a change is known by its mark, a start by its hour."""
+    """Increments of one video's counters. Redelivery is harmless: views and ratings have deduplication keys, starts
+    their hour.
+    """
 
     schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
     videoId: str
@@ -156,7 +157,7 @@ class TallyMessage(_Message):
 
 
 def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
-    """The message of a queued job's present attempt."""
+    """Return the message of a queued job's current attempt."""
     message = {
         "schema": JOB_SCHEMA,
         "videoId": job["videoId"],
@@ -173,39 +174,39 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
 
 
 def purge_message(video_id: str, correlation_id: str | None = None) -> dict[str, Any]:
-    """The message of a removed video."""
+    """Return the message for a deleted video."""
     return {"schema": PURGE_SCHEMA, "videoId": video_id, **_correlation(correlation_id)}
 
 
 def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:
-    """The message of a removed playlist."""
+    """Return the message for a deleted playlist."""
     return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
 
 
 def revert_message(revert_id: str) -> dict[str, Any]:
-    """The message of a run, which has the id of the request that asked for it."""
+    """Return the message of a revert run, whose id is the id of the request that started it."""
     return {"schema": REVERT_SCHEMA, "revertId": revert_id, "correlationId": revert_id}
 
 
 def changed_message(owners: Sequence[str]) -> dict[str, Any]:
-    """The message of changes that were appended to the feed: whose things were changed."""
+    """Return the message for new feed entries of these owners."""
     return {"schema": CHANGED_SCHEMA, "owners": list(owners)}
 
 
 def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
-    """The message of a webhook that may have something to deliver."""
+    """Return the message of a webhook that may have deliveries due."""
     message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
     return message if claimed is None else message | {"claimed": list(claimed)}
 
 
 def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
-    """The message of a video whose totals are to move, and with `entries` its entries as well."""
+    """Return the message of a video whose totals must be updated, and with `entries` its index entries also."""
     message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
     return message | _correlation(correlation_id)
 
 
 def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
-    """The message of what is counted of a video, by the names of its lists."""
+    """Return the message with the increments of a video's counters, by list name."""
     return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
 
 
@@ -227,10 +228,10 @@ _Model = TypeVar(
 
 
 def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
-    """A message's body as its model; raises BadMessage."""
+    """Validate a message's body; raises BadMessage."""
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        # Their places and not the error itself, which quotes the message: this is logged.
+        # Only the field names, because this is logged and the error would quote the message.
         places = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
         raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(places)}") from None

@@ -1,4 +1,4 @@
-"""What clients send about uploads and jobs."""
+"""Request bodies for uploads and jobs."""
 
 from typing import Annotated, Literal, Self
 

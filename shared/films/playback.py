@@ -1,8 +1,8 @@
-"""Playing a video: URLs of its film and renditions that are good for a while, for those who may see it.
+"""Playback of a video: presigned URLs of its source file and renditions, for callers who may see it.
 
-Only what the service itself knows to be made of this video is signed: the film that arrived, and what transcoders
-reported of it. Addresses that clients wrote in `resolutions` are never signed, or anybody could have any object read to
-them that the function's role may read.
+Only URIs that the service itself recorded are signed: the uploaded source file, and renditions that transcoders
+reported. Client-supplied addresses in `resolutions` are never signed. Otherwise a client could read any object that the
+function's role can read.
 """
 
 from typing import Any
@@ -19,17 +19,17 @@ from shared.videos.documents import with_made
 from shared.videos.links import Links
 
 SECONDS = 3600
-"""How long the URLs are good, unless the credentials that they are signed with end before."""
+"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
 RENDITION_TYPE = "video/mp4"
-"""Of every rendition: docs/transcode-queue.md."""
+"""Media type of every rendition: docs/transcode-queue.md."""
 ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""What is read of a video."""
+"""Attributes to read of a video."""
 PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
-"""What is shown of the pictures, by their names in `thumbnails`."""
+"""Thumbnails in the response, and their names in `thumbnails`."""
 
 
 class Signer:
-    """Makes what a player gets to see of a video; its URLs can do no more than the credentials that sign them."""
+    """Builder of playback responses. Its URLs grant no more than the credentials that sign them."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
         self._objects = objects
@@ -37,15 +37,15 @@ class Signer:
         self._links = links
 
     def playback(self, video: Item, caller: Caller, now: int) -> dict[str, Any]:
-        """The answer to a caller who may see the video at `now`, in epoch seconds; raises NotPlayable.
+        """Return the response for a caller who may see the video at `now` (epoch seconds); raises NotPlayable.
 
-        Sizes in bytes, `duration` in milliseconds, `bitRate` in bits a second; what is not known is left out.
+        Sizes are in bytes, `duration` in milliseconds and `bitRate` in bits per second. Unknown values are omitted.
         """
         owner = caller.owns(video["userId"])
         if video["status"] == "deleted":
             raise NotPlayable(why_not_ready(video, [], now)[0])
         ends = now + SECONDS
-        if not owner:  # nobody else may go on after the video has expired
+        if not owner:  # only the owner may continue after the video has expired
             ends = min(ends, int(video.get("expiresAt", ends)))
         film = video.get("source", {})
         duration = _duration(video)
@@ -66,7 +66,7 @@ class Signer:
         return _known(answer)
 
     def text(self, key: str, kind: str, seconds: int) -> str:
-        """A URL of a text in the media bucket, of this media type, which is good for so many seconds."""
+        """Return a URL, valid for `seconds`, of a text object in the media bucket with this media type."""
         return self._objects.presigned_get(object_uri(self._media_bucket, key), kind, seconds)
 
     def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
@@ -77,9 +77,9 @@ class Signer:
         return _known({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
 
     def _renditions(self, video_id: str, film: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
-        """What was made of the film, the largest first."""
+        """Return the renditions of the source file, largest first."""
         folder = renditions_folder(self._media_bucket, video_id)
-        # Restored into another deployment, a video may name what lies in the bucket of the first.
+        # A video restored into another deployment may name objects in the first deployment's bucket.
         made = {name: uri for name, uri in film.get("made", {}).items() if uri.startswith(folder)}
         sides, sizes = film.get("renditions", {}), film.get("sizes", {})
         shown = [
@@ -98,18 +98,18 @@ class Signer:
 
 
 def _duration(video: Item) -> int | None:
-    """Of the film itself, which is what plays; before that was examined, as its owner says."""
+    """Return the duration of the source file; before it was probed, the duration that the owner stated."""
     duration = video.get("source", {}).get("media", video).get("duration")
     return None if duration is None else int(duration)
 
 
 def _bit_rate(size: int | None, duration: int | None) -> int | None:
-    """The mean bits a second of `size` bytes in `duration` milliseconds."""
+    """Return the mean bits per second for `size` bytes in `duration` milliseconds."""
     return round(int(size) * 8000 / duration) if size and duration else None
 
 
 def _why_hidden(video: Item, now: int) -> str | None:
-    """Why nobody but its owner and admins can play the video now; None when it is published."""
+    """Return why only the owner and admins can play the video now; `None` if it is published."""
     if is_published(video, now):
         return None
     if video["status"] != "ready":
@@ -120,7 +120,7 @@ def _why_hidden(video: Item, now: int) -> str | None:
 
 
 def _nothing_there(video: Item, now: int) -> str:
-    """Why its owner has nothing to play: then no film has arrived."""
+    """Return why the owner has nothing to play: no source file has been uploaded."""
     if video["status"] != "ready":
         return why_not_ready(video, [], now)[0]
     return "The video is ready, but has no film. Begin an upload by POST .../upload."

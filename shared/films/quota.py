@@ -1,7 +1,7 @@
-"""How many jobs an owner has started today, so that nobody's films cost more than was meant.
+"""Daily job quota per owner, which limits the processing cost of one owner's uploads.
 
-Jobs are reserved before they start, and stay reserved even if nothing comes of them: too many are never let
-through, and the next day (UTC) begins at 0.
+Jobs are reserved before they start, and the reservation remains even if they never run. The limit is therefore never
+exceeded. The counter restarts at 0 each day (UTC).
 """
 
 import time
@@ -17,16 +17,16 @@ DAY = 24 * 3600
 
 
 class QuotaStore:
-    """Counts by owner and day in the table; `jobs_per_day` is the most that one owner may start."""
+    """Counters by owner and day. `jobs_per_day` is the maximum number of jobs that one owner may start."""
 
     def __init__(self, table: Table, jobs_per_day: int) -> None:
         self.table = table
         self.jobs_per_day = jobs_per_day
 
     def reserve(self, owner: str, count: int, now: int) -> None:
-        """Count `count` jobs for the owner: one UpdateItem that adds them, if there is room for all.
+        """Reserve `count` jobs for the owner, all or none: one conditional UpdateItem.
 
-        Raises QuotaExceeded, and WriteContention when others reserve at every attempt.
+        Raises QuotaExceeded, and WriteContention if concurrent reservations defeat every attempt.
         """
         if count > self.jobs_per_day:
             raise self._exceeded(now)
@@ -40,7 +40,7 @@ class QuotaStore:
                 purgeAt=now + 2 * DAY,
                 schemaVersion=SCHEMA_VERSION,
             ),
-            # A reservation whose answer was lost is sent again, and must not count twice.
+            # A write is retried after a lost response, and must not count twice.
             condition=Expression.of(
                 "(attribute_not_exists(#jobs) OR #jobs <= :room) AND (attribute_not_exists(#last) OR #last <> :token)",
                 room=self.jobs_per_day - count,

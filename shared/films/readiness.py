@@ -1,4 +1,4 @@
-"""Why a video is not ready yet, in a sentence for its owner."""
+"""Reasons why a video is not ready, as sentences for its owner."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 SOON = 10
-"""Seconds in which a job is queued while the stream's reader keeps up with the changes of the table."""
+"""Seconds within which a job is queued while the stream consumer keeps up with the table's changes."""
 
 
 def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
-    """The sentence, and the job that stands in the way, if one does; `now` in epoch seconds."""
+    """Return the reason as a sentence, and the job that blocks the video, if any; `now` in epoch seconds."""
     if video["status"] == "ready":
         return "The video is ready.", None
     if video["status"] == "deleted":
         return "The video is deleted; restore it first.", None
     asked = wanted(video)
-    # What was made of another film says nothing of this one.
+    # Results of another source file say nothing about this one.
     by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(asked.get(job["kind"], {}))}
     failure = video.get("failure")
     if video["status"] == "failed" and failure and failure["job"] not in by_kind:
@@ -30,7 +30,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
     if "source" not in video:
         return "No film has arrived. Begin an upload by POST .../upload.", None
     needed = [kind for kind in asked if kind_of(kind).needed]
-    # What failed needs somebody to act, so it is named before what only needs time.
+    # Failures come first because the owner must act on them; the other states only need time.
     order = ("failed", "missing", "running", "queued")
     states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}
     blockers = sorted(
@@ -45,7 +45,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
 
 
 def _asked_at(video: Item, kind: str, probe: "Job | None") -> int:
-    """When the change was made that asks for a job, and waits in the stream for the router: epoch seconds."""
+    """Return when the change that requires this job was written, in epoch seconds. The router may not have processed it yet."""
     arrived = int(video["source"]["arrivedAt"])
     return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
 
@@ -53,7 +53,7 @@ def _asked_at(video: Item, kind: str, probe: "Job | None") -> int:
 def _not_queued(kind: str, waited: int) -> str:
     if waited < SOON:
         return f"{_work(kind)} begins within seconds."
-    # No retry before: it would wait behind the same changes.
+    # An earlier retry would not help: it would wait behind the same changes.
     return (
         f"{_work(kind)} has been waiting for {waited} seconds to be queued: older changes come first, such as those of "
         f"an import. If that takes more than an hour, POST .../jobs/{kind}/retry."

@@ -1,11 +1,11 @@
-"""Concurrency quotas of jobs: the jobs of one owner that may be with the workers at a time.
+"""Concurrency quotas of jobs: the number of one owner's jobs that may be with the workers at a time.
 
-A queue delivers messages in the order in which they were sent. So the router sends at most an owner's quota, and the owner's other
-jobs wait in the table in the order in which they were queued. An owner who has sent nothing yet finds at most one quota of each other
-owner before it. Waiting does not count as an attempt, and workers and transcoders need not know of it.
+A queue delivers messages in the order in which they were sent. The router therefore sends at most one quota of jobs per
+owner; the owner's other jobs wait in the table in queueing order. A new owner waits for at most one quota of each other
+owner. Waiting does not count as an attempt, and it is invisible to workers and transcoders.
 
-The next job that finds a claim whose release was lost arrives at the latest when the sweeper has the message of a waiting job sent
-once more.
+If the release of a claim was lost, the owner's next job frees it. At the latest, that happens when the sweeper has the
+message of a waiting job sent again.
 """
 
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class ShareStore(Quotas["Job"]):
-    """Quotas of jobs, by owner and queue."""
+    """Concurrency quotas of jobs, by owner and queue."""
 
     def claim(self, job: "Job", now: int) -> bool:
-        """Return whether a queued job may be sent now; otherwise it waits for another of its owner's to end. Idempotent."""
+        """Return whether a queued job may be sent now. Otherwise it waits until another job of its owner ends. Idempotent."""
         return self.claim_or_wait(_claim(job), now)
 
     def free(self, before: "Job | None", job: "Job", now: int) -> "Iterator[Job]":
         """Release the place of a job that has ended, and yield the jobs to send instead. Idempotent.
 
-        Each counts as sent when the next is requested: after a failure to send one, do not request the next.
+        Requesting the next job marks the previous one as sent. After a failure to send, stop iterating.
         """
         if before is not None and before["state"] == "queued":
-            self.stop_waiting(_claim(before))  # it ended before it was begun
+            self.stop_waiting(_claim(before))  # the job ended before it was sent
         yield from self.release(_claim(job), now)
 
     def _is_open(self, name: str) -> bool:

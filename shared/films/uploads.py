@@ -1,15 +1,15 @@
-"""Uploads: a client sends a film straight to S3, by URLs that allow just what it announced.
+"""Uploads: a client sends a source file straight to S3, by presigned URLs that allow only the announced file.
 
-An Upload item says what was announced, and how far it is:
+An Upload item has the announcement and the state:
 
-    open -> received            the object is there
-      |        +-> refused      it is not what was announced
-      +-> aborted               whatever arrives still is ignored
+    open -> received            the object is in S3
+      |        +-> refused      the object does not match the announcement
+      +-> aborted               an object that still arrives is ignored
 
-For a multipart upload S3 itself decides between complete and abort; for a single PUT, which S3 cannot call off,
-the item does. S3 is asked first and the item written then: a crash in between leaves a multipart upload without
-URLs, which the bucket's rules abort, and never an item that promises what S3 does not know. So whoever wants to know
-how far an open upload is asks S3 as well.
+For a multipart upload, S3 decides between complete and abort. For a single PUT, which S3 cannot cancel, the item
+decides. S3 is called first and the item written afterwards. A crash in between can leave a multipart upload without
+URLs, which the bucket's lifecycle rule aborts. It cannot leave an item that promises an upload unknown to S3. To learn
+the state of an open upload, read S3 also.
 """
 
 import secrets
@@ -35,32 +35,32 @@ if TYPE_CHECKING:
     from shared.entities import Upload
 
 LARGEST_PUT = 100 * 1000**2
-"""Bytes that are sent by one PUT; more come in parts, so that a broken connection does not cost the whole."""
+"""Maximum bytes of a single PUT. Larger files are sent in parts, so that a lost connection costs only one part."""
 MIB = 1024**2
 SMALLEST_PART = 32 * MIB
 PUT_SECONDS = 3600
 MULTIPART_SECONDS = 6 * 3600
-"""How long the URLs are good, unless the credentials that they are signed with end before."""
+"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
 UPLOAD_DAYS = 2
-"""Days that an upload may take: at the next midnight the bucket's rule removes its parts (infra/media_stack.py)."""
+"""Days that an upload may take. The lifecycle rule removes its parts at the next midnight (infra/media_stack.py)."""
 KEPT_SECONDS = 7 * DAY
 UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
 
 
 def new_upload_id(milliseconds: int) -> str:
-    """An id that sorts by time; 11 digits last until the year 2527."""
+    """Return an id that sorts by time; its 11 digits last until the year 2527."""
     return f"{milliseconds:011x}-{secrets.token_hex(8)}"
 
 
 def part_size(file_size: int) -> int:
-    """How large the parts of a film are: whole MiB, and few enough that all their URLs fit one answer."""
+    """Return the part size in bytes: whole MiB, and large enough that all URLs fit into one response."""
     least = -(-file_size // MOST_PARTS)
     return max(SMALLEST_PART, -(-least // MIB) * MIB)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an upload: with a URL that takes it, or the ETag that S3 gave it."""
+    """A part of an upload: with the URL to send it to, or with the ETag from S3 if it was sent."""
 
     size: int
     url: str | None = None
@@ -69,12 +69,12 @@ class Part:
 
 @dataclass(frozen=True)
 class OpenUpload:
-    """An open upload, and by which URLs it goes."""
+    """An open upload and the URLs to send the file to."""
 
     upload_id: str
     expires_at: int
     put: tuple[str, dict[str, str]] | None
-    """URL and headers of a single PUT."""
+    """URL and headers of a single PUT; `None` for a multipart upload."""
     parts: Sequence[Part] = ()
 
 
@@ -85,11 +85,11 @@ class UploadStore:
         self.table = table
 
     def find(self, video_id: str, upload_id: str) -> "Upload | None":
-        """The upload's item, as it is now."""
+        """Return the upload's item by a consistent read; `None` if it does not exist."""
         return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
     def move(self, item: "Upload", state: str, *, since: str = "open") -> str:
-        """Move an upload from the state `since` to another; return the state it then has."""
+        """Change an upload from the state `since` to another, conditionally; return the state that it then has."""
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
             Expression.of("SET #state = :state", state=state),
@@ -102,20 +102,20 @@ class UploadStore:
         return state
 
     def create(self, item: "Upload", now: int) -> None:
-        """Store an upload that was begun."""
+        """Store a new upload."""
         try:
             self.table.write(self.table.put(item, condition=absent_or_purged(now)))
         except ConditionFailed as failure:
-            # The id is random, so what is there is this very item, whose first answer was lost.
+            # The id is random, so an existing item is this one: an earlier response was lost.
             if failure.item is None:
                 raise Unavailable from failure
 
 
 class UploadService:
-    """Uploads as clients ask for them, in table and bucket. Methods raise the errors of shared.core.errors."""
+    """Operations on uploads in table and bucket. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
-        """`jobs` is how many jobs one upload can start."""
+        """`jobs` is the maximum number of jobs that one upload can start."""
         self.store = store
         self.objects = objects
         self.bucket = bucket
@@ -123,7 +123,7 @@ class UploadService:
         self.jobs = jobs
 
     def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> OpenUpload:
-        """Begin an upload for a video of the caller's; `milliseconds` since the epoch. Counts against its owner."""
+        """Begin an upload for a video that the caller owns; `milliseconds` since the epoch. Charges the owner's job quota."""
         now = milliseconds // 1000
         video = self._live_video(video_id, caller, now)
         self.quota.reserve(video["userId"], self.jobs, now)
@@ -142,7 +142,7 @@ class UploadService:
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: now + KEPT_SECONDS,
         }
-        # For `arrivals`: the notification of S3 names no request.
+        # The S3 notification names no request, so `arrivals` takes it from here.
         item = done_for(cast("Upload", upload), caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)
@@ -153,9 +153,10 @@ class UploadService:
         return self._signed(item, now)
 
     def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
-        """The upload's item with the state that it has at `now`; if that is open, also fresh URLs for what is missing.
+        """Return the upload's item with its state at `now`, and if it is open, fresh URLs for the missing parts.
 
-        Writes nothing, and counts against no quota. `replaced` is what no item says: a later film has arrived.
+        Writes nothing and charges no quota. The state `replaced` is not stored; it means that a later file was
+        uploaded.
         """
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
@@ -163,7 +164,7 @@ class UploadService:
         return item | {"state": state}, self._signed(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
-        """Make the film of its parts; done again it changes nothing."""
+        """Complete a multipart upload from its parts. Idempotent."""
         self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if "multipartId" not in item:
@@ -178,7 +179,7 @@ class UploadService:
         try:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
-            pass  # no other upload has this key, so it was this one
+            pass  # the key belongs to this upload only, so it was completed before
         except UploadGone as error:
             if not self.objects.exists(item["uri"]):
                 raise IllegalTransition("The upload was aborted; begin another.") from error
@@ -188,7 +189,7 @@ class UploadService:
             raise IllegalTransition("The upload was aborted; begin another.")
 
     def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
-        """Give up an upload, whatever arrived of it; done again it changes nothing."""
+        """Abort an upload and discard the parts that were sent. Idempotent."""
         video = self._video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         if item["state"] in ("received", "refused") or video.get("source", {}).get("uploadId") == upload_id:
@@ -197,7 +198,7 @@ class UploadService:
             try:
                 self.objects.abort_multipart(item["uri"], item["multipartId"])
             except UploadGone as error:
-                # Completed, but the function died before it could say so; or aborted, if there is no object.
+                # If the object exists, an earlier call completed the upload and crashed; otherwise it was aborted.
                 if item["state"] == "open" and self.objects.exists(item["uri"]):
                     self.store.move(item, "received")
                     raise _complete() from error
@@ -205,7 +206,10 @@ class UploadService:
             raise _complete()
 
     def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
-        """The state that an upload really has, and which parts S3 has; `arrived` is the upload of the video's film."""
+        """Return the actual state of an upload and the parts in S3, as size and ETag by number.
+
+        `arrived` is the id of the upload of the video's current source file.
+        """
         if item["state"] in ("open", "received") and arrived > item["uploadId"]:
             return "replaced", {}
         if item["state"] != "open":
@@ -216,7 +220,7 @@ class UploadService:
                 return "open", self.objects.sent_parts(item["uri"], item["multipartId"])
             except UploadGone:
                 in_time = False
-        # It may have arrived without anybody having said so yet.
+        # The object may exist although no notification has been handled yet.
         if self.objects.exists(item["uri"]):
             return "received", {}
         return ("open" if in_time else "aborted"), {}
@@ -224,7 +228,7 @@ class UploadService:
     def _signed(
         self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
     ) -> OpenUpload:
-        """An upload with URLs for all but the parts that were `sent`: their sizes and ETags, by their numbers."""
+        """Return an upload with URLs for the missing parts; `sent` has size and ETag of the other parts by number."""
         uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
         ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _ends(item))
         if not in_parts:
@@ -258,9 +262,9 @@ class UploadService:
 
 
 def _ends(item: "Upload") -> int:
-    """When an upload has to be complete, in epoch seconds: no URL is good for longer.
+    """Return the deadline of an upload in epoch seconds; no URL is valid for longer.
 
-    That is when the bucket's rule removes its parts: at the first midnight (UTC) once the days are over.
+    At that time the lifecycle rule removes its parts: the first midnight (UTC) after the configured days.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
     """
     return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY

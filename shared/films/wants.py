@@ -1,4 +1,4 @@
-"""What a video wants to be made of its film: its jobs, and the input of each."""
+"""Desired jobs of a video, and the input of each."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from shared.kinds import KINDS
 
 
 def wanted(video: Item | None) -> dict[str, Item]:
-    """The jobs that a video's present state asks for, by kind, with their inputs."""
+    """Return the inputs of the jobs that a video's current state requires, by kind."""
     if video is None or video["status"] == "deleted" or "source" not in video:
         return {}
     source = video["source"]
@@ -30,16 +30,16 @@ def wanted(video: Item | None) -> dict[str, Item]:
 
 
 def jobs_per_upload(renditions: int) -> int:
-    """How many jobs one upload can start."""
+    """Return the maximum number of jobs that one upload can start."""
     return sum(renditions if kind.per_rendition else 1 for kind in KINDS.values())
 
 
 def input_hash(job_input: Mapping[str, Value]) -> str:
-    """The hash of a job's input: 32 hexadecimal digits."""
+    """Return the hash of a job's input: 32 hexadecimal digits."""
     text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def since(video: Item) -> str:
-    """The state of a video that asks for something, as text: later states are larger, also after the id was used again."""
+    """Return a string for a video's state that sorts by time, even if the id was reused for a new video."""
     return f"{video['source']['uploadId']}#{video['version']:015d}"

@@ -1,4 +1,4 @@
-"""How a queue's function works on a job: take it, do it, and say what became of it."""
+"""Base of the job workers: take a job, do it, and record its result or failure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """What a job made: for the job itself, and how it gets into the video's item."""
+    """Result of a job: its output, and the edit that puts it into the video's item."""
 
     output: Item
     edit: Callable[[Item], Item]
     beside: Callable[[Item], Beside] | None = None
-    """What else it writes, given the video."""
+    """Extra writes for the given video."""
 
 
 class JobWorker(ABC):
-    """Does the jobs of one kind, whose row in `shared/kinds.py` declares what it may write:
+    """Worker for one kind of job. Its row in `shared/kinds.py` declares the attributes and objects that it may write.
 
         class WaveformWorker(JobWorker):
             kind = "waveform"
@@ -40,7 +40,7 @@ class JobWorker(ABC):
             def do(self, job: Job, video: Item) -> Result:
                 return Result({"peaks": self.read("waveform", job)}, lambda item: item)
 
-    What it writes elsewhere, it may write again: a job may be done twice.
+    A job may run twice, so writes outside of its result must be idempotent.
     """
 
     kind: ClassVar[str]
@@ -54,14 +54,14 @@ class JobWorker(ABC):
         """Do a job, given its item and the video's; raises UnreadableFilm, ObjectGone, ObjectChanged."""
 
     def read(self, task: str, job: "Job", *arguments: object) -> Any:
-        """Return the result of a task of `shared/media/reader.py` on the job's film."""
+        """Return the result of a task of `shared/media/reader.py` on the job's source file."""
         film = job["input"]
         source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
         return self._reader.run(task, source, *arguments)
 
 
 class JobConsumer:
-    """Consumes the messages of a queue of jobs, with a worker for each kind; `name` is the author of what it writes."""
+    """Consumer of a queue of jobs, with one worker per kind; `name` is recorded as the author of its writes."""
 
     def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], workers: Iterable[JobWorker]) -> None:
         self._caller = Caller.job(name)
@@ -71,10 +71,10 @@ class JobConsumer:
         self._logger = service_logger()
 
     def handle(self, message: Message) -> None:
-        """Work on the job of one message, unless another worker has, or it is no longer wanted.
+        """Do the job of one message, unless another worker has taken it or it is no longer required.
 
-        A job that cannot be done is failed with a reason, at once or after its last attempt, and its message is
-        done with. Raises Unavailable or WriteContention when not even that could be written: then the lease runs out.
+        A job that cannot be done fails with a reason, at once or after its last attempt, and its message is deleted.
+        Raises Unavailable or WriteContention if that cannot be written either; then the lease expires.
         """
         ticket = parse(JobMessage, message.json_body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
@@ -110,5 +110,5 @@ def _reason(error: Exception) -> str:
         case ObjectChanged():
             return "The uploaded file was replaced while it was read."
         case _:
-            # Details are for the log.
+            # Details belong in the log.
             return "The worker could not finish; the service's log says why."
