@@ -1,1 +1,1 @@
-"""Reads films: what they are, pictures of them, and smaller renditions. It knows nothing of AWS."""
+"""Decoding of video files: probing, thumbnails, subtitles and smaller renditions. Independent of AWS."""

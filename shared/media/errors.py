@@ -1,8 +1,8 @@
-"""Why a film cannot be used, in sentences for the person who uploaded it."""
+"""Reasons why a source file cannot be used, as sentences for the uploader."""
 
 
 class UnreadableFilm(Exception):
-    """The file is not a film that can be read; `reason` is one sentence for the person who uploaded it."""
+    """The file is not a readable video; `reason` is one sentence for the uploader."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -10,7 +10,7 @@ class UnreadableFilm(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether the film itself is the reason: how long it takes depends on the storage and the machine too."""
+        """Whether the file is the cause, so that a retry cannot succeed. Reading time also depends on storage and machine."""
         return self.reason != TOO_SLOW
 
 

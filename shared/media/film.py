@@ -1,4 +1,4 @@
-"""Opens a film, and finds single frames in it."""
+"""Opening of video files, and access to single frames."""
 
 import itertools
 import traceback
@@ -22,25 +22,27 @@ from shared.media.results import SMALL_FRAMES
 from shared.media.source import BLOCK, LARGEST_BLOCK, Range, Source, SourceFile
 
 DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
-"""Containers of films, as FFmpeg names them. Play lists are not among them: they would make it open other files."""
+"""Accepted containers, by FFmpeg's names. Playlist formats are excluded because they would make FFmpeg open other files."""
 
 MAX_PIXELS = 8192 * 4320
 MOST_FRAMES = 5_000_000
-"""Frames of a film, 23 hours at 60 a second; and packets that are read of it."""
+"""Maximum frames of a video, 23 hours at 60 per second. Also the maximum of packets to read from one file."""
 MOST_DECODED = 10 * SMALL_FRAMES
-"""Packets that are decoded of one film: more than of any whose header says the truth."""
+"""Maximum packets to decode of one file: more than any file with a correct header needs."""
 MOST_TRACKS = 100
 MOST_BOXES = 64
 MOST_DEPTH = 8
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
 BUFFER = 8 * 1024
-"""What FFmpeg reads at least: a keyframe of more bytes is read to its last byte and no further."""
+"""Minimum bytes of an FFmpeg read. A larger keyframe is read exactly to its last byte."""
 INDEXED = ("mov", "matroska", "avi")
-"""Containers whose index is true: of an MPEG stream FFmpeg makes one up while it searches."""
+"""Containers with a reliable index. For MPEG streams, FFmpeg only guesses one while it seeks."""
 INDEX_GAP_MS = 2000
-"""How far an MP4's index may end before the film does; one of fragments is known only as far as they were read."""
+"""Maximum distance from the end of an MP4's index to the end of the video. A fragmented file's index is known only up
+to the fragments read so far.
+"""
 RESYNC_PACKETS = 300
-"""How many packets after a keyframe may pass before it gives a picture."""
+"""Maximum packets to read after a keyframe until a frame can be decoded."""
 
 _PICTURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = (b"heic", b"heix", b"heim", b"mif1", b"avif", b"avis", b"msf1", b"hevc")
@@ -50,12 +52,12 @@ _ENCRYPTED = (b"encv", b"enca", b"drmi", b"drms")
 
 
 class _OtherFile(Exception):
-    """A film refers to another file."""
+    """The container refers to another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """An opened film: its container, its video, and the file below."""
+    """An open video file: container, video stream and the underlying file."""
 
     file: SourceFile
     container: InputContainer
@@ -66,35 +68,37 @@ class Film:
     _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MOST_DECODED)))
 
     def packets(self, *streams: Stream) -> Iterator["Packet[Stream]"]:
-        """Read on from where the film is; raises UnreadableFilm once more was read of it than of any honest film."""
+        """Yield packets from the current position; raises UnreadableFilm after more than MOST_FRAMES packets of this file."""
         for packet in self.container.demux(*streams):
             if next(self._packets, None) is None:
                 raise UnreadableFilm(errors.TOO_MANY_FRAMES)
             yield packet
 
     def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
-        """Decode a packet of the video; raises UnreadableFilm after too many, and what FFmpeg raises."""
+        """Decode a packet of the video stream; raises UnreadableFilm after MOST_DECODED packets, and FFmpeg's errors."""
         if next(self._decodes, None) is None:
             raise UnreadableFilm(errors.TOO_MANY_FRAMES)
         return self.video.decode(packet)
 
     def shape(self, frame: VideoFrame) -> Shape:
-        """Say how a frame is shown; all frames of one size are shown alike."""
+        """Return how to display a frame. Cached by frame size, because frames of one size are displayed the same way."""
         size = frame.width, frame.height
         if size not in self._shapes:
             self._shapes[size] = shape(frame, self.video.sample_aspect_ratio)
         return self._shapes[size]
 
     def milliseconds(self, timestamp: int) -> int:
-        """Turn a timestamp of the video into the film's time."""
+        """Convert a timestamp of the video stream to milliseconds from the start of the file."""
         return round(self.seconds(timestamp) * 1000)
 
     def seconds(self, timestamp: int, base: Fraction | None = None) -> Fraction:
-        """Turn a timestamp, of the video unless its base is given, into the film's time; none is before the start."""
+        """Convert a timestamp to seconds from the start of the file, at least 0; `base` defaults to the video stream's
+        time base.
+        """
         return max(Fraction(0), timestamp * (base or self._base) - self._start)
 
     def timestamp(self, milliseconds: int) -> int:
-        """Turn the film's time into a timestamp of the video."""
+        """Convert milliseconds from the start of the file to a timestamp of the video stream."""
         return round((Fraction(milliseconds, 1000) + self._start) / self._base)
 
     @property
@@ -108,19 +112,19 @@ class Film:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A keyframe and the frames up to the next, as the container's index has them; times are in milliseconds."""
+    """Group of pictures (GOP): a keyframe and the frames up to the next, from the container's index; times in milliseconds."""
 
     start: int
     end: int
     keyframe: Range
-    """The bytes of the keyframe; a guess where the index does not say its length."""
+    """Byte range of the keyframe; its length is estimated if the index does not state it."""
 
 
 @contextmanager
 def opened(source: Source) -> Iterator[Film]:
-    """Open a film for as long as the block lasts.
+    """Open a video file for the duration of the `with` block.
 
-    What a source raises comes out as it is, whatever FFmpeg made of it; all that FFmpeg and PyAV raise becomes
+    Errors of the source are raised unchanged, whatever FFmpeg made of them. All errors of FFmpeg and PyAV become
     UnreadableFilm.
     """
     file = SourceFile(source)
@@ -133,10 +137,10 @@ def opened(source: Source) -> Iterator[Film]:
             _refuse_many_tracks(container)
             _refuse_encrypted(file, container)
             yield Film(file, container, _video(container), _format(file, container))
-    except Exception as error:  # sorted out below; what is not about the film is raised again
+    except Exception as error:  # classified below; unrelated errors are raised again
         if file.failure is not None:
             raise file.failure from None
-        # Some of its errors are also MemoryError or EOFError: they speak of numbers in the file.
+        # Some FFmpeg errors are also MemoryError or EOFError; those describe numbers in the file.
         if isinstance(error, av.FFmpegError | _OtherFile) or _is_raised_by_pyav(error):
             raise UnreadableFilm(errors.DAMAGED) from error
         raise
@@ -145,14 +149,14 @@ def opened(source: Source) -> Iterator[Film]:
 
 
 def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
-    """Return the keyframe that is shown at a time or before it, or the next picture where it is damaged."""
+    """Return the keyframe displayed at a time or before it. If it is damaged, return the next frame that can be decoded."""
     _seek(film, milliseconds)
     for packet in itertools.islice(film.packets(film.video), RESYNC_PACKETS):
         if not packet.is_keyframe or not packet.size:
             continue
         try:
             frames = film.decoded(packet)
-            # A decoder with a delay keeps the picture back: flushing it spares reading on.
+            # A decoder with a delay holds the frame back. Flushing it returns the frame without reading more packets.
             frames = frames or film.video.decode(None)
         except av.FFmpegError:
             frames = []
@@ -164,11 +168,11 @@ def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
 
 
 def groups(film: Film, times: Sequence[int], duration: int) -> list[Group] | None:
-    """Return for each time the group of frames that it lies in; None where no index of the container covers the film."""
+    """Return the group of pictures at each time, or `None` if the container has no index that covers the whole video."""
     name = film.container.format.name
     if not name.startswith(INDEXED):
         return None
-    _seek(film, 0)  # Matroska's index is read when it is first needed
+    _seek(film, 0)  # FFmpeg reads Matroska's index at the first seek
     index = film.video.index_entries
     if len(index) <= 1:
         return None
@@ -186,13 +190,13 @@ def groups(film: Film, times: Sequence[int], duration: int) -> list[Group] | Non
 
 
 def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
-    """Return the very frame that a player shows at a time: it decodes forward from the keyframe before."""
-    # Where there is no index, as in MPEG streams, a search may end behind the time: then it starts earlier.
+    """Return the exact frame that a player shows at a time, by decoding forward from the preceding keyframe."""
+    # Without an index, as in MPEG streams, a seek can land after the requested time. The next attempt starts earlier.
     for back in STEPS_BACK:
         shown = None
         _seek(film, max(0, milliseconds - back))
         for frame in _frames(film):
-            # A player shows times to the millisecond: what is less than half of one ahead is what the person meant.
+            # Players show milliseconds, so a frame less than half a millisecond later is the intended one.
             if frame.pts is None or film.milliseconds(frame.pts) > milliseconds:
                 if shown is not None or back >= milliseconds:
                     return shown or frame
@@ -204,7 +208,7 @@ def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
 
 
 def frames(film: Film, milliseconds: int = 0) -> Iterator[VideoFrame]:
-    """Give all frames from the keyframe before a time on; what cannot be decoded is left out."""
+    """Yield all frames, starting at the keyframe before a time. Frames that cannot be decoded are skipped."""
     _seek(film, milliseconds)
     yield from _frames(film)
 
@@ -226,7 +230,7 @@ def _frames(film: Film) -> Iterator[VideoFrame]:
 
 def _seek(film: Film, milliseconds: int) -> None:
     target, first = film.timestamp(milliseconds), film.video.start_time
-    # Where there is no index the start is all that is left, and the video may begin a little after the sound does.
+    # Without an index only the start can be reached, and the video may begin slightly after the audio.
     for timestamp, any_frame in (
         (target, False),
         (target if first is None else first, False),
@@ -237,11 +241,11 @@ def _seek(film: Film, milliseconds: int) -> None:
         except av.FFmpegError:
             continue
         return
-    film.video.codec_context.flush_buffers()  # even the start is out of reach: it reads on
+    film.video.codec_context.flush_buffers()  # no seek succeeded: continue from the current position
 
 
 def _sniffed(file: SourceFile) -> bytes:
-    """Refuse a file that its first bytes show not to be a film; return these bytes."""
+    """Refuse a file whose first bytes show that it is an image or audio file; return these bytes."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise UnreadableFilm(errors.PICTURE)
@@ -256,7 +260,7 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
     iso = head[4:8] in _ISO_BOXES
     options = {"format_whitelist": DEMUXERS}
     if iso:
-        # All that the streams are stands in the index: no need to look far into the pictures for it.
+        # The index describes the streams completely, so probing the media data for them is unnecessary.
         options |= {"probesize": "65536", "fpsprobesize": "0"}
     try:
         return av.open(
@@ -278,11 +282,12 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
 
 
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
-    """Refuse a film by the number of samples that its index says to have: FFmpeg allocates memory for all of them at once."""
+    """Refuse a file by the sample count in its index, because FFmpeg allocates memory for all samples at once."""
     if head[4:8] not in _ISO_BOXES:
         return
     for track in _tracks(file):
-        # Each sample of plain sound is one too, but FFmpeg counts those by the chunk.
+        # In PCM audio, each audio sample is a sample of the file. FFmpeg counts those by chunk, so only video tracks
+        # are checked.
         if track.handler == b"vide" and track.samples > MOST_FRAMES:
             raise UnreadableFilm(errors.TOO_MANY_FRAMES)
 
@@ -295,21 +300,23 @@ def _refuse_many_tracks(container: InputContainer) -> None:
 
 
 def _is_raised_by_pyav(error: Exception) -> bool:
-    """Whether an error comes out of PyAV: of damaged films it raises more than FFmpeg's own, such as IndexError when a
-    stream is added while it reads.
+    """Return whether PyAV raised an error.
+
+    For damaged files, PyAV raises more than FFmpeg's errors. An example is IndexError when a stream appears while
+    reading.
     """
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    # Compiled parts name their files from the root of PyAV's sources.
+    # Compiled modules have file names relative to PyAV's source tree.
     return frame.f_code.co_filename.startswith(("av/", str(Path(av.__file__).parent)))
 
 
 def _no_other_file(url: str, flags: int, options: object) -> object:
-    """Refuse what a container refers to: it could be any file here, or any address."""
+    """Refuse references from a container, because they could name any local file or any address."""
     raise _OtherFile(url)
 
 
 def _video(container: InputContainer) -> VideoStream:
-    # A sound file's cover is a video stream too.
+    # The cover image of an audio file is also a video stream.
     streams = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
     if not streams:
         raise UnreadableFilm(errors.NO_VIDEO)
@@ -327,7 +334,8 @@ def _video(container: InputContainer) -> VideoStream:
 
 
 def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
-    # FFmpeg looks through Common Encryption to the codec below, and would decode noise; WebM keeps the id of a key.
+    # For Common Encryption, FFmpeg reports the underlying codec and would decode noise. WebM has a key id in its
+    # metadata.
     protected = container.format.name.startswith("mov") and any(
         entry in _ENCRYPTED for track in _tracks(file) for entry in track.entries
     )
@@ -336,7 +344,7 @@ def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
 
 
 def _format(file: SourceFile, container: InputContainer) -> str:
-    """Name the format: FFmpeg has one name for QuickTime, MP4 and 3GP, and one for Matroska and WebM."""
+    """Return the format's name. FFmpeg has one name for QuickTime, MP4 and 3GP, and one for Matroska and WebM."""
     name = container.format.name
     head = file.peek(0, 4096)
     if name.startswith("mov"):
@@ -350,7 +358,7 @@ def _format(file: SourceFile, container: InputContainer) -> str:
 
 
 def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int, int]]:
-    """Give an ISO file's boxes: type, start of the content, end. It stops where fragments begin."""
+    """Yield type, start of the content and end of an ISO file's boxes, up to the first fragment."""
     end = file.size if end is None else end
     for _ in range(MOST_BOXES):
         header = file.peek(start, 16) if start + 8 <= end else b""
@@ -369,17 +377,17 @@ def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[
 
 @dataclass(slots=True)
 class _Track:
-    """What a track's index says, as it stands in the file."""
+    """Unverified data from a track's index."""
 
     handler: bytes = b""
-    """`vide`, `soun` or another."""
+    """Handler type: `vide`, `soun` or another."""
     entries: list[bytes] = field(default_factory=list)
-    """The types of its sample entries."""
+    """Types of its sample entries."""
     samples: int = 0
 
 
 def _tracks(file: SourceFile) -> Iterator[_Track]:
-    """Give an ISO file's tracks (ISO/IEC 14496-12, 8.3 to 8.7)."""
+    """Yield an ISO file's tracks (ISO/IEC 14496-12, 8.3 to 8.7)."""
     for kind, content, stop in boxes(file):
         if kind == b"moov":
             for inner, start, end in boxes(file, content, stop):

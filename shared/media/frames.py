@@ -1,4 +1,4 @@
-"""Makes pictures of frames as a person sees the film: upright, in its shape, and in the colours of a plain screen."""
+"""Conversion of frames to images as a viewer sees them: upright, with square pixels, in sRGB."""
 
 import struct
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTr
 from PIL import Image, ImageFilter
 
 WHITE = 203.0
-"""Nits of a white page in HDR (ITU-R BT.2408); it becomes nearly white, and what shines brighter shares the rest."""
+"""Nits of reference white in HDR (ITU-R BT.2408). It maps to nearly white; brighter light is compressed into the rest."""
 
 PEAK = 1000.0
 KNEE = 0.5
 LUT_SIZE = 33
 
 EXACT = Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
-"""Without it white comes out as 253, and greys get a green tint."""
+"""Scaler flags for correct colours. Without them white becomes 253, and greys get a green tint."""
 
 _HDR = {ColorTrc.SMPTE2084: "pq", ColorTrc.ARIB_STD_B67: "hlg"}
 _MATRICES = {
@@ -33,7 +33,7 @@ _MATRICES = {
 }
 _MATRICES |= dict.fromkeys((5, 6), Colorspace.ITU601)
 
-# The two columns of a display matrix, by sign: where a picture's right and its bottom point to on the screen.
+# Keys are the signs of a display matrix: the screen directions of the image's right and bottom.
 _TURNS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
     (1, 0, 0, 1): (0, None),
     (0, 1, -1, 0): (90, Image.Transpose.ROTATE_270),
@@ -48,7 +48,7 @@ _TURNS: dict[tuple[int, int, int, int], tuple[int, Image.Transpose | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a frame is shown: the size a person sees, and the clockwise turn that brings it upright."""
+    """Display geometry of a frame: the displayed size, and the clockwise rotation that makes it upright."""
 
     width: int
     height: int
@@ -58,8 +58,8 @@ class Shape:
 
 
 def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
-    """Work out how a frame is shown, with pixels of the given shape (sample aspect ratio)."""
-    # Nobody films with pixels four times as wide as high: beyond that the header is damaged.
+    """Return the display geometry of a frame with the given sample aspect ratio."""
+    # A ratio beyond 4:1 or 1:4 indicates a damaged header, so square pixels are assumed.
     square = pixel is None or not Fraction(1, 4) <= pixel <= 4
     ratio = Fraction(1) if square or pixel is None else pixel
     width, height = max(1, round(frame.width * ratio)), frame.height
@@ -70,18 +70,18 @@ def shape(frame: VideoFrame, pixel: Fraction | None) -> Shape:
 
 
 def fitted(shown: Shape, width: int, height: int) -> tuple[int, int]:
-    """Return the size of a picture that is at most so wide and high, and never larger than it is shown."""
+    """Return the displayed size scaled down to fit into width and height; never enlarged."""
     scale = min(Fraction(1), Fraction(width, shown.width), Fraction(height, shown.height))
     return max(1, round(shown.width * scale)), max(1, round(shown.height * scale))
 
 
 def hdr(transfer: int) -> str | None:
-    """Name the high dynamic range of a transfer characteristic: `pq`, `hlg` or none."""
+    """Return the HDR format of a transfer characteristic: `pq`, `hlg`, or `None` for SDR."""
     return next((name for number, name in _HDR.items() if number == transfer), None)
 
 
 def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image:
-    """Make an RGB picture of a frame in a size: first scaled, so that all else costs little."""
+    """Return an RGB image of a frame in a size. Scaling comes first, because it makes all later steps cheap."""
     width, height = reversed(size) if shown.rotation % 180 else size
     alpha = any(component.is_alpha for component in frame.format.components)
     scaled = _progressive(frame).reformat(
@@ -103,7 +103,7 @@ def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image
         scaled.planes[0].line_size,
     )
     if alpha:
-        # As players show it, and as JPEG needs it.
+        # JPEG has no transparency; players show it as black.
         picture = Image.alpha_composite(Image.new("RGBA", picture.size, "black"), picture).convert("RGB")
     if name := hdr(frame.color_trc):
         picture = picture.filter(_tone_map(name, frame.color_primaries == ColorPrimaries.BT2020))
@@ -111,10 +111,10 @@ def image(frame: VideoFrame, shown: Shape, size: tuple[int, int]) -> Image.Image
 
 
 def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
-    # Of a copy without the picture: a frame and its side data hold each other until the garbage collector finds them,
-    # which does not know that a frame of 4K has 25 MB.
+    # Read from a copy without pixels. A frame and its side data form a reference cycle, and the garbage collector does
+    # not account for the 25 MB of a 4K frame.
     stamp = frame.reformat(width=16, height=16, format="gray", src_colorspace=Colorspace.ITU709)
-    # The stubs call it a dictionary of motion vectors; it holds all side data, and gives it when iterated.
+    # The stubs declare a dictionary of motion vectors. It holds all side data, and yields it when iterated.
     side_data = cast(SideDataContainer, stamp.side_data)
     data = next((bytes(entry) for entry in side_data if entry.type is Type.DISPLAYMATRIX), b"")
     if len(data) < 36:
@@ -122,7 +122,7 @@ def _turn(frame: VideoFrame) -> tuple[int, Image.Transpose | None]:
     matrix = struct.unpack("=9i", data[:36])
     cells = matrix[0], matrix[1], matrix[3], matrix[4]
     largest = max(map(abs, cells)) or 1
-    # A turn by some degrees is shown as the nearest right angle.
+    # Rotations are rounded to the nearest right angle.
     a, b, c, d = (round(cell / largest) if abs(cell) * 2 > largest else 0 for cell in cells)
     return _TURNS.get((a, b, c, d), _TURNS[1, 0, 0, 1])
 
@@ -133,7 +133,7 @@ def _unstated_range(frame: VideoFrame) -> ColorRange:
 
 
 def _progressive(frame: VideoFrame) -> VideoFrame:
-    """Take one field of an interlaced frame, so that what moves has no combs; in small pictures nothing is lost."""
+    """Return one field of an interlaced frame, which avoids combing; at thumbnail sizes no detail is lost."""
     if not frame.interlaced_frame or frame.height < 4:
         return frame
     graph = Graph()
@@ -150,7 +150,7 @@ def _progressive(frame: VideoFrame) -> VideoFrame:
 
 @lru_cache(maxsize=4)
 def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
-    """Make the table from HDR's colours to sRGB's: FFmpeg's own tone mapping needs libzimg, which PyAV comes without."""
+    """Return the lookup table from HDR colours to sRGB. FFmpeg's tone mapping needs libzimg, which PyAV does not include."""
     linear = [_pq(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)] if transfer == "pq" else []
     scene = [_hlg(step / (LUT_SIZE - 1)) for step in range(LUT_SIZE)]
 
@@ -169,7 +169,8 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
                 -0.1246 * r + 1.1329 * g - 0.0083 * b,
                 -0.0182 * r - 0.1006 * g + 1.1187 * b,
             ]
-        # Each colour alone: what looks at the brightest of the three has an edge along the greys, between grid points.
+        # Channels are mapped separately. Mapping by the brightest channel would cause an edge along the greys between
+        # grid points.
         out = [_srgb(_rolled_off(channel)) for channel in light]
         return out[0], out[1], out[2]
 
@@ -177,21 +178,21 @@ def _tone_map(transfer: str, wide: bool) -> ImageFilter.Color3DLUT:
 
 
 def _pq(code: float) -> float:
-    """Undo SMPTE ST 2084, in units of white."""
+    """Return the linear light for a PQ code value (SMPTE ST 2084), in units of reference white."""
     power: float = code ** (1 / 78.84375)
     ratio = max(power - 0.8359375, 0) / (18.8515625 - 18.6875 * power)
     return float(10000 / WHITE * ratio ** (1 / 0.1593017578125))
 
 
 def _hlg(code: float) -> float:
-    """Undo hybrid log-gamma (ARIB STD-B67): the scene's light from 0 to 1."""
+    """Return the scene light, from 0 to 1, for a hybrid log-gamma code value (ARIB STD-B67)."""
     if code <= 0.5:
         return code * code / 3
     return float((2.718281828459045 ** ((code - 0.55991073) / 0.17883277) + 0.28466892) / 12)
 
 
 def _rolled_off(light: float) -> float:
-    """Leave light below the knee alone and bend the rest, so that the peak becomes 1 (Moebius' curve)."""
+    """Compress light above the knee so that the peak becomes 1 (Möbius curve); light below it stays unchanged."""
     peak = PEAK / WHITE
     if light <= KNEE:
         return light

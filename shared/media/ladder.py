@@ -1,22 +1,22 @@
-"""The renditions that can be made, and which of them suit a film."""
+"""Rendition ladder: the available renditions, and the choice for a source video."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 SIZES = {"1080p": 1080, "720p": 720, "480p": 480, "360p": 360, "240p": 240}
-"""Names of renditions, and the pixels of their short side: an upright film of a phone is as good as one on its side."""
+"""Rendition names and the pixels of their short side, so portrait and landscape videos get the same quality."""
 
 LONGEST_SIDE = 16_384
-"""Pixels: x264 takes no more."""
+"""Maximum pixels of a side, a limit of x264."""
 
 
 FULL_HD_BITS = 6_000_000
-"""Bits a second, sound included, that a rendition of 1920x1080 has at most; smaller ones have fewer."""
+"""Maximum bits per second, audio included, of a 1920x1080 rendition; smaller renditions have less."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendition:
-    """One size to make of a film; both sides are even, as H.264 needs them."""
+    """Size of one rendition; both sides are even, as H.264 requires."""
 
     name: str
     width: int
@@ -24,9 +24,9 @@ class Rendition:
 
 
 def wanted(width: int, height: int, names: Iterable[str]) -> list[Rendition]:
-    """Choose from the named renditions those that are not larger than the film, the largest first.
+    """Return the named renditions that are not larger than the source video, largest first.
 
-    A film that is smaller than all of them gets the smallest in its own size: it must have one that plays.
+    If the source is smaller than all of them, return the smallest one in the source's size, so that one can be played.
     """
     asked = sorted(set(names), key=lambda name: -SIZES[name])
     short = min(width, height)
@@ -35,10 +35,10 @@ def wanted(width: int, height: int, names: Iterable[str]) -> list[Rendition]:
 
 
 def most_bits(width: int, height: int) -> int:
-    """Return how many bits a second a rendition of that many pixels has at most, sound included.
+    """Return the maximum bits per second, audio included, of a rendition of that size.
 
-    The rate grows with the pixels to the power of 0.75, as larger pictures take fewer bits a pixel: 240p has 0.6
-    million, 720p 3.3 million.
+    The rate is proportional to the pixels to the power of 0.75, because larger images need fewer bits per pixel. 240p
+    has 0.6 Mbit/s, 720p 3.3 Mbit/s.
     """
     bits: float = FULL_HD_BITS * (width * height / (1920 * 1080)) ** 0.75
     return round(bits)

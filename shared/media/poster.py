@@ -1,4 +1,4 @@
-"""Makes a film's poster: one picture in several widths."""
+"""Poster creation: one frame as images in several widths."""
 
 import io
 from collections.abc import Iterator
@@ -15,27 +15,31 @@ from shared.media.source import Source
 
 WIDTHS = (320, 640, 1280)
 WEBP_EFFORT = 2
-"""Of 6. From 3 on it takes twice the time for 5 % fewer bytes (`python -m bench.media`)."""
+"""Encoder effort, out of 6. From 3 on it takes twice the time for 5 % fewer bytes (`python -m bench.media`)."""
 MOST_HEIGHT = 16_383
-"""Pixels: WebP has no larger side."""
+"""Maximum pixels of a side, a limit of WebP."""
 PLACES = (10, 20, 30, 40, 50, 70, 90)
-"""Where a frame is looked for, in percent of the film."""
+"""Candidate positions of the poster frame, in percent of the duration."""
 
 SMALL_FILE = 16 * 1024 * 1024
 SAMPLE_WIDTH = 160
 LEAST_SPREAD = 12.0
 LEAST_LIGHT = 16.0
 FORWARD_FILE = 64 * 1024 * 1024
-"""What is read at most of a large film to get from keyframes to places, with a minute of 1080p or 20,000 frames."""
+"""Maximum bytes of a large file to read for decoding from keyframes to candidates. The equivalents are a minute of
+1080p and 20,000 frames.
+"""
 
 
 def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
-    """Make the poster of the frame shown at a time, or of the first good one from a tenth of the film on.
+    """Return the poster of the frame at a time, or of the first good candidate from 10 % of the duration on.
 
-    Good is what is neither nearly black nor nearly of one colour; where no frame is good, the liveliest is taken. Of a
-    large file the keyframe before a time is taken. Where that is in the first half of the way to it, as a film's first
-    frame is, it is decoded forward: for all times together at most a minute of 1080p, 20,000 frames or 64 MB, and then
-    it is what was reached.
+    A good frame is neither nearly black nor nearly uniform. If no candidate is good, the one with the highest contrast
+    is used.
+
+    In a large file, the preceding keyframe replaces the exact candidate frame. If that keyframe is in the first half of
+    the video up to the candidate, as the first frame is, frames after it are decoded. The total for all candidates is
+    limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last frame reached is used.
     """
     with opened(source) as film:
         frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
@@ -71,7 +75,7 @@ def _good(film: Film, facts: Facts) -> VideoFrame | None:
 
 
 def _near(film: Film, time: int, budget: int) -> tuple[VideoFrame | None, int]:
-    """Return the keyframe before a time, or what a budget reaches from it, and what that took; all in milliseconds."""
+    """Return the keyframe before a time, or the frame that the budget reaches from it, and the budget spent; in milliseconds."""
     frame = keyframe(film, time)
     start = time if frame is None or frame.pts is None else film.milliseconds(frame.pts)
     if 2 * start >= time or film.file.failure is not None:
@@ -81,7 +85,7 @@ def _near(film: Film, time: int, budget: int) -> tuple[VideoFrame | None, int]:
 
 
 def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
-    """Return how much a frame's brightness varies, and its mean, both of 255."""
+    """Return the standard deviation and the mean of a frame's brightness, both from 0 to 255."""
     grey = ImageStat.Stat(image(frame, shown, fitted(shown, SAMPLE_WIDTH, SAMPLE_WIDTH)).convert("L"))
     return grey.stddev[0], grey.mean[0]
 

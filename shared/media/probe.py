@@ -1,4 +1,4 @@
-"""Finds out what a film is, and whether all of it is there."""
+"""Probing of a source file: its media properties, and whether it is complete."""
 
 from fractions import Fraction
 
@@ -16,11 +16,11 @@ from shared.media.subtitles import noted
 TAIL_ENTRIES = 1000
 TAIL_MS = 1000
 MISSING_MS = 2000
-"""What the last packet may lack to the length that the header states: muxers round, and tracks end apart."""
+"""Maximum milliseconds by which the last packet may end before the stated duration. Muxers round, and tracks differ in length."""
 
 
 def probe(source: Source) -> Facts:
-    """Read what a film is from its header, its first picture and its end; raise UnreadableFilm if it is none."""
+    """Return the properties of a video file from its header, first frame and end; raises UnreadableFilm."""
     with opened(source) as film:
         _refuse_cut_file(film)
         frame = keyframe(film, 0)
@@ -42,7 +42,7 @@ def probe(source: Source) -> Facts:
             sample_aspect_ratio=shown.pixel,
             video_codec=film.video.codec_context.codec.canonical_name,
             audio_codec=audio.codec.canonical_name if audio else None,
-            # Beyond it, it is not a frame rate but a damaged header; and no document may have it.
+            # Values outside of this range come from a damaged header, and API documents do not allow them.
             frame_rate=round(float(rate), 3) if rate and Fraction(1, 1000) <= rate <= 1000 else None,
             hdr=hdr(frame.color_trc),
             pixel_format=frame.format.name,
@@ -51,7 +51,7 @@ def probe(source: Source) -> Facts:
 
 
 def _refuse_cut_file(film: Film) -> None:
-    """Compare what the container says to be there with the size of the file."""
+    """Refuse a truncated file: compare the size that the container states with the size of the file."""
     name = film.container.format.name
     if name.startswith("mov"):
         _refuse_cut_index(film)
@@ -60,13 +60,13 @@ def _refuse_cut_file(film: Film) -> None:
             raise UnreadableFilm(errors.TRUNCATED)
     elif name == "avi":
         head = film.file.peek(0, 8)
-        # More than 2 GB are in further parts, which this does not count.
+        # AVI files of more than 2 GB continue in further RIFF chunks, which are not counted here.
         if int.from_bytes(head[4:8], "little") + 8 > film.file.size:
             raise UnreadableFilm(errors.TRUNCATED)
 
 
 def _refuse_cut_index(film: Film) -> int:
-    """Compare the last samples' places with the size of the file; return where they end."""
+    """Compare the end of the last indexed samples with the size of the file; return that end."""
     end = 0
     for stream in film.container.streams:
         entries = stream.index_entries
@@ -78,7 +78,7 @@ def _refuse_cut_index(film: Film) -> int:
 
 
 def _segment_end(head: bytes) -> int:
-    """Return where Matroska's outermost element ends; 0 when it does not say, as in a recording of a browser."""
+    """Return the end of Matroska's segment element; 0 if its length is unknown, as in browser recordings."""
     at = head.find(b"\x18\x53\x80\x67")
     if at < 0 or at + 12 > len(head):
         return 0
@@ -95,8 +95,8 @@ def _duration(film: Film) -> int:
     if not stated or stated < 0:
         return _measured(film, 0)
     duration = round(stated / 1000)
-    # An index was compared with the file's size already. Fragments have each their own, known when they are read; what
-    # follows the last is another box, of which FFmpeg says nothing if it is incomplete.
+    # The index was already compared with the file's size. Fragments have their own indexes, known once they are read.
+    # If the box after the last one is incomplete, FFmpeg does not report it.
     if film.container.format.name.startswith("mov") and any(kind == b"moof" for kind, _, _ in boxes(film.file)):
         end = _measured(film, duration - TAIL_MS)
         known = _refuse_cut_index(film)
@@ -107,7 +107,7 @@ def _duration(film: Film) -> int:
 
 
 def _measured(film: Film, start: int) -> int:
-    """Return the end of the last packet from a time on: it reads on to the end, without decoding."""
+    """Return the end of the last packet, in milliseconds; reads all packets from `start` without decoding."""
     end = 0
     for stream in film.container.streams:
         stream.discard = Discard.none
@@ -118,7 +118,7 @@ def _measured(film: Film, start: int) -> int:
                 last = (packet.pts + (packet.duration or 0)) * packet.time_base * 1000
                 end = max(end, round(last - Fraction(film.container.start_time or 0, 1000)))
     except av.FFmpegError:
-        pass  # what was read until here counts
+        pass  # the packets read so far determine the end
     finally:
         for stream in film.container.streams:
             stream.discard = Discard.none if stream.index == film.video.index else Discard.all

@@ -1,7 +1,7 @@
-"""The program that reads films for shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
+"""Reader process for shared.media.sandbox: `python -m shared.media.reader FD BYTES SECONDS`.
 
-It answers over the connection FD, holds at most BYTES of data, and ends when a task takes more than SECONDS, also when
-nobody waits for the answer any more.
+It responds over the connection FD and may hold at most BYTES of data. It ends when a task takes more than SECONDS, even
+if the parent no longer waits.
 """
 
 import resource
@@ -29,7 +29,7 @@ TASKS: Mapping[str, Callable[..., object]] = {
 
 
 class AskedSource:
-    """Bytes of a film that the other end of the connection has."""
+    """Source whose bytes are requested from the parent process."""
 
     def __init__(self, connection: Connection, size: int) -> None:
         self._connection = connection
@@ -37,22 +37,22 @@ class AskedSource:
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Size in bytes."""
         return self._size
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`."""
+        """Return `length` bytes from `start`."""
         return self.read_all([(start, length)])[0]
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of each range, which the other end reads side by side."""
+        """Return the bytes of each range, which the parent fetches concurrently."""
         self._connection.send(("read", ranges))
         parts: list[bytes] = self._connection.recv()
         return parts
 
 
 def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
-    """Do one task: what came of it, or why nothing did."""
+    """Do one task; return `done` and its result, or `refused` or `failed` and the reason."""
     try:
         return "done", TASKS[task](source, *arguments)
     except UnreadableFilm as error:
@@ -60,13 +60,13 @@ def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[
     except MemoryError:
         return "refused", errors.TOO_MUCH_MEMORY
     except EOFError:
-        raise  # nobody is there any more
-    except Exception:  # a mistake of ours: sent to the other end, which logs it
+        raise  # the parent has closed the connection
+    except Exception:  # a bug: the parent logs it
         return "failed", traceback.format_exc()
 
 
 def main(arguments: list[str]) -> None:
-    """Do one task after the other until the connection ends."""
+    """Do tasks one after another until the connection closes."""
     descriptor, memory, seconds = int(arguments[0]), int(arguments[1]), float(arguments[2])
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, hard))
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> None:
     with Connection(descriptor) as connection:
         while True:
             task, size, more = connection.recv()
-            signal.setitimer(signal.ITIMER_REAL, seconds)  # its end ends the process, also in the midst of FFmpeg
+            signal.setitimer(signal.ITIMER_REAL, seconds)  # SIGALRM ends the process, even inside FFmpeg
             result = answer(task, AskedSource(connection, size), more)
             signal.setitimer(signal.ITIMER_REAL, 0)
             connection.send(result)

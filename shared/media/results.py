@@ -1,4 +1,4 @@
-"""What is known of a film and made of it. Importing it costs nothing: no decoder comes with it."""
+"""Results of media tasks. Importing this module is cheap, because it loads no decoder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,15 @@ from typing import Any
 
 SMALL_PIXELS = 1800 * 1920 * 1080
 SMALL_FRAMES = 20_000
-"""Each frame costs some time, however small it is."""
+"""Maximum frames of a small video, because each frame costs time whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a film is. Sizes are as it is shown: upright and with square pixels, except the coded ones."""
+    """Properties of a source video. `duration` is in milliseconds, `file_size` in bytes.
+
+    Sizes are display sizes, upright with square pixels, except the coded ones.
+    """
 
     duration: int
     file_size: int
@@ -29,19 +32,19 @@ class Facts:
     hdr: str | None
     pixel_format: str
     subtitles: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The languages of its subtitle tracks by their codecs, both as the film has them, such as `{"subrip": ["eng"]}`."""
+    """Languages of the subtitle tracks by codec, as named in the file, such as `{"subrip": ["eng"]}`."""
 
     @property
     def resolution(self) -> str:
-        """The size as people write it."""
+        """Display size as text, such as `1920x1080`."""
         return f"{self.width}x{self.height}"
 
     def is_small(self, size: int) -> bool:
-        """Whether a film of at most this many bytes may be read and decoded whole: not more than a minute of 1080p."""
+        """Return whether the video has at most `size` bytes, and at most as much to decode as a minute of 1080p."""
         return self._need(size) <= 1
 
     def affordable_ms(self, size: int) -> int:
-        """Return how many milliseconds of the film are as much work as the longest that is small, at its mean rates."""
+        """Return the milliseconds of this video that cost as much as the largest small video, at its mean rates."""
         return int(self.duration / max(1, self._need(size)))
 
     def _need(self, size: int) -> float:
@@ -50,7 +53,7 @@ class Facts:
         return max(frames / SMALL_FRAMES, pixels / SMALL_PIXELS, self.file_size / size)
 
     def document(self) -> dict[str, object]:
-        """Return the facts as they are stored; what is not known is left out."""
+        """Return the facts as stored; unknown values are omitted."""
         ratio = self.sample_aspect_ratio
         facts: dict[str, object | None] = {
             "duration": self.duration,
@@ -74,7 +77,7 @@ class Facts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Facts":
-        """Return the facts as `document` gave them."""
+        """Return the facts from a stored `document`."""
         rate = document.get("frameRate")
         return cls(
             duration=int(document["duration"]),
@@ -97,7 +100,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture as it is stored."""
+    """An encoded image and its object name."""
 
     name: str
     content_type: str
@@ -108,7 +111,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Poster:
-    """A frame's pictures, and the time it is shown at, in milliseconds."""
+    """Images of one frame, and its time in milliseconds."""
 
     time: int
     pictures: list[Picture]
@@ -116,17 +119,17 @@ class Poster:
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """A chapter that is proposed, up to the start of the next."""
+    """A proposed chapter, which ends at the start of the next."""
 
     start: int
-    """In milliseconds."""
+    """Milliseconds."""
     title: str | None = None
-    """If the film has one."""
+    """Title in the container; `None` if the chapter comes from a scene change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storyboard:
-    """A sheet of tiles, row by row, one for each interval; the cues that point into it; and the chapters that the frames suggest."""
+    """A sprite sheet with one tile per interval, row by row, the WebVTT cues for it, and the proposed chapters."""
 
     sheet: Picture
     cues: str
@@ -140,23 +143,23 @@ class Storyboard:
 
 @dataclass(frozen=True, slots=True)
 class SubtitleTrack:
-    """The texts of a film's subtitle track, or why there are none."""
+    """Texts of a subtitle track, or the reason why there are none."""
 
     number: int
-    """Among the film's tracks, from 0."""
+    """Index among the file's tracks, from 0."""
     language: str
-    """As the film has it, such as `eng` (ISO 639-2)."""
+    """Language as named in the file, such as `eng` (ISO 639-2)."""
     codec: str
     is_forced: bool
-    """Whether it has only what viewers need who understand the film, such as signs."""
+    """Whether it has only texts for viewers who understand the spoken language, such as translated signs."""
     events: Sequence[tuple[int, int, str]]
-    """When each text is shown and until when, in milliseconds, in the order of the starts; and what it says."""
+    """Start and end in milliseconds, and text, sorted by start."""
     fault: str | None = None
-    """Why it has no texts: a sentence for its owner."""
+    """Reason for the absence of texts, as a sentence for the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subtitles:
-    """All subtitle tracks of a film."""
+    """All subtitle tracks of a file."""
 
     tracks: Sequence[SubtitleTrack]

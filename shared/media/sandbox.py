@@ -1,9 +1,13 @@
-"""Reads films in a process of its own: no film takes more than its time and memory, or takes the worker down with it.
+"""Sandbox for decoding: reads source files in a subprocess with limits on time and memory.
 
-FFmpeg takes memory by the numbers that a film states, loops over them, and crashes on some: only a process can be held
-to a limit in all formats alike. It is started once and reads film after film; one that it did not bear well is its last,
-which frees whatever it took. It asks for the film's bytes, and needs neither network nor credentials. It is a limit and not a
-wall: it runs as the same user, and what it sends is unpickled here.
+FFmpeg allocates memory by numbers in the file, loops over them, and crashes on some. Only a process can be limited for
+all formats alike, and its crash does not end the worker.
+
+The process is started once and reads file after file. After any failure it is replaced, which frees all its memory. It
+requests the file's bytes from its parent, and needs neither network nor credentials.
+
+This limits resources; it is not a security boundary. The process runs as the same user, and its results are unpickled
+in the parent.
 """
 
 import os
@@ -20,27 +24,27 @@ from shared.media.errors import UnreadableFilm
 from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
-"""What one task may take, reading included: less than any function that waits for it may run."""
+"""Maximum seconds of one task, including reads: less than the timeout of every function that waits for it."""
 MOST_MEMORY = 800 << 20
 """Bytes of data that the reader may hold (RLIMIT_DATA; macOS does not enforce it)."""
 WORKER_MB = 224
 """Memory of the function that hands films to the reader, including the code of both, in megabytes."""
 
 ENDING_SECONDS = 10.0
-"""What a process that ends may take for that; and how much longer than its task a reader lives that nobody waits for."""
+"""Seconds for a process to end. Also the time by which a reader outlives its task's limit if its parent died."""
 
 _ENDED_FROM_OUTSIDE = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP})
 
 
 class ReaderFailed(Exception):
-    """The reader ended, or failed through no fault of the film; try again."""
+    """The reader process ended or failed for a reason other than the file. A retry may succeed."""
 
 
 class Sandbox:
-    """Runs tasks on films in a process of their own; `clock` gives seconds that only go forward.
+    """Runner of tasks on source files in a subprocess; `clock` is monotonic, in seconds.
 
-    What a source raises comes out as it is. Raises UnreadableFilm also for a film that takes too long or too much memory,
-    or makes the reader crash: it would again. Raises ReaderFailed for everything else.
+    Errors of the source are raised unchanged. UnreadableFilm is also raised if the file exceeds the time or memory
+    limit or crashes the reader, because a retry would fail again. All other failures raise ReaderFailed.
     """
 
     def __init__(
@@ -58,11 +62,11 @@ class Sandbox:
 
     @classmethod
     def within(cls, memory_mb: int) -> Self:
-        """Return a reader for a Lambda function with this much memory, in megabytes."""
+        """Return a sandbox for a Lambda function with this much memory, in megabytes."""
         return cls(memory=(memory_mb - WORKER_MB) << 20)
 
     def run(self, task: str, source: Source, *arguments: object) -> Any:
-        """Return the result of a task of `shared/media/reader.py`; the class says what is raised."""
+        """Return the result of a task of `shared/media/reader.py`; raises as the class documents."""
         deadline = self._clock() + self._seconds
         is_well = False
         try:
@@ -85,7 +89,7 @@ class Sandbox:
                 self.close()
 
     def close(self) -> None:
-        """End the process, if there is one; the next task starts another."""
+        """End the process, if any. The next task starts another."""
         process, connection = self._process, self._connection
         self._process = self._connection = None
         if connection is not None:
@@ -110,7 +114,7 @@ class Sandbox:
             raise self._reason() from None
 
     def _reason(self) -> Exception:
-        """Why the process ended, now that its end of the connection is closed."""
+        """Return the error for the process that has just closed its end of the connection."""
         if self._process is None:
             raise RuntimeError("The reader was not started")
         status = self._process.wait(ENDING_SECONDS)
@@ -122,7 +126,7 @@ class Sandbox:
 
     def _started(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:
-            self.close()  # it died while there was nothing to do
+            self.close()  # it died while idle
         if self._connection is not None:
             return self._connection
         ours, theirs = Pipe()
@@ -140,6 +144,6 @@ class Sandbox:
 
 
 def _environment() -> dict[str, str]:
-    """What the reader has to know: where this process imports from, and no credentials."""
+    """Return the reader's environment: this process's import path, and no credentials."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return kept | {"PYTHONPATH": os.pathsep.join(entry or os.getcwd() for entry in sys.path)}

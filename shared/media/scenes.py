@@ -1,4 +1,4 @@
-"""Proposes chapters: the film's own, or else where its scenes change, as far as the frames that are decoded anyway show it."""
+"""Chapter proposals: the container's own chapters, or scene changes among the frames that are decoded anyway."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -10,35 +10,35 @@ from shared.media.film import Film
 from shared.media.results import Chapter
 
 MOST = 30
-"""Chapters that are proposed of scenes."""
+"""Maximum chapters to propose from scene changes."""
 MOST_OWN = 50
 LONGEST_TITLE = 80
-"""Characters of a title of the film's own."""
+"""Maximum characters of a title from the container."""
 LEAST_MS = 3000
-"""How far chapters are apart at least, and a fortieth of the film."""
+"""Minimum milliseconds between chapters. The other minimum is 1/SHARE of the duration."""
 SHARE = 40
 SIZE = (16, 9)
-"""Pixels in which frames are compared: what moves within a scene changes few of them."""
+"""Pixels of the frames to compare: so few that movement within a scene changes few of them."""
 SAMPLE_MS = 100
-"""How far frames are apart that are compared: a change of scenes is found this late at most."""
+"""Minimum milliseconds between compared frames, and so the maximum delay of a detected scene change."""
 NEAR_MS = 1000
-"""How far apart frames are that show one movement."""
+"""Maximum milliseconds between frames that can show the same movement."""
 CUT = 20.0
-"""How much pixels have to differ on average, of 255, by more than they do in the movement around."""
+"""Minimum mean difference per pixel (of 255) of a scene change, in excess of the differences around it."""
 
 
 class Scenes:
-    """Looks at the frames of a film, in their order, for changes of scenes."""
+    """Detector of scene changes; takes the frames of a video in order."""
 
     def __init__(self) -> None:
         self._scaler = VideoReformatter()
         self._last = b""
         self._times: list[int] = []
         self._differences: list[float] = []
-        """Of each frame to the one before."""
+        """Mean difference of each frame from the one before."""
 
     def see(self, milliseconds: int, frame: VideoFrame) -> None:
-        """Look at a frame; those that follow too soon after another are passed over."""
+        """Compare a frame with the one before. Frames less than SAMPLE_MS after that one are skipped."""
         if self._times and milliseconds < self._times[-1] + SAMPLE_MS:
             return
         seen = self._small(frame)
@@ -51,7 +51,7 @@ class Scenes:
         self._times.append(milliseconds)
 
     def starts(self, duration: int) -> list[int]:
-        """Where chapters may start, in milliseconds, in order: the clearest changes, the first at 0; none if nothing changes."""
+        """Return start times of chapters in milliseconds, in order: 0 and the clearest scene changes. Empty if there are none."""
         apart = max(LEAST_MS, duration // SHARE)
         found = [0]
         for score, time in sorted(self._scored(), key=lambda scored: (-scored[0], scored[1])):
@@ -61,7 +61,9 @@ class Scenes:
         return sorted(found) if len(found) > 1 else []
 
     def _scored(self) -> Iterable[tuple[float, int]]:
-        """How clearly another scene begins at each time: a camera that moves changes the frames before and after as much."""
+        """Yield score and time of each frame. The neighbours' difference is subtracted, because a camera movement spans
+        several frames.
+        """
         gaps = [later - earlier for earlier, later in pairwise(self._times)]
         for place, (time, difference) in enumerate(zip(self._times, self._differences, strict=True)):
             around = [self._differences[near] for near in (place - 1, place + 1) if 0 < near < len(self._times)]
@@ -78,7 +80,7 @@ class Scenes:
 
 
 def own(film: Film, duration: int) -> list[Chapter]:
-    """The chapters that the container has, if there are several: by their starts, each within the film."""
+    """Return the container's chapters by start, each within the duration; empty if there are fewer than two."""
     titles: dict[int, str | None] = {}
     for chapter in film.container.chapters():
         start = round(film.seconds(chapter["start"], chapter["time_base"]) * 1000)
@@ -90,5 +92,5 @@ def own(film: Film, duration: int) -> list[Chapter]:
 
 
 def proposed(film: Film, scenes: Scenes, duration: int) -> list[Chapter]:
-    """The chapters to propose; none for a film of one scene."""
+    """Return the chapters to propose; empty for a video of one scene."""
     return own(film, duration) or [Chapter(start) for start in scenes.starts(duration)]

@@ -1,4 +1,4 @@
-"""Where a film's bytes come from: anything that can hand out ranges, as the seekable file that FFmpeg wants."""
+"""Byte sources of video files, and an adapter from ranges to the seekable file that FFmpeg needs."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -8,41 +8,41 @@ from typing import Protocol, runtime_checkable
 from shared.threads import map_threads
 
 Range = tuple[int, int]
-"""Where bytes begin, and how many there are."""
+"""Offset and length in bytes."""
 
 BLOCK = 256 * 1024
-"""One request's bytes: small enough for 2 % of a large film, large enough that a keyframe takes one or two."""
+"""Bytes of one request: small enough to read only about 2 % of a large file, large enough for a keyframe in one or two."""
 
 LARGEST_BLOCK = 8 * BLOCK
 SEQUENTIAL = 4
 CACHED_BYTES = 32 * BLOCK
 SIDE_BY_SIDE = 10
-"""How many ranges are fetched at a time: botocore keeps as many connections."""
+"""Maximum concurrent requests: the size of botocore's connection pool."""
 SIDE_BY_SIDE_BYTES = CACHED_BYTES // 2
-"""What is fetched ahead: half of what is kept, so that the rest of the reading does not push it out."""
+"""Maximum bytes to prefetch: half of the cache, so that other reads do not evict prefetched ranges."""
 
 
 class Source(Protocol):
-    """Bytes that can be read by ranges, such as an object in S3, and by several threads at a time."""
+    """Bytes that can be read by range, such as an S3 object. Implementations are thread-safe."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Size in bytes."""
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`: `length` of them, or fewer at the end."""
+        """Return `length` bytes from `start`, or fewer at the end."""
 
 
 @runtime_checkable
 class RangesSource(Source, Protocol):
-    """A source that has its own way of reading several ranges at a time."""
+    """Source with its own method for reading several ranges concurrently."""
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
         """Return the bytes of each range, as `read` does."""
 
 
 def read_all(source: Source, ranges: Sequence[Range]) -> list[bytes]:
-    """Return the bytes of each range, fetched side by side: what takes long is the wait for an answer."""
+    """Return the bytes of each range, fetched concurrently because latency dominates."""
     if isinstance(source, RangesSource):
         return source.read_all(ranges)
     if len(ranges) == 1:
@@ -58,16 +58,16 @@ class BytesSource:
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Size in bytes."""
         return len(self._data)
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`."""
+        """Return `length` bytes from `start`, or fewer at the end."""
         return self._data[start : start + length]
 
 
 class FileSource:
-    """A file on this machine."""
+    """A local file."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
@@ -75,22 +75,24 @@ class FileSource:
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Size in bytes."""
         return self._size
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`."""
+        """Return `length` bytes from `start`, or fewer at the end."""
         with self._path.open("rb") as file:
             file.seek(start)
             return file.read(length)
 
 
 class SourceFile:
-    """A source as a read-only file, which keeps the ranges it read last.
+    """A source as a read-only file that caches the most recently read ranges.
 
-    A range starts where the reader asked, not at a multiple of a block: a keyframe then seldom takes two requests. Who
-    reads on and on gets ever larger ranges, and who says what it will read gets just that, side by side. Once the source failed, the file ends, and `failure` says why: FFmpeg takes
-    an error for the end of the file anyway, so whoever drives it must ask.
+    A range starts at the requested offset, not at a block boundary, so a keyframe rarely takes two requests. Sequential
+    reads fetch increasingly large ranges. Ranges announced with `expect` are fetched exactly and concurrently.
+
+    After an error of the source, reads return no bytes and `failure` has the error. Callers must check `failure`,
+    because FFmpeg treats an error like the end of the file.
     """
 
     def __init__(self, source: Source) -> None:
@@ -107,24 +109,24 @@ class SourceFile:
         self._expected: list[Range] = []
 
     def expect(self, ranges: Sequence[Range]) -> None:
-        """Say what will be read, in order: the first that is missing is fetched together with those that follow it.
+        """Announce ranges that will be read, in order. A miss on one also fetches the ranges after it.
 
-        Ranges may come from a damaged index: those that lie outside of the file are left out.
+        Ranges may come from a damaged index; ranges outside of the file are ignored.
         """
         self._expected = [(start, length) for start, length in ranges if 0 <= start < self.size and length > 0]
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to a position, which may lie behind the end."""
+        """Move to an offset, which may lie beyond the end; return the offset."""
         base = (0, self._position, self.size)[whence]
         self._position = max(0, base + offset)
         return self._position
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the current offset."""
         return self._position
 
     def read(self, length: int = -1) -> bytes:
-        """Return the bytes at the position, `length` at most; none at the end."""
+        """Return at most `length` bytes from the current offset; empty at the end."""
         left = max(0, self.size - self._position)
         wanted = left if length < 0 else min(length, left)
         parts = []
@@ -138,7 +140,7 @@ class SourceFile:
         return b"".join(parts)
 
     def peek(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start` without moving."""
+        """Return bytes from `start` without changing the current offset."""
         before, self._position = self._position, start
         try:
             return self.read(length)
@@ -158,7 +160,7 @@ class SourceFile:
         ranges = self._due(position) or [(position, self._block(position))]
         try:
             parts = read_all(self._source, ranges)
-        except Exception as error:  # FFmpeg swallows what its reader raises, so it is kept for the caller
+        except Exception as error:  # FFmpeg swallows errors of its reader, so the error is stored for the caller
             self.failure = error
             return b""
         for (start, _), data in zip(ranges, parts, strict=True):
@@ -174,12 +176,12 @@ class SourceFile:
     def _block(self, position: int) -> int:
         self._run = self._run + 1 if position == self._last_end else 0
         block = min(LARGEST_BLOCK, BLOCK << max(0, self._run - SEQUENTIAL))
-        # Not again what is there already: a reader that goes backwards meets the range it came from.
+        # Stop at the next cached range: a reader that moves backwards reaches the range that it came from.
         ahead = min((start for start in self._ranges if start > position), default=self.size)
         return min(block, ahead - position)
 
     def _due(self, position: int) -> list[Range]:
-        """Return what was said to be read from a position on, as much as is fetched at a time; none is returned twice."""
+        """Return announced ranges from a position on, up to the prefetch limit. Each is returned once."""
         for number, (start, length) in enumerate(self._expected):
             if start <= position < start + length:
                 due, left = [(position, start + length - position)], SIDE_BY_SIDE_BYTES - length

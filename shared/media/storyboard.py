@@ -1,6 +1,6 @@
-"""Makes a film's storyboard: small pictures on one sheet, and WebVTT that says which belongs to what time.
+"""Storyboard creation: thumbnails on one sprite sheet, and WebVTT that maps times to tiles.
 
-The same frames say where chapters may begin.
+The same frames are used to propose chapters.
 """
 
 import io
@@ -27,25 +27,25 @@ TILE_HEIGHT = 320
 SHEET = "storyboard.jpg"
 
 SMALL_FILE = 64 * 1024 * 1024
-"""What may be read whole: keyframes lie seconds apart, and a short film has few."""
+"""Maximum bytes of a file to decode completely: its keyframes are seconds apart, so a short video has too few."""
 MOST_REPEATED = 2
-"""How many tiles one keyframe may serve before the frames after it are decoded."""
+"""Maximum tiles for one keyframe. Beyond that, the frames after it are decoded."""
 FORWARD = 2
-"""What is decoded after keyframes, in whole small films: two minutes of 1080p, 40,000 frames, 128 MB."""
+"""Budget for decoding after keyframes, in multiples of the largest small file: two minutes of 1080p, 40,000 frames, 128 MB."""
 FORWARD_SECONDS = 40.0
-"""When that ends in any case: a slow codec must not cost a film its storyboard."""
+"""Time limit of that decoding, so that a slow codec does not prevent the storyboard."""
 
 
 def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.monotonic) -> Storyboard:
-    """Make the storyboard: a tile a second, and of a longer film a hundred at equal distances.
+    """Return the storyboard: one tile per second, or 100 tiles at equal intervals for a longer video.
 
-    Each tile shows the middle of its interval: in a short film exactly, in a longer one the keyframe before. Where a
-    keyframe would serve more than two tiles, it is decoded forward, as far from each keyframe as FORWARD
-    and FORWARD_SECONDS of `clock` allow.
+    Each tile shows the middle of its interval: exactly in a short video, by the preceding keyframe in a longer one. If
+    one keyframe would serve more than two tiles, frames after it are decoded, within the limits of FORWARD and
+    FORWARD_SECONDS of `clock`.
     """
     duration = max(1, facts.duration)
     interval = max(LEAST_INTERVAL_MS, -(-duration // MOST_TILES))
-    # What is left at the end, if less than half an interval, belongs to the last tile.
+    # A remainder of less than half an interval belongs to the last tile.
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
     scenes = Scenes()
@@ -65,15 +65,15 @@ def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.m
 
 @dataclass(slots=True)
 class _Stretch:
-    """Tiles that show what follows from one keyframe."""
+    """Consecutive tiles from the same group of pictures."""
 
     first: int
-    """The number of the first tile."""
+    """Number of the first tile."""
     tiles: int
     group: Group | None
-    """What the container's index has, if it has one."""
+    """Group from the container's index, or `None` without an index."""
     exact: int = 0
-    """How many tiles, from the first on, are decoded forward to; the others show the last picture before them."""
+    """Number of tiles, from the first on, to decode forward to. The others repeat the last image before them."""
 
 
 def _stretches(film: Film, times: Sequence[int], facts: Facts, interval: int) -> list[_Stretch]:
@@ -90,7 +90,7 @@ def _stretches(film: Film, times: Sequence[int], facts: Facts, interval: int) ->
 
 
 def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interval: int, budget: int) -> None:
-    """Spend a budget of milliseconds of film on the tiles of long groups: those nearest to their keyframes first."""
+    """Assign a budget, in milliseconds of video, to tiles of long groups; tiles nearest to their keyframes come first."""
     wanted = sorted(
         (times[stretch.first + place] - stretch.group.start, place, number)
         for number, stretch in enumerate(stretches)
@@ -98,7 +98,7 @@ def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interva
         for place in range(stretch.tiles)
     )
     for distance, place, number in wanted:
-        # The first is reached from the keyframe, each other from the one before.
+        # The first tile is decoded from the keyframe, each later one from the tile before.
         budget -= interval if place else distance
         if budget < 0:
             return
@@ -108,7 +108,7 @@ def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interva
 def _chosen(
     film: Film, scenes: Scenes, times: Sequence[int], stretches: Sequence[_Stretch], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Give for each number of a time the picture that was planned, or the one before where it cannot be decoded."""
+    """Yield tile number and image as planned; a tile that cannot be decoded repeats the previous image."""
     film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
     picture: Image.Image | None = None
     end = clock() + FORWARD_SECONDS
@@ -134,9 +134,9 @@ def _chosen(
 def _decoded(
     film: Film, scenes: Scenes, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
 ) -> Iterator[tuple[int, Image.Image]]:
-    """Decode from the keyframe before the time of a number on, and give for each number the frame that is shown then.
+    """Decode from the keyframe before tile `number`, and yield number and image of each tile from there on.
 
-    When it is over, the last frame serves all that are left.
+    Once `is_over` returns true, the last frame serves all remaining tiles.
     """
     film.video.codec_context.skip_frame = "NONREF"
     before = None
@@ -175,7 +175,7 @@ def _sheet(pictures: Iterator[tuple[int, Image.Image]], count: int) -> tuple[Ima
         if sheet is None:
             width, height = picture.size
             sheet = Image.new("RGB", (columns * width, rows * height))
-        # A film may change its size on the way; its first one holds.
+        # A video may change its size; the sheet keeps the first size.
         fitting = picture if picture.size == (width, height) else picture.resize((width, height))
         sheet.paste(fitting, (number % COLUMNS * width, number // COLUMNS * height))
     if sheet is None:

@@ -1,4 +1,4 @@
-"""Takes the text out of a film's subtitle tracks: of an MP4 by its index, of other containers by reading on to their end."""
+"""Extraction of text subtitles: from an MP4 by its index, from other containers by reading the whole file."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,21 +13,21 @@ from shared.media.results import Subtitles, SubtitleTrack
 from shared.media.source import BLOCK, Range, Source
 
 UNKNOWN = "und"
-"""The language of a track that names none, in ISO 639-2."""
+"""ISO 639-2 code for a track without a language."""
 MOST_READ = 4 << 30
-"""Bytes of a film whose tracks are found only by reading all of it: what comes from S3 in the time that a task has."""
+"""Maximum bytes of a file that must be read completely: the amount that S3 delivers within a task's time limit."""
 AHEAD = 4 * BLOCK
 GAP = 64 * 1024
-"""Bytes between two texts that are read with them, as another request would cost more."""
+"""Maximum bytes between two samples that are fetched in one request, because another request would cost more."""
 MOST_GAPS = 2
-"""Samples of an MP4's track for each text: an empty one stands between two of them."""
+"""Maximum MP4 samples per text: an empty sample separates two texts."""
 SHOWN_MS = 5000
-"""How long a text is shown, if the film does not say it and no other follows."""
+"""Maximum display time of a text without a stated duration. It ends earlier when another text starts."""
 _NEVER = 1 << 62
 
 _FORMATS = ("subrip", "text", "webvtt", "mov_text", "ass")
 _FIELDS_OF_ASS = 8
-"""Fields of SubStation Alpha before the text, as containers have it."""
+"""Number of SubStation Alpha fields before the text, in containers."""
 _COMMENT = re.compile(r"\{[^\\{}][^{}]*\}|\{\}")
 _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")
@@ -36,7 +36,7 @@ Event = tuple[int, int, str]
 
 
 def noted(film: Film) -> dict[str, list[str]]:
-    """The languages of a film's subtitle tracks by their codecs, both as the film has them."""
+    """Return the languages of the subtitle tracks by codec, as named in the file."""
     found: dict[str, list[str]] = {}
     for stream in film.container.streams.subtitles:
         found.setdefault(_codec(stream), []).append(_language(stream))
@@ -44,9 +44,9 @@ def noted(film: Film) -> dict[str, list[str]]:
 
 
 def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
-    """Read the text of each subtitle track, up to these limits for each; raise UnreadableFilm.
+    """Return the texts of each subtitle track, within these limits per track; raises UnreadableFilm.
 
-    A track that gives none has a `fault` instead, which does not keep the others from being read.
+    A track without usable text has a `fault` instead. The other tracks are still read.
     """
     with opened(source) as film:
         streams = list(film.container.streams.subtitles)
@@ -62,7 +62,7 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
 
 
 class _Reader:
-    """Gathers the events of one track."""
+    """Collector of one track's events."""
 
     def __init__(self, stream: Stream, most_bytes: int, most_events: int) -> None:
         self._stream = stream
@@ -79,7 +79,7 @@ class _Reader:
         return errors.TOO_MUCH_TEXT if self._stream.frames > MOST_GAPS * self._events else None
 
     def take(self, film: Film, packet: "Packet[Stream]") -> None:
-        """Add what a packet says; a track that says too much, or what is no text, is given up."""
+        """Add a packet's text. A track that exceeds the limits or is not UTF-8 is marked with a `fault`."""
         if self.fault or packet.pts is None or not packet.size:
             return
         self._bytes -= packet.size
@@ -99,7 +99,7 @@ class _Reader:
         self._found.append((round(start * 1000), None if end is None else round(end * 1000), text))
 
     def track(self) -> SubtitleTrack:
-        """What was found, in the order of the starts."""
+        """Return the track with its events, sorted by start."""
         found = [] if self.fault else sorted(self._found, key=lambda event: event[0])
         following = [start for start, _, _ in found[1:]] + [_NEVER]
         events = [
@@ -113,7 +113,7 @@ class _Reader:
 
 
 def _expect(film: Film, streams: Iterable[Stream]) -> None:
-    """Say what will be read, so that it is fetched side by side."""
+    """Announce the ranges to read, so that they are fetched concurrently."""
     if film.container.format.name.startswith("mov"):
         entries = (stream.index_entries for stream in streams)
         samples = ((each.pos, each.size) for every in entries for each in every)
@@ -125,7 +125,7 @@ def _expect(film: Film, streams: Iterable[Stream]) -> None:
 
 
 def _joined(samples: Sequence[Range]) -> list[Range]:
-    """The ranges of samples, those that lie near each other as one; FFmpeg reads a whole buffer of each."""
+    """Return the byte ranges of samples, with nearby samples merged; FFmpeg reads at least a whole buffer for each."""
     ranges: list[Range] = []
     for start, size in samples:
         end = start + max(size, BUFFER)
@@ -146,9 +146,9 @@ def _language(stream: Stream) -> str:
 
 
 def _text(codec: str, data: bytes) -> str:
-    """The text of a packet; raises UnicodeDecodeError."""
+    """Return the text of a packet; raises UnicodeDecodeError."""
     match codec:
-        case "mov_text":  # its length, the text, and boxes that say how it is shown (3GPP TS 26.245)
+        case "mov_text":  # length, text, and boxes with its style (3GPP TS 26.245)
             data = data[2 : 2 + int.from_bytes(data[:2], "big")]
             return data.decode("utf-16" if data[:2] in (b"\xfe\xff", b"\xff\xfe") else "utf-8")
         case "ass":

@@ -1,4 +1,4 @@
-"""Makes a smaller rendition of a film on this machine; on AWS an outside transcoder does."""
+"""Local transcoding to a smaller rendition. On AWS, an external transcoder does this."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -27,17 +27,19 @@ KEYFRAME_SECONDS = 2
 SOUND_RATE = 48_000
 SOUND_BITS = 128_000
 LEAST_BITS = 200_000
-"""Bits a second that every rendition may have: what a film saves below that is not worth its quality."""
+"""Bits per second that every rendition may use; below that, savings are not worth the loss of quality."""
 
 
 def transcode(
     source: Source | Path | str, target: Path | str, *, width: int, height: int, progress: Callable[[int], None]
 ) -> None:
-    """Write a film in a size, which has even sides, as an MP4 (H.264 and AAC) that plays while it loads.
+    """Write a rendition of the given size, with even sides, as a progressive-download MP4 (H.264 and AAC).
 
-    It is upright, has square pixels and plain colours. It has at most the bits a second of its size (`ladder.most_bits`) and
-    of the film itself, or LEAST_BITS if that is more. `progress` is called with every packet that is read, with how many percent
-    are done, and 100 at the end; what it raises ends the work. The target is complete when this returns, and gone when it raises.
+    The output is upright, with square pixels and SDR colours. Its bit rate is at most `ladder.most_bits` and at most
+    the source's, but LEAST_BITS is always allowed.
+
+    `progress` is called for every packet with the percentage done, and with 100 at the end; its exceptions abort the
+    work. The target is complete when this returns, and is deleted when it raises.
     """
     target = Path(target)
     try:
@@ -56,7 +58,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
         if duration > 0:
             bits = min(bits, film.file.size * 8000 // duration)
         bits = max(LEAST_BITS, bits)
-        # Without a sample rate there is nothing to decode: the header names a track that holds no sound.
+        # An audio stream without a sample rate cannot be decoded: the header lists a track without audio.
         sounds = [stream for stream in film.container.streams.audio if stream.codec_context and stream.sample_rate]
         sound_bits = min(SOUND_BITS, bits // 4) if sounds else 0
         video = _video(output, film, size, bits - sound_bits)
@@ -70,18 +72,18 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
             try:
                 frames = packet.decode()
             except av.FFmpegError:
-                continue  # what is damaged is left out, as players do
+                continue  # damaged packets are skipped, as in players
             for frame in frames:
                 if isinstance(frame, VideoFrame) and frame.pts is not None:
                     scaled = _scaled(film, frame, size)
-                    # Two frames of one time would end the muxer.
+                    # The muxer fails on two frames with the same time.
                     if scaled.pts is None or scaled.pts <= last:
                         continue
                     last, pictures = scaled.pts, pictures + 1
                     output.mux(video.encode(scaled))
                     done = max(done, min(99, film.milliseconds(frame.pts) * 100 // duration)) if duration else 0
                 elif isinstance(frame, AudioFrame) and sound is not None and frame.pts is not None:
-                    # As the video's times, from the film's start: MPEG streams begin at any time.
+                    # Times start at 0, as the video's do: MPEG streams may begin at any time.
                     frame.pts = round(film.seconds(frame.pts, frame.time_base) / (frame.time_base or TIME_BASE))
                     for samples in resampler.resample(frame):
                         output.mux(sound.encode(samples))
@@ -102,10 +104,10 @@ def _video(output: OutputContainer, film: Film, size: tuple[int, int], bits: int
     video.width, video.height = size
     video.pix_fmt = "yuv420p"
     context = video.codec_context
-    # The times of the source, as its frames may come at no steady rate.
+    # Timestamps of the source are kept, because its frame rate may vary.
     context.time_base = TIME_BASE
     context.gop_size = round(KEYFRAME_SECONDS * float(rate))
-    # The quality decides up to that rate: what is simple has fewer bits. A second's bits may be spent ahead.
+    # Constant quality up to this rate, so simple content uses fewer bits. The buffer holds one second of bits.
     context.options = QUALITY | {"maxrate": str(bits), "bufsize": str(bits)}
     context.color_range, context.colorspace, context.color_primaries, context.color_trc = 1, 1, 1, 1
     return video
