@@ -1,1 +1,1 @@
-"""Captions and chapters of videos."""
+"""Captions and chapters of videos: parsing, extraction from source files, and storage."""

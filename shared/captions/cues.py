@@ -1,58 +1,58 @@
-"""What captions are made of: cues, their limits, and why a text is refused."""
+"""Cues of captions, their limits, and the error for invalid text."""
 
 import html
 import re
 from typing import NamedTuple
 
 MOST_BYTES = 1_000_000
-"""Bytes of a text as it comes in: 10,000 cues of 100 bytes."""
+"""Maximum bytes of uploaded captions: 10,000 cues of 100 bytes."""
 MOST_CUES = 20_000
-"""Cues of one text: more than one every two seconds for ten hours."""
+"""Maximum cues of one text: more than one every two seconds for ten hours."""
 LONGEST_CUE = 2000
-"""Characters of a cue's payload, tags included: automatic captions time each word, with 21 characters each."""
+"""Maximum characters of a cue's payload, tags included. Automatic captions time each word, with 21 characters each."""
 LATEST = 360_000_000
-"""Milliseconds at which the last cue may end: 100 hours."""
+"""Latest end of a cue in milliseconds: 100 hours."""
 LONGEST_SHOWN = 40
-"""Characters of a text that a refusal repeats."""
+"""Maximum characters of an excerpt in an error message."""
 
 _TAG = re.compile(r"<[^<>]*>")
 
 
 class Cue(NamedTuple):
-    """A text and the time at which it is shown, as WebVTT has it (https://www.w3.org/TR/webvtt1/)."""
+    """A text and its display time, as in WebVTT (https://www.w3.org/TR/webvtt1/)."""
 
     start: int
-    """Milliseconds from the start of the film."""
+    """Milliseconds from the start of the video."""
     end: int
-    """Milliseconds; more than `start`."""
+    """Milliseconds, greater than `start`."""
     text: str
-    """WebVTT's cue payload: lines with LF between them, none of them empty, with their tags and references."""
+    """WebVTT cue payload: non-empty lines separated by LF, with tags and character references."""
     id: str | None = None
-    """One line without `-->`, that no other cue of the text has."""
+    """One line without `-->`, unique within the text."""
     settings: str | None = None
-    """Where the text is shown: WebVTT's settings in a fixed order, with one space between them."""
+    """WebVTT cue settings (position and alignment) in a fixed order, separated by single spaces."""
 
 
 class InvalidCaptions(ValueError):
-    """A text that is not taken as captions; the message is a sentence for whoever sent it."""
+    """The text is not valid as captions; the message is a sentence for the client."""
 
     def __init__(self, line: int | None, reason: str) -> None:
-        """`line` counts from 1; None: the text as a whole is at fault. `reason` is a sentence without its line."""
+        """`line` counts from 1, or is `None` for a fault of the whole text. `reason` is a sentence without the line number."""
         super().__init__(f"Line {line}: {reason}" if line else f"{reason[:1].upper()}{reason[1:]}")
         self.line = line
         self.reason = reason
 
 
 def plain(cue: Cue) -> str:
-    """The words of a cue, for search: without tags, references decoded, each run of white space as one space.
+    """Return the words of a cue for search, without tags, with references decoded and white space collapsed.
 
-    It is text, not HTML: `&lt;b&gt;` comes back as `<b>`. Readings above words (rt) stay; names of voices (v) do not.
+    The result is text, not HTML: `&lt;b&gt;` becomes `<b>`. Ruby text (rt) is included, voice names (v) are not.
     """
     return " ".join(html.unescape(_TAG.sub("", cue.text)).split())
 
 
 def clock(time: int) -> str:
-    """Milliseconds as WebVTT writes them: hh:mm:ss.mmm."""
+    """Return milliseconds in WebVTT's format, hh:mm:ss.mmm."""
     seconds, milliseconds = divmod(time, 1000)
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -60,7 +60,7 @@ def clock(time: int) -> str:
 
 
 def shown(text: str) -> str:
-    """A part of a text as a refusal repeats it: on one line, in quotes, LONGEST_SHOWN characters at most."""
+    """Return an excerpt for an error message: on one line, quoted, with at most LONGEST_SHOWN characters of text."""
     text = text.replace("\n", " ")
     return f'"{text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."}"'
 
@@ -74,7 +74,7 @@ def check_times(start: int, end: int, line: int) -> None:
 
 
 def check_length(text: str, line: int) -> None:
-    """Raise InvalidCaptions if a cue whose text begins on this line has more than LONGEST_CUE characters."""
+    """Raise InvalidCaptions if a cue has more than LONGEST_CUE characters; `line` is the first line of its text."""
     if len(text) > LONGEST_CUE:
         raise InvalidCaptions(
             line, f"the cue's text, as WebVTT, has {len(text):,} characters; {LONGEST_CUE:,} is the most."
@@ -82,6 +82,6 @@ def check_length(text: str, line: int) -> None:
 
 
 def check_count(count: int, line: int) -> None:
-    """Raise InvalidCaptions if the cue that begins on this line is one more than MOST_CUES."""
+    """Raise InvalidCaptions if the count exceeds MOST_CUES; `line` is the first line of the last cue."""
     if count > MOST_CUES:
         raise InvalidCaptions(line, f"this is one cue more than {MOST_CUES:,}, which is the most.")

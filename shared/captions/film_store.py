@@ -1,7 +1,7 @@
-"""Captions of origin `film`, in the table.
+"""Storage of captions with origin `film`, which were extracted from the source file.
 
-Those that the owner wrote stay as they are, whatever a film has. Those of an earlier film are replaced; in languages that
-the next one has not, they go when it arrives.
+They never replace captions from the owner. They replace captions of an earlier source file. When a new source file
+arrives, captions of earlier ones are deleted in all languages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,38 +23,38 @@ from shared.relations.beside import OWNER
 from shared.schema import CAPTION
 
 MOST_AT_ONCE = 90
-"""Languages that are taken out of one film: they are one transaction with their job, which has room for 100 items."""
+"""Maximum languages to extract from one source file. They share the job's transaction, which has room for 100 items."""
 _OWNERS = "The video has captions in this language that were sent."
 _NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
 
 
 class Text(NamedTuple):
-    """What a track of a film says, as captions are kept."""
+    """Extracted text of a subtitle track, as WebVTT."""
 
     track: int
-    """Its number among the film's tracks."""
+    """Index among the file's tracks."""
     language: str
     codec: str
     content: bytes
     cues: int
 
     def left(self, reason: str) -> Item:
-        """A report that it was not taken."""
+        """Return a report that the track was skipped."""
         return left(self.track, self.language, self.codec, reason)
 
 
 def left(track: int, language: str, codec: str, reason: str) -> Item:
-    """A report of a track that was not taken; the reason is a sentence."""
+    """Return a report of a skipped track; `reason` is a sentence."""
     return {"track": track, "language": language, "codec": codec, "reason": reason}
 
 
 class FilmCaptions(CaptionStore):
-    """Captions of films, in the table."""
+    """Store of captions that were extracted from source files."""
 
     def placing(self, texts: Sequence[Text], video: Item, caller: Caller, now: int) -> Beside:
-        """The writes that put the texts of a video's present film beside it, whose objects are there; and a report of them.
+        """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
 
-        Each write is on condition that the captions are as they are now.
+        The texts' objects must already be in the bucket. Each write is conditional on the captions read here.
         """
         present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
         room = MOST_LANGUAGES - len(present)
@@ -81,7 +81,7 @@ class FilmCaptions(CaptionStore):
             return []
         item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
         new = stamped(item, caller, now, version=there["version"] + 1 if there else 1)
-        # As a change, and not as a whole: workers that read films may put no items.
+        # An update rather than a put, because the media workers' role does not allow PutItem.
         return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
 
     def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
@@ -99,6 +99,6 @@ class FilmCaptions(CaptionStore):
         caller = ROUTER.acting_for(request_of(video))
         for item in self._languages(video["videoId"], consistent=True):
             if is_older(item):
-                with suppress(VersionMismatch):  # when somebody has written them meanwhile
+                with suppress(VersionMismatch):  # a concurrent write has replaced them
                     self._remove(key_of(item), item, caller, is_older)
         return ()

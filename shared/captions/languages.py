@@ -1,6 +1,6 @@
-"""Languages as films name them, with the three letters of ISO 639-2, and as the service does: with a tag of BCP 47.
+"""Mapping of language codes: from ISO 639-2, as in source files, to the BCP 47 tags of this service.
 
-Where there is a code of two letters, it is the tag (RFC 5646, 2.2.1); else the three letters are.
+The tag is the two-letter code if there is one (RFC 5646, 2.2.1), else the three-letter code.
 """
 
 import re
@@ -30,12 +30,12 @@ _SHORT = _pairs(
     vie-vi vol-vo wel-cy wln-wa wol-wo xho-xh yid-yi yor-yo zha-za zho-zh zul-zu
     """
 )
-"""The codes of ISO 639-1, by those of ISO 639-2: of languages that have two there, such as `ger` and `deu`, by both."""
+"""ISO 639-1 codes by ISO 639-2 code. Languages with two ISO 639-2 codes, such as `ger` and `deu`, have both."""
 UNKNOWN = "und"
 
 
 def tag_of(name: str) -> str:
-    """The tag of a language as a film names it, such as `en` of `eng`; `und` if that is no name of a language."""
+    """Return the tag for a language as named in a source file, such as `en` for `eng`; `und` if it is not valid."""
     first, *others = re.split("[-_]", name.strip())
     tag = "-".join((_SHORT.get(first.lower(), first), *others))
     return regions.language(tag) if re.fullmatch(LANGUAGE, tag) else UNKNOWN

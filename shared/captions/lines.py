@@ -1,4 +1,4 @@
-"""Texts as lines, and as the blocks of lines between blank ones."""
+"""Splitting of text into lines, and into blocks of lines separated by blank ones."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,26 +7,26 @@ from typing import NamedTuple
 from shared.captions.cues import InvalidCaptions
 
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters but tab, LF and CR, and halves of characters, which UTF-8 cannot have."""
+"""Control characters except tab, LF and CR, and surrogates, which UTF-8 cannot encode."""
 
 
 class Block(NamedTuple):
-    """Lines that follow each other without a blank one between them."""
+    """Consecutive lines without a blank line between them."""
 
     line: int
-    """The number of the first one, from 1."""
+    """Number of the first line, from 1."""
     lines: list[str]
 
 
 def cleaned(text: str) -> str:
-    """The text of a film's packet with LF between its lines, and without control characters."""
+    """Return the text of a subtitle packet with LF line ends and without control characters."""
     return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", ""))
 
 
 def lines_of(text: str) -> list[str]:
-    """Its lines, which end with LF, CRLF or CR, without a byte order mark; raises InvalidCaptions.
+    """Return the lines of a text, without a byte order mark; raises InvalidCaptions.
 
-    Others that Unicode knows, such as U+2028, end no line in WebVTT.
+    Lines end with LF, CRLF or CR. Other Unicode line separators, such as U+2028, do not end a line in WebVTT.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if unwanted := _UNWANTED.search(text):
@@ -39,7 +39,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def blocks_of(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
-    """The blocks of the lines that come after the first `after` ones."""
+    """Yield the blocks of the lines after the first `after` ones."""
     block: list[str] = []
     for number, line in enumerate(lines[after:], after + 1):
         if not is_blank(line):

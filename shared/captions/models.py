@@ -39,7 +39,10 @@ class ChaptersContent(Content):
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """A body as chapters; raises as Content does, and InvalidContent with the place of each that is not after the one before."""
+        """Parse a body as chapters; raises as Content does.
+
+        Also raises InvalidContent, with a pointer to each chapter that does not start after the previous one.
+        """
         content = super().parse(body)
         starts = [chapter.start for chapter in content.chapters]
         errors = [

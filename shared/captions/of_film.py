@@ -1,4 +1,4 @@
-"""Captions out of films: what their subtitle tracks say, as captions are kept."""
+"""Conversion of a source file's subtitle tracks to captions."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,10 @@ _TOO_MANY = f"The film has more than {MOST_AT_ONCE} languages."
 
 
 def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[Text], list[Item]]:
-    """The texts of a film's tracks, one for each language; and for each other track, why it gives none.
+    """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
-    Where several tracks have one language, it is the first of them that has any text, and one that is not forced.
+    If several tracks have the same language, the first with usable text is taken; tracks that are not forced come
+    first.
     """
     texts: dict[str, Text] = {}
     skipped: list[Item] = []
@@ -46,7 +47,7 @@ def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[Text], list[Item]]:
 
 
 def cues_of(track: SubtitleTrack) -> list[Cue]:
-    """The cues of a track, each once, in their order; without those that captions do not take."""
+    """Return the distinct cues of a track, in order. Events that exceed the limits of captions are skipped."""
     cues: dict[Cue, None] = {}
     for start, end, said in track.events:
         text, settings = _payload(track.codec, cleaned(said), start, end)
@@ -60,7 +61,7 @@ def _payload(codec: str, said: str, start: int, end: int) -> tuple[str, str | No
         try:
             checked = payload.checked("\n".join(line for line in said.split("\n") if line.strip()), start, end, 1)
         except InvalidCaptions:
-            pass  # then its tags are put in order, or shown
+            pass  # fall through: the SubRip conversion repairs or escapes its tags
         else:
             return checked, None
     return subrip.payload(said)

@@ -1,6 +1,6 @@
-"""The text within a cue of WebVTT: its tags, its times and its references (https://www.w3.org/TR/webvtt1/#caption-text).
+"""WebVTT cue payload: tags, timestamps and references (https://www.w3.org/TR/webvtt1/#caption-text).
 
-Nothing but the tags of WebVTT gets through, each closed and in its order, so that no player can take the text for HTML.
+Only WebVTT tags are accepted, closed and properly nested, so that no player can interpret the text as HTML.
 """
 
 import html
@@ -13,14 +13,14 @@ from shared.captions.cues import InvalidCaptions, check_length, clock, shown
 
 TAGS = ("c", "i", "b", "u", "ruby", "rt", "v", "lang")
 _ANNOTATED = {"v": "the name of the voice, as in <v Ada>", "lang": "a language, as in <lang de>"}
-"""The tags that need something after their name."""
+"""Tags that need an annotation after their name."""
 
 _TIME = re.compile(r"(?:([0-9]{2,5}):)?([0-5][0-9]):([0-5][0-9])\.([0-9]{3})")
 _PIECE = re.compile(r"<([^>]*)(>?)|[^<]+")
 _AMPERSAND = re.compile(r"&(#[0-9]{1,7};|#[xX][0-9A-Fa-f]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};)?")
 _CLASS = re.compile(r"[^\t &<>.]+")
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*")
-"""The form of BCP 47, without its registry."""
+"""Syntax of BCP 47 tags, without a check against the registry."""
 
 
 class _Open(NamedTuple):
@@ -28,11 +28,11 @@ class _Open(NamedTuple):
     shown: str
     line: int
     is_first: bool
-    """Whether nothing comes before it in its cue."""
+    """Whether it is at the start of its cue."""
 
 
 def milliseconds(text: str) -> int | None:
-    """A time as WebVTT writes it, [hh:]mm:ss.mmm; None if it is written otherwise."""
+    """Return the milliseconds of a WebVTT timestamp, [hh:]mm:ss.mmm, or `None` if its syntax is invalid."""
     parts = _TIME.fullmatch(text)
     if not parts:
         return None
@@ -41,10 +41,11 @@ def milliseconds(text: str) -> int | None:
 
 
 def checked(text: str, start: int, end: int, line: int) -> str:
-    """The payload of a cue from `start` to `end` (milliseconds), as it is kept; its first line has the number `line`.
+    """Return the normalised payload of a cue from `start` to `end` (milliseconds); `line` is the number of its first
+    line.
 
-    Raises InvalidCaptions. What browsers read without doubt, but the specification wants otherwise, is kept as it should
-    be: an `&` that begins no reference as `&amp;`, and `</c.name>`, as Netflix ends a class, as `</c>`.
+    Raises InvalidCaptions. Deviations that browsers read unambiguously are corrected. An `&` outside of a reference
+    becomes `&amp;`, and `</c.name>`, Netflix's form of a class end tag, becomes `</c>`.
     """
     check_length(text, line)
     kept: list[str] = []
@@ -84,10 +85,10 @@ def checked(text: str, start: int, end: int, line: int) -> str:
 
 
 def _opened(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
-    """The name of a start tag, and the tag as it is kept."""
+    """Return the name of a start tag, and the normalised tag; raises InvalidCaptions."""
     head, blank, annotation = body.replace("\t", " ").partition(" ")
     name, *classes = head.split(".")
-    # What follows a name stays as it is: without its last spaces, "-- >" would be the arrow that a text must not have.
+    # Trailing spaces of the annotation are significant: without them, "-- >" would become the forbidden arrow.
     annotation = annotation.lstrip(" ")
     if name not in TAGS:
         raise _no_tag(f"<{body}>", line)
@@ -109,12 +110,12 @@ def _opened(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
 
 
 def _closed(body: str, stack: list[_Open], line: int) -> str:
-    """An end tag as it is kept; what it ends is taken from the stack."""
+    """Return the normalised end tag, and pop the tag it closes from the stack; raises InvalidCaptions."""
     name = body[1:].partition(".")[0].rstrip("\t ")
     if name not in TAGS:
         raise _no_tag(f"<{body}>", line)
     if name == "ruby" and len(stack) > 1 and stack[-1].name == "rt":
-        stack.pop()  # whose end tag may be left out there
+        stack.pop()  # its end tag is optional before </ruby>
     if not stack or stack[-1].name != name:
         rest = f"close {stack[-1].shown} first" if stack else "no tag is open"
         raise InvalidCaptions(line, f"the tag </{name}> closes nothing here: {rest}.")
@@ -123,7 +124,7 @@ def _closed(body: str, stack: list[_Open], line: int) -> str:
 
 
 def _referenced(text: str, line: int) -> str:
-    """Text with its references as they are, and every other `&` as one; raises InvalidCaptions."""
+    """Return text with valid references unchanged and every other `&` escaped; raises InvalidCaptions."""
     kept = 0
     parts: list[str] = []
     for found in _AMPERSAND.finditer(text):

@@ -1,4 +1,4 @@
-"""Captions out of the bytes in which they came."""
+"""Parsing of captions from uploaded bytes."""
 
 import codecs
 from collections.abc import Callable, Mapping
@@ -14,10 +14,10 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def captions_of(content: bytes, kind: Kind) -> list[Cue]:
-    """The cues of a file of WebVTT (vtt) or SubRip (srt), MOST_BYTES at most, in UTF-8; raises InvalidCaptions.
+    """Return the cues of a WebVTT (vtt) or SubRip (srt) file in UTF-8, at most MOST_BYTES long; raises InvalidCaptions.
 
-    The work grows with the bytes and no faster. What is stored was written by `webvtt.write`, and can be longer than a
-    file that comes in: read that with `webvtt.read`.
+    The cost is linear in the bytes. Stored captions can exceed MOST_BYTES because `webvtt.write` escapes text; read
+    those with `webvtt.read`.
     """
     if len(content) > MOST_BYTES:
         raise InvalidCaptions(None, f"the captions have {len(content):,} bytes; {MOST_BYTES:,} is the most.")

@@ -1,8 +1,9 @@
-"""Captions and chapters of videos: items beside their videos. What captions say is an object in the media bucket.
+"""Store of captions and chapters: items in the video's partition, with the captions' text as objects in the media
+bucket.
 
-An object is named by a hash of its text and never changes, and an item names one. So a reader never finds half a text, whoever takes a
-change back finds the text of then, and a write that is cut off leaves an object that nothing names. All of them go with
-their video (shared/upkeep/purging.py).
+An object is named by the hash of its text and never changes; an item refers to one object. Readers therefore never see
+partial text, and a revert finds the earlier text. An interrupted write leaves only an unreferenced object. All objects
+are deleted with their video (shared/upkeep/purging.py).
 """
 
 import hashlib
@@ -25,74 +26,78 @@ if TYPE_CHECKING:
     from shared.captions.models import ChaptersContent
 
 MOST_LANGUAGES = 100
-"""In how many languages a video may have captions; those that are added at the same moment may pass it by a few."""
+"""Maximum languages of a video's captions. Concurrent additions may exceed it by a few."""
 MOST_STORED = 2_000_000
-"""Bytes of captions as they are kept, which are all in one answer: `&` takes five bytes as `&amp;`."""
+"""Maximum bytes of stored captions, which fit one response. Escaping makes them longer: `&` takes five bytes as `&amp;`."""
 TYPE = "text/vtt"
-"""Of what captions are kept as, and shown as (https://www.w3.org/TR/webvtt1/)."""
+"""Media type of stored and served captions (https://www.w3.org/TR/webvtt1/)."""
 SUBRIP = "application/x-subrip"
-"""SubRip has no registered media type; this is what players use."""
+"""Media type that players use for SubRip; none is registered."""
 FORMATS: Mapping[str, Literal["vtt", "srt"]] = {TYPE: "vtt", SUBRIP: "srt"}
-"""What captions may be sent as, by their media types."""
+"""Accepted formats by media type."""
 ORIGINS = ("owner", "film")
-"""Who made captions: `film`, if a job took them out of the film."""
+"""Origins of captions: written by the owner, or extracted from the source file by a job (`film`)."""
 UPLOAD = "upload"
-"""Attribute of captions that a job took out of a film: the id of its upload. Ids of later uploads are larger."""
+"""Attribute of extracted captions: the upload id of their source file. Later uploads have larger ids."""
 PROPOSED = "chapters"
-"""What chapters that are proposed are called in the output of the job `storyboard`."""
+"""Attribute of proposed chapters in the output of the job `storyboard`."""
 Keep = Callable[[str | None], None]
-"""Sees to it that the object of new captions is there; takes the hash of the text that they replace, if any."""
+"""Function that stores the object of new captions. Its argument is the hash of the text that they replace, or `None`."""
 _NONE, _NO_CHAPTERS = "There are no captions in this language.", "The video has no chapters."
 
 
 def captions_folder(video_id: str) -> str:
-    """Where the texts of a video's captions are, with a slash at the end."""
+    """Return the key prefix of a video's caption texts, with a trailing slash."""
     return f"captions/{video_id}/"
 
 
 def text_hash(text: bytes) -> str:
-    """What names a text: 32 hexadecimal digits."""
+    """Return the hash that names a text: 32 hexadecimal digits."""
     return hashlib.sha256(text).hexdigest()[:32]
 
 
 def text_key(video_id: str, text: str) -> str:
-    """The key of the object that has the text of this hash."""
+    """Return the object key for the text with this hash."""
     return f"{captions_folder(video_id)}{text}.vtt"
 
 
 def text_uri(bucket: str, item: Item) -> str:
-    """Where the text of captions is."""
-    from shared.aws.s3 import object_uri  # botocore, which who takes changes back does not need
+    """Return the S3 URI of the text of captions."""
+    from shared.aws.s3 import object_uri  # imported late because it loads botocore, which reverts do not need
 
     return object_uri(bucket, text_key(item["videoId"], item["text"]))
 
 
 def captions_document(item: Item) -> dict[str, Any]:
-    """Captions as clients see them in lists: `cues` are how many, `size` is in bytes."""
+    """Return captions as in lists of the API: `cues` is their number, `size` is in bytes."""
     names = ("videoId", "language", "cues", "size", "origin", "version", "updatedAt")
     return {name: item[name] for name in names if name in item}
 
 
 def chapters_document(item: Item) -> dict[str, Any]:
-    """Chapters as clients see them."""
+    """Return chapters as in API responses."""
     shown = item | {"chapters": chapters_of(item)}
     return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
 
 
 def proposed_of(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
-    """The chapters that the job `storyboard` proposes for a video's present film: each has a `start`, some a `title`."""
+    """Return the chapters that the job `storyboard` proposes for a video's current source file; empty if it is not
+    done.
+
+    Each has a `start` in milliseconds, some have a `title`.
+    """
     asked = wanted(video).get("storyboard")
     is_done = storyboard and asked and storyboard["state"] == "done" and storyboard["inputHash"] == input_hash(asked)
     return storyboard["output"].get(PROPOSED, []) if storyboard and is_done else []
 
 
 def chapters_of(item: Item) -> list[dict[str, Any]]:
-    """The chapters of an item, in order: each has `start` in milliseconds, and `title`."""
+    """Return the chapters of an item, in order, each with `start` in milliseconds and `title`."""
     return [{"start": chapter["start"], "title": chapter["title"]} for chapter in item["chapters"]]
 
 
 def captions_list(video_id: str) -> tuple[object, ...]:
-    """A video's captions, as the list that shared.web.paging binds a cursor to."""
+    """Return the identity of the list of a video's captions, to which shared.web.paging binds cursors."""
     return "captions", video_id
 
 
@@ -109,12 +114,14 @@ class CaptionStore(BesideStore):
         allows: Allows,
         keep: Keep | None = None,
     ) -> tuple[Item, bool]:
-        """Create or replace the captions in a language; returns them, and whether they are new.
+        """Create or replace the captions in a language; return the item and whether it is new.
 
-        `content` has `text`, the hash of an object, how many `cues` it has, its `size` in bytes, and its `origin`: `owner`, or
-        `film` if a job took it out of the film. `keep` makes that object, once it is sure that the caller may; without it,
-        the object is there. Raises NotFound or Forbidden for the video, IllegalTransition when that is deleted,
-        LimitReached, VersionMismatch when `allows` refuses, WriteContention, and what `keep` raises.
+        `content` has `text` (the hash of an object), `cues` (their number), `size` in bytes, and `origin`: `owner`, or
+        `film` for captions that a job extracted. `keep` stores the object; it is called only after the caller's rights,
+        the limit and `allows` were checked. Without `keep`, the object must exist.
+
+        Raises NotFound or Forbidden for the video, IllegalTransition if the video is deleted, LimitReached,
+        VersionMismatch if `allows` refuses, WriteContention, and the errors of `keep`.
         """
         key = CAPTION.key(videoId=video_id, language=language)
         video, present = self._own(key, video_id, caller, now)
@@ -127,22 +134,25 @@ class CaptionStore(BesideStore):
         return self._put(stamped(item, caller, now, version=1), present, allows)
 
     def delete(self, video_id: str, language: str, caller: Caller, now: int, allows: Allows) -> None:
-        """Remove the captions in a language; raises as `put` does, and NotFound when there are none."""
+        """Delete the captions in a language; raises as `put` does, and NotFound if there are none."""
         self._delete(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, allows, _NONE)
 
     def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
-        """The captions in a language; raises NotFound for the video or for them."""
+        """Return the captions in a language; raises NotFound for the video or the captions."""
         return self._seen(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
-        """A page of a video's captions by language; raises NotFound when the caller may not see the video."""
+        """Return a page of a video's captions by language; raises NotFound if the caller may not see the video."""
         self._visible(video_id, caller, now)
         return children_of(self.table, video_id, CAPTION.sort_prefix, limit=limit, after=after)
 
     def put_chapters(
         self, video_id: str, content: "ChaptersContent", caller: Caller, now: int, allows: Allows
     ) -> tuple[Item, bool]:
-        """Create or replace a video's chapters; returns and raises as `put` does, and InvalidContent for one behind its end."""
+        """Create or replace a video's chapters; returns and raises as `put` does.
+
+        Also raises InvalidContent if a chapter starts after the end of the video.
+        """
         key = CHAPTERS.key(videoId=video_id)
         video, present = self._own(key, video_id, caller, now)
         duration = video.get("source", {}).get("media", video).get("duration")
@@ -154,11 +164,14 @@ class CaptionStore(BesideStore):
         return self._put(stamped(item, caller, now, version=1), present, allows)
 
     def delete_chapters(self, video_id: str, caller: Caller, now: int, allows: Allows) -> None:
-        """Remove a video's chapters; raises as `delete` does."""
+        """Delete a video's chapters; raises as `delete` does."""
         self._delete(CHAPTERS.key(videoId=video_id), video_id, caller, now, allows, _NO_CHAPTERS)
 
     def chapters(self, video_id: str, caller: Caller, now: int) -> tuple[Item | None, list[dict[str, Any]]]:
-        """A video's chapters, and for its owner those that are proposed; raises NotFound for the video, or if there are neither."""
+        """Return a video's chapters, and for its owner the proposed ones: one batch read.
+
+        Raises NotFound for the video, or if there are neither.
+        """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)
         video = seen_by(item, caller, now)
@@ -175,9 +188,9 @@ class CaptionStore(BesideStore):
 def shown_while_playing(
     table: Table, video_id: str, sign: Callable[[str, str], str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """The captions and the chapters of a video as a player gets them; `sign` makes a URL of a key and a media type.
+    """Return captions and chapters for a player; `sign` returns a URL for a key and a media type.
 
-    One Query, as they are neighbours among what lies beside it.
+    One Query, because their sort keys are adjacent in the video's partition.
     """
     found = children_of(table, video_id, CAPTION.sort_prefix, up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
     captions = [

@@ -1,8 +1,10 @@
-"""SubRip (SRT), read as players read it. No standard defines it; https://en.wikipedia.org/wiki/SubRip describes it.
+"""SubRip (SRT) reader, as lenient as players. There is no standard; https://en.wikipedia.org/wiki/SubRip describes it.
 
-A cue is a number, its times, its text, and a blank line. Dropped when it is read: the numbers, coordinates after the
-times (X1:...), colours and fonts (`<font>`), and codes of SubStation Alpha (`{\\...}`), of which `{\\an7}` to `{\\an9}`, the
-upper edge, become WebVTT's setting `line:0`. Any other tag than `<i>`, `<b>` and `<u>` is text.
+A cue is a number, its times, its text, and a blank line. The reader drops the numbers, coordinates after the times
+(X1:...), and colours and fonts (`<font>`).
+
+It also drops SubStation Alpha codes (`{\\...}`). Of these, `{\\an7}` to `{\\an9}`, the upper edge, become WebVTT's
+setting `line:0`. Tags other than `<i>`, `<b>` and `<u>` are text.
 """
 
 import re
@@ -21,17 +23,17 @@ _OTHERS = (
     ("<", "this is XML or HTML, perhaps TTML or SAMI: export it as SubRip (SRT) or WebVTT."),
     ("{", "this may be MicroDVD: export it as SubRip (SRT) or WebVTT."),
 )
-"""How texts of other formats begin, and what to say of them."""
+"""Beginnings of other formats, and the error for each."""
 
 
 def read(text: str) -> list[Cue]:
-    """The cues of a SubRip file, sorted by their start, at least one; raises InvalidCaptions with the line at fault."""
+    """Return the cues of a SubRip file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
     lines = lines_of(text)
     for begin, reason in _OTHERS:
         if lines[0].startswith(begin):
             raise InvalidCaptions(1, reason)
     cues: list[Cue] = []
-    # Lines of spaces alone are blank to players, other than in WebVTT.
+    # Players treat lines of only spaces as blank, unlike in WebVTT.
     for block in blocks_of(lines, lambda line: not line.strip("\t ")):
         check_count(len(cues) + 1, block.line)
         cues.append(_cue(block))
@@ -41,10 +43,10 @@ def read(text: str) -> list[Cue]:
 
 
 def payload(text: str) -> tuple[str, str | None]:
-    """The text of one cue of SubRip, as the payload of a cue of WebVTT, and its settings.
+    """Return the text of a SubRip cue as a WebVTT payload, and its cue settings.
 
-    Tags are put in order: each is closed, at the end if nowhere else, and closes what was opened within it. It has at
-    most five characters for one of `text`, and a few to close tags.
+    Tags are closed and properly nested in the result. It has at most five characters per character of `text`, and a few
+    more for end tags.
     """
     kept: list[str] = []
     stack: list[str] = []
@@ -59,7 +61,7 @@ def payload(text: str) -> tuple[str, str | None]:
         elif codes is not None and _UPPER.search(codes):
             settings = "line:0"
     kept += _escaped(text[at:]), *(f"</{name}>" for name in reversed(stack))
-    # An empty line would end the cue: it is what remains of one that had nothing but what is dropped.
+    # Drop empty lines, which would end the cue: lines with nothing but dropped markup become empty.
     return "\n".join(line for line in "".join(kept).split("\n") if line.strip("\t ")), settings
 
 
@@ -93,7 +95,7 @@ def _milliseconds(hours: str, minutes: str, seconds: str, rest: str) -> int:
 
 
 def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
-    """A tag as it is kept, with those around which it was not in order; the stack has each name once at most."""
+    """Return a normalised tag, with end and start tags around it that restore nesting. The stack has each name at most once."""
     if not is_end:
         if name in stack:
             return ""

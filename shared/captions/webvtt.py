@@ -1,8 +1,11 @@
-"""WebVTT, read strictly and written in one form (https://www.w3.org/TR/webvtt1/#syntax).
+"""WebVTT: strict reader, and writer of a canonical form (https://www.w3.org/TR/webvtt1/#syntax).
 
-Dropped when it is read: what follows WEBVTT on its line and on the lines below it (YouTube's `Kind:` and `Language:`,
-HLS's `X-TIMESTAMP-MAP`: times are taken as they stand), comments (NOTE), and style sheets and regions (STYLE, REGION),
-which take part in nothing here: players have their own.
+The reader drops:
+
+- header text after WEBVTT and on the lines below it, such as YouTube's `Kind:` and `Language:`
+- HLS's `X-TIMESTAMP-MAP`, whose offset is not applied to the times
+- comments (NOTE)
+- style sheets and regions (STYLE, REGION), because players have their own
 """
 
 import re
@@ -17,7 +20,7 @@ _COMMENT = re.compile(r"NOTE(?:[\t ].*)?")
 _DEFINITION = re.compile(r"(STYLE|REGION)[\t ]*")
 _TIMINGS = re.compile(r"([0-9:.]{1,20})[\t ]+-->[\t ]+([0-9:.]{1,20})(?:[\t ]+(.*))?")
 _COMMA = re.compile(r"[0-9:]{1,20},[0-9]{3}[\t ]*-->")
-"""How times begin in SubRip."""
+"""Beginning of a SubRip timing line."""
 
 _PERCENTAGE = r"(?:100(?:\.0{1,20})?|[0-9]{1,2}(?:\.[0-9]{1,20})?)%"
 _SETTINGS = {
@@ -28,17 +31,17 @@ _SETTINGS = {
     "align": re.compile(r"start|center|middle|end|left|right"),
     "region": re.compile(r".+"),
 }
-"""The values of each setting, in the order in which they are written (https://www.w3.org/TR/webvtt1/#cue-settings)."""
+"""Valid values of each setting, in output order (https://www.w3.org/TR/webvtt1/#cue-settings)."""
 _RENAMED = {
     "line": {"middle": "center"},
     "position": {"start": "line-left", "middle": "center", "end": "line-right"},
     "align": {"middle": "center"},
 }
-"""What drafts until 2015 called alignments, which many programs still write; browsers ignore some of them."""
+"""Alignment names of drafts until 2015. Many programs still write them, and browsers ignore some."""
 
 
 def read(text: str) -> list[Cue]:
-    """The cues of a WebVTT file, by their start, at least one; raises InvalidCaptions with the line at fault."""
+    """Return the cues of a WebVTT file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
     lines = lines_of(text)
     if not _HEADER.fullmatch(lines[0]):
         raise InvalidCaptions(1, _without_header(lines))
@@ -69,9 +72,10 @@ def read(text: str) -> list[Cue]:
 
 
 def write(cues: Iterable[Cue]) -> str:
-    """Cues as a WebVTT file: LF, hh:mm:ss.mmm, one blank line between cues. It takes them to be as `read` returns them.
+    """Return cues as a WebVTT file: LF, hh:mm:ss.mmm, one blank line between cues.
 
-    `read` returns the same cues of it. It can have up to five bytes for one of what was read, as `&` becomes `&amp;`.
+    The cues must be as `read` returns them; reading the result returns the same cues. It can be five times as long as
+    the original, because `&` becomes `&amp;`.
     """
     return "\n\n".join(("WEBVTT", *map(_block, cues))) + "\n"
 
@@ -88,7 +92,10 @@ def _without_header(lines: list[str]) -> str:
 
 
 def _is_passed(block: Block, *, is_first: bool) -> bool:
-    """Whether the block is a comment, a style sheet or a region; the latter two come before the first cue only."""
+    """Return whether the block is a comment, style sheet or region; raises InvalidCaptions.
+
+    Style sheets and regions are allowed only before the first cue.
+    """
     begin = block.lines[0]
     definition = _DEFINITION.fullmatch(begin)
     if not definition and not _COMMENT.fullmatch(begin):
@@ -108,7 +115,7 @@ def _cue(block: Block) -> Cue:
     if "-->" not in lines[0]:
         if len(lines) == 1 or "-->" not in lines[1]:
             raise InvalidCaptions(line, _no_cue(lines[0]))
-        # A line that only looks blank names nothing.
+        # A line of only white space is not an identifier.
         name = lines[0] if lines[0].strip() else None
         lines, line = lines[1:], line + 1
     timings = _TIMINGS.fullmatch(lines[0])
@@ -146,7 +153,7 @@ def _no_times(line: str) -> str:
 
 
 def _settings(text: str, line: int) -> str | None:
-    """The settings of a cue in their order, without its region; None if there are none."""
+    """Return the settings of a cue in canonical order, without its region; `None` if there are none."""
     found: dict[str, str] = {}
     for setting in text.replace("\t", " ").split(" "):
         if not setting:
