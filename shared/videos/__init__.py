@@ -1,1 +1,1 @@
-"""A video: its life, who may see it, its document, its store, lists, tags, counters and batches."""
+"""Videos: lifecycle, access rules, documents, store, lists, tags, view counters and batches."""

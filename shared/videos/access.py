@@ -1,4 +1,4 @@
-"""Who may see a video, and who may change it."""
+"""Access rules of videos: read and write permission."""
 
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -6,39 +6,45 @@ from shared.core.errors import Forbidden, NotFound
 from shared.schema import TTL_ATTRIBUTE
 
 STRANGER = Caller("", frozenset())
-"""Somebody who owns nothing: what this caller sees is published."""
+"""Caller without a subject or roles; sees published videos only."""
 
 
 def is_purged(item: Item, now: int) -> bool:
-    """Whether the item only waits for DynamoDB to remove it, which takes hours or days."""
+    """Return whether the item has expired and awaits TTL deletion, which DynamoDB does hours or days later."""
     return TTL_ATTRIBUTE in item and bool(item[TTL_ATTRIBUTE] <= now)
 
 
 def is_published(item: Item, now: int) -> bool:
-    """Whether everybody may see the video at this second."""
+    """Return whether any caller may see the video at `now`."""
     is_open = item["status"] == "ready" and item["visibility"] == "public"
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 
 
 def is_seen(item: Item, caller: Caller, now: int) -> bool:
-    """Whether the caller may see the video at this second."""
+    """Return whether the caller may see the video at `now`."""
     return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
 
 
 def is_shown(item: Item, caller: Caller, now: int) -> bool:
-    """Whether a list that leads to the video shows it: deleted ones are shown by their id alone."""
+    """Return whether a list shows the video to the caller. A deleted video is readable by its id only."""
     return item["status"] != "deleted" and is_seen(item, caller, now)
 
 
 def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
-    """The item, if the caller may see it; raises NotFound, alike for absent and hidden videos."""
+    """Return the item if the caller may see it.
+
+    Raises NotFound with the same message for absent and hidden videos.
+    """
     if item is None or not is_seen(item, caller, now):
         raise NotFound("There is no such video.")
     return item
 
 
 def owned_by(item: Item | None, caller: Caller, now: int) -> Item:
-    """The item, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
+    """Return the item if the caller may change it.
+
+    Raises NotFound if the video is hidden from the caller, and Forbidden if another user owns it.
+    """
     video = seen_by(item, caller, now)
     if not caller.owns(video["userId"]):
         raise Forbidden("The video is somebody else's.")

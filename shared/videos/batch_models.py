@@ -1,4 +1,4 @@
-"""What clients send in batches."""
+"""Request models of the batch endpoints."""
 
 from typing import Annotated, Any, Literal
 
@@ -47,7 +47,7 @@ class DeleteOperation(_Operation):
 class Batch(Content):
     """The body of `POST /v1/videos/batch`.
 
-    Operations are read one by one, so that one that is not valid does not keep back the others.
+    Operations are validated one by one, so that an invalid operation does not prevent the others.
     """
 
     operations: Annotated[list[Any], Field(min_length=1, max_length=LARGEST_BATCH)]

@@ -1,4 +1,4 @@
-"""Many videos in one request: read together, or created, changed and deleted each with a result of its own."""
+"""Batch writes: many videos in one request, each operation with its own result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,18 +22,26 @@ from shared.web.etags import if_match
 from shared.web.requests import Request
 
 WORKERS = 16
-"""Operations that are carried out at a time: as many as the client has connections."""
+"""Operations executed in parallel: the size of the client's connection pool."""
 OPERATION_ATTEMPTS = 5
-"""Maximum attempts of one operation, including the first, when DynamoDB is busy or other writers were first at every attempt of
-its own: `retry_on_conflict` has neither the time limit nor the longer pauses."""
+"""Maximum attempts of one operation, including the first.
+
+An attempt fails if DynamoDB is busy or if `retry_on_conflict` gave up. That function has neither this deadline nor
+these longer pauses.
+"""
 LONGEST_PAUSE = 4.0
-"""Seconds to wait at most before another try."""
+"""Maximum pause before the next attempt, in seconds."""
 LAST_TRY_SECONDS = 9
-"""No try begins later than this after the first: one whose two requests are both answered only at their last attempt
-takes 17 more, and the function has 28."""
+"""Seconds after the start of the batch when the last attempt may begin.
+
+Two requests that succeed only at their last attempts take 17 s more. The function times out after 28 s.
+"""
 
 LARGEST_CHANGES = 20_000
-"""Bytes of what one operation of a dry run would change: a hundred of them must fit Lambda's answer of 6 MB."""
+"""Maximum size of the changes that a dry run reports for one operation, in bytes.
+
+A hundred operations must fit Lambda's response limit of 6 MB.
+"""
 
 Result = dict[str, Any]
 
@@ -54,18 +62,18 @@ class _Edit:
 
 @dataclass(frozen=True)
 class _Operation:
-    """One operation that was read."""
+    """A validated operation."""
 
     position: int
     op: str
     video_id: str
     is_known: bool
-    """Whether the client knows the id; if not, the server has just made it up."""
+    """Whether the client supplied the id; if not, the server generated it for this request."""
     work: _Creation | _Edit
 
 
 class Batches:
-    """Carries out batches over a store, or says what would become of them."""
+    """Executes batches against a store, or previews their results."""
 
     def __init__(self, store: VideoStore, links: Links, elapsed: Callable[[], float]) -> None:
         self._store = store
@@ -73,10 +81,10 @@ class Batches:
         self._elapsed = elapsed
 
     def carry_out(self, request: Request, bodies: Sequence[object]) -> list[Result]:
-        """The results, in the order of the operations; those on one video are done in order, others side by side.
+        """Execute the operations and return their results in request order.
 
-        What DynamoDB is too busy for, or others are in the way of, is tried again with backoff, and reported with 503 or
-        409 when time is up.
+        Operations on the same video run in order; different videos run in parallel. Throttled or conflicting operations
+        are retried with backoff. After the deadline they are reported with status 503 or 409.
         """
         operations, results = self._read_all(request, bodies)
         deadline = self._elapsed() + LAST_TRY_SECONDS
@@ -95,9 +103,9 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def rehearse(self, request: Request, bodies: Sequence[object]) -> list[Result]:
-        """What the results would be now, and what each would change; nothing is written. Raises Unavailable.
+        """Return the results that the batch would have now, and the changes of each operation.
 
-        Each operation meets the video as the ones before it would leave it.
+        Nothing is written. Each operation sees the effects of the preceding ones. Raises Unavailable.
         """
         operations, results = self._read_all(request, bodies)
         wanted = dict.fromkeys(operation.video_id for operation in operations if operation.is_known)
@@ -116,7 +124,7 @@ class Batches:
         return [results[position] for position in sorted(results)]
 
     def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_Operation], dict[int, Result]]:
-        """The operations that are valid, and the results of the others by their position."""
+        """Return the valid operations, and the results of the invalid ones by position."""
         operations: list[_Operation] = []
         results: dict[int, Result] = {}
         for position, body in enumerate(bodies):
@@ -156,8 +164,8 @@ class Batches:
         )
 
     def _done(self, operation: _Operation, request: Request, deadline: float) -> Result:
-        """Carry an operation out, if need be in several tries; raises what the last one did."""
-        # The same for all tries: so a later one knows what an earlier one did, though its answer was lost.
+        """Execute an operation, with retries; raise the error of the last attempt."""
+        # All attempts share this id, so a retry recognises an earlier write whose response was lost.
         write_id = new_write_id()
         failure: ServiceError = Unavailable(
             "There was no time left for this operation. It changed nothing; send it again."
@@ -192,7 +200,7 @@ def _edition(position: int, operation: PatchOperation | DeleteOperation, edit: C
 
 
 def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
-    """What an operation would make of a video."""
+    """Return the video as the operation would leave it."""
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):
         if before is not None:
@@ -203,13 +211,13 @@ def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
 
 
 def _result(operation: _Operation, work: Callable[[], Result]) -> Result:
-    """What to answer for an operation: what its work gives, or its problem."""
+    """Return the result of an operation: the values that `work` returns, or the problem that it raised."""
     result: Result = {"op": operation.op}
     if operation.is_known:
         result["videoId"] = operation.video_id
     try:
         return result | {"status": _STATUSES[operation.op]} | work()
     except Exception as error:
-        # One that fails, even by a bug, must not hide what the others have done.
+        # A failing operation, even by a bug, must not hide the results of the others.
         at = ("operations", operation.position, *(("patch",) if operation.op == "patch" else ()))
         return result | failed_part(error, pointer(at))

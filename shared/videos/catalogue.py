@@ -1,6 +1,6 @@
-"""The catalogue's store: every access pattern on single videos is one method here, and one or two DynamoDB requests.
+"""Store of single videos: one method per access pattern, with one or two DynamoDB requests each.
 
-The lists are in shared/videos/lists.py.
+Lists are in shared/videos/lists.py.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,15 +36,18 @@ class Fetched(NamedTuple):
     document: dict[str, Any]
     version: int
     is_own: bool
-    """Whether the caller may change the video, and so sees where it is stored."""
+    """Whether the caller may change the video, and therefore sees storage URIs."""
 
 
 class VideoStore:
     """Videos in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table, *, moves_entries: bool = True) -> None:
-        """With `moves_entries` a change moves the entries of the video's tags and series with it. The roles of other functions
-        cannot write them: those leave it to the stream, and the change to the present schema to the next change by a person.
+        """Create a store on the table.
+
+        With `moves_entries`, each change also moves the index entries of tags and series. Roles of some functions may
+        not write those entries. Such functions leave them to the stream, and schema upgrades to the next change by a
+        user.
         """
         self.table = table
         self.counters = ViewCounters(table)
@@ -60,11 +63,16 @@ class VideoStore:
         write_id: str | None = None,
         brought: bool = False,
     ) -> dict[str, Any]:
-        """Create a video and return its document; with `once`, the answer of the first time.
+        """Create a video and return its document.
 
-        One PutItem; with tags, a series or `once` one transaction; before it one Query, if an admin brought the id (`brought`), as it may
-        have been another video's. With a `write_id` it may be tried again by the same one. Raises AlreadyExists, and
-        BeingRemoved while anything is left of an earlier video. One that only waited for its removal is removed then.
+        With `once`, returns the stored response of an earlier identical request.
+
+        Costs one PutItem, or one transaction if there are tags, a series or `once`. An id supplied by an admin
+        (`brought`) adds a Query, because an earlier video may have used it. With a `write_id`, the call may be retried
+        with the same one.
+
+        Raises AlreadyExists, and BeingRemoved while anything of an earlier video remains. Deletes an earlier video that
+        only awaited TTL deletion.
         """
         if brought:
             self._require_vacant(item["videoId"])
@@ -89,9 +97,10 @@ class VideoStore:
         return answer
 
     def _require_vacant(self, video_id: str) -> None:
-        """Raise BeingRemoved while a purge has not removed all that belonged to an earlier video.
+        """Raise BeingRemoved while a purge has not deleted everything that belonged to an earlier video.
 
-        Else the new one would have its credits, and the purge, which spares what exists, would leave them.
+        Otherwise the new video would inherit the old credits. The purge would keep them, because it skips videos that
+        exist.
         """
         page = self.table.query(
             index=None,
@@ -100,23 +109,23 @@ class VideoStore:
             limit=2,
             consistent=True,
         )
-        # The video's own item stands before all others; the write that follows finds out what to do about it.
+        # The video's own item sorts first. If it exists, the following write handles it.
         if page.items and page.items[0][SORT_KEY] != VIDEO.sk:
             raise being_removed()
 
     def _remove(self, item: Item) -> None:
-        """Do what DynamoDB does hours or days after the time of a video; the stream then purges what belonged to it.
+        """Delete an expired video now instead of waiting for TTL. The stream then purges its related items.
 
-        Were it just replaced, the new video would have the credits, ratings and places in playlists of the old one.
+        Overwriting it instead would give its credits, ratings and playlist entries to the new video.
         """
-        with suppress(*CONFLICTS):  # somebody else has done it, or is about to
+        with suppress(*CONFLICTS):  # another writer has deleted it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> Fetched:
-        """The document, if the caller may see it; only some fields, if any are named.
+        """Return the document if the caller may see it, optionally reduced to some fields.
 
-        One BatchGetItem for video and counter, and one more for the shards of a counter that is spread; one GetItem when
-        `fields` leaves the counter out.
+        Costs one BatchGetItem for video and counter, and another one if the counter is sharded. Costs one GetItem if
+        `fields` excludes the counter. Raises NotFound.
         """
         key = VIDEO.key(videoId=video_id)
         if fields and "viewCount" not in fields:
@@ -131,10 +140,10 @@ class VideoStore:
         return Fetched(shown, item["version"], caller.owns(item["userId"]))
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
-        """The documents of those of up to 100 different videos that the caller may see.
+        """Return the documents of up to 100 distinct videos by id, omitting videos that the caller may not see.
 
-        One BatchGetItem for 50 of them, or two side by side: videos and counters, also those of hidden videos, as to leave these
-        out would be another trip. Shards of counters that are spread are one more trip, of those the caller may see.
+        Costs one BatchGetItem per 50 videos, in parallel. It also reads the counters of hidden videos, because
+        filtering first would need another round trip. Sharded counters of visible videos cost one more round trip.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
@@ -148,7 +157,7 @@ class VideoStore:
         return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in seen}
 
     def items(self, video_ids: Iterable[str], *, consistent: bool = False) -> list[Item]:
-        """The items of different videos as they are stored, in no order; one BatchGetItem for 100 of them."""
+        """Return the stored items of distinct videos, unordered. Costs one BatchGetItem per 100 videos."""
         return self.table.batch_get([VIDEO.key(videoId=video_id) for video_id in video_ids], consistent=consistent)
 
     def summaries(
@@ -160,9 +169,10 @@ class VideoStore:
         also: Iterable[str] = (),
         consistent: bool = False,
     ) -> list[Item | None]:
-        """What a list shows of these videos, in their order: one BatchGetItem for 100 of them.
+        """Return the summaries of the videos in the given order. Costs one BatchGetItem per 100 videos.
 
-        None for one that is not there, is deleted, or that the caller may not see. `also` names more attributes.
+        A summary is `None` if the video does not exist, is deleted, or is hidden from the caller. `also` names further
+        attributes to read.
         """
         if not video_ids:
             return []
@@ -185,16 +195,18 @@ class VideoStore:
         write_id: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:
-        """Apply `edit` to a video of the caller's and return its document; of a `dry_run`, what that would be.
+        """Apply `edit` to a video that the caller owns and return its document; a `dry_run` writes nothing.
 
-        The write carries the version that was read as its condition. `matches` is the caller's own
-        condition on the version (If-Match): raises VersionMismatch; without one, a lost race is run again.
-        Tags that come or go make it a transaction, as does a series. With a `write_id` it may be tried again by the same one.
+        The write is conditional on the version that was read. `matches` checks the caller's If-Match against that
+        version; a mismatch raises VersionMismatch. Without If-Match, a conflicting write is retried.
+
+        Added or removed tags make the write a transaction, as does a series. With a `write_id`, the call may be retried
+        with the same one.
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
-        # After the video: were it read before, the same request could be carried out in between, and this one
-        # would then find its own work done and call it a mistake.
+        # Read this after the video. In the other order, an identical request could finish in between, and this one
+        # would then mistake that result for a conflict.
         if answer := earlier_answer(self.table, once):
             return answer
 
@@ -214,7 +226,7 @@ class VideoStore:
         return retry_on_conflict(attempt, "the video", present=present)
 
     def _writes(self, item: Item, new: Item) -> list[Write]:
-        """The writes that change one version of a video into the next, and move the entries of its tags and series."""
+        """Return the writes that store the next version of a video and move its tag and series entries."""
         update = self.table.update(
             VIDEO.key(videoId=new["videoId"]),
             change_between(item, new),
@@ -224,11 +236,13 @@ class VideoStore:
         return [update, *map(self.table.put, come), *map(self.table.remove, gone)]
 
     def settle(self, video_id: str, now: int) -> Item | None:
-        """Bring a video to the present schema, and into or out of the lists as its times have it by now.
+        """Upgrade a video to the current schema, and list or unlist it according to its publication times.
 
-        Its author and the time of its removal stay, as no content changes; so does its version, unless its schema version is
-        raised. Returns the video as it is stored then; None when it is gone, or waits for its removal. Raises
-        ConditionFailed or TransactionConflict when others change it meanwhile.
+        Returns the stored item; `None` if the video does not exist or awaits TTL deletion. Raises ConditionFailed or
+        TransactionConflict if another writer changes it concurrently.
+
+        Keeps the author and the TTL, because no content changes. Increments the version only if the schema version
+        changes.
         """
         stored = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         if stored is None or is_purged(stored, now):
@@ -238,7 +252,7 @@ class VideoStore:
             return stored
         kept = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
         if current == stored:
-            # So that a retry of the write before, whose answer was lost, still knows it again.
+            # Keep the id of the preceding write: if its response was lost, its retry must still recognise it.
             kept.append("writeId")
         version = stored["version"] + (current != stored)
         new = stamp(current, caller=STRANGER, now=now, version=version)
@@ -248,7 +262,7 @@ class VideoStore:
 
 
 def _needed(fields: Sequence[str]) -> dict[str, None]:
-    """The attributes of video and counter that these fields, their ETag and the check of the caller need."""
+    """Return the attributes of video and counter needed for these fields, the ETag and the access check."""
     both = [*fields, *(MADE_IN[name] for name in fields if name in MADE_IN)]
     if any(name in PLAYING_FIELDS for name in fields):
         both += ["videoId", "resolutions", MADE_IN["resolutions"]]
@@ -256,7 +270,7 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
 
 
 def being_removed() -> BeingRemoved:
-    """What to answer when an admin's videoId is still that of an earlier video, whose removal is under way."""
+    """Return the error for a videoId, supplied by an admin, of an earlier video that is still being purged."""
     return BeingRemoved(
         "An earlier video with this id is still being removed; try again.",
         headers={"Retry-After": "10"},
@@ -264,7 +278,7 @@ def being_removed() -> BeingRemoved:
 
 
 def taken() -> AlreadyExists:
-    """What to answer when an admin's videoId is another video's."""
+    """Return the error for a videoId, supplied by an admin, that is in use."""
     return AlreadyExists("A video with this videoId already exists.")
 
 
@@ -276,9 +290,10 @@ def changed(
     matches: Callable[[int], bool],
     write_id: str | None = None,
 ) -> Item | None:
-    """The next version of a video of the caller's; None when there is nothing to change. Raises VersionMismatch.
+    """Return the next version of a video that the caller owns; `None` if nothing changes.
 
-    A video whose time to enter or leave the lists has come is changed by any edit.
+    A video that is due to be listed or unlisted changes with any edit. Raises VersionMismatch, and the errors of
+    `edit`.
     """
     version = item["version"]
     if not matches(version):

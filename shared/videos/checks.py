@@ -1,4 +1,4 @@
-"""Checks of a video's fields that are more than limits, without pydantic."""
+"""Validators of video fields that JSON Schema limits cannot express; usable without pydantic."""
 
 from typing import Any
 
@@ -7,22 +7,22 @@ from shared.videos.tags import folded
 
 
 def foldable(tag: str) -> str:
-    """Return the tag; raises ValueError if its folded form is too long for a key."""
-    # Some single characters stand for a whole sentence, and a key has a limit.
+    """Return the tag; raise ValueError if its case-folded form is too long for a key."""
+    # NFKC expands some characters to a whole phrase, and a DynamoDB key has a size limit.
     if len(folded(tag).encode()) > LONGEST_FOLDED_TAG:
         raise ValueError("is too long once its characters are written out in full")
     return tag
 
 
 def unique(tags: list[str]) -> list[str]:
-    """Return the tags; raises ValueError if two of them are the same once folded."""
+    """Return the tags; raise ValueError if two of them are equal once case-folded."""
     if len({folded(tag) for tag in tags}) != len(tags):
         raise ValueError("tags must differ from each other by more than case, spaces and forms of the same letters")
     return tags
 
 
 def of_series(content: Any) -> Any:
-    """Return the content of a video; raises ValueError if it has a season or an episode without a series."""
+    """Return the content of a video; raise ValueError if it has a season or an episode without a series."""
     if content.seriesId is None and (content.season is not None or content.episode is not None):
         raise ValueError("season and episode need the seriesId that they belong to")
     return content

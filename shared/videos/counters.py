@@ -1,12 +1,15 @@
-"""The counter of a video's views: exact, and one write unit each view, whatever the video's document weighs.
+"""Exact view counters: one write unit per view, independent of the size of the video's document.
 
-The counter has partitions of its own, so that views neither heat the document nor pay for its size, and so that a role
-can be kept from it by its leading key. All that it holds only grows: sums of what was counted, and of what was not and why.
+Counters have their own partitions, so views neither heat the document nor pay for its size. IAM policies can also grant
+access to them by leading key. All sums only grow: counted views, and uncounted views by reason.
 
-It is one item until DynamoDB throttles that: then its views are spread over twice as many, its shards, and so on up to
-MOST_VIEW_SHARDS. Shard 0 says how many writers spread over (`shards`) and how many readers have to sum (`spread`, which
-never shrinks); either is absent as long as it is 1. When views are few again, `calm` brings the writers back to shard 0, and then
-writes down there what the other shards hold (`folded`), so that readers need no more than that item. Nothing is moved.
+A counter is one item until DynamoDB throttles it. Its views are then spread over twice as many items (shards), up to
+MOST_VIEW_SHARDS. Attributes of shard 0 control the spread; each is absent while it is 1:
+- `shards`: number of shards that receive writes.
+- `spread`: number of shards that readers must sum; it never shrinks.
+
+Once views are few, `calm` directs writers back to shard 0. It then stores the sums of the other shards there
+(`folded`), so readers need only that item. The shards themselves are kept.
 """
 
 import random
@@ -26,69 +29,69 @@ from shared.core.periods import hour_of
 from shared.schema import MOST_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
 
 COUNTED = ("views", "keyed")
-"""Views that were counted: at once, and those of a viewer or a key, which the stream adds."""
+"""Sums of counted views: anonymous views, and views with a viewer or a key, which the stream adds."""
 UNCOUNTED = ("repeated", "owner", "unpublished", "expired", "deleted")
-"""Views that were not counted, by the rule that kept them out."""
+"""Sums of uncounted views, by the rule that excluded them."""
 SUMS = (*COUNTED, "watched", *UNCOUNTED)
 """All sums of a counter; `watched` is in milliseconds."""
 
 COUNT = (*COUNTED, "spread", "folded")
-"""The attributes of a counter's shard 0 that `ViewCounters.counts` reads."""
+"""Attributes of shard 0 that `ViewCounters.counts` reads."""
 CONTROL = ("shards", "spread", "folded")
-"""Those that say how it is spread."""
+"""Attributes of shard 0 that control the spread."""
 
 KNOWN_SECONDS = 5
-"""How long a writer spreads over as many shards as it was last told: those who fold a counter wait for this to pass."""
+"""Seconds that a writer caches the number of shards. `calm` waits for this before it merges a counter."""
 KNOWN_VIDEOS = 1000
-"""Videos of which a writer remembers that; their counters are spread, so there are few."""
+"""Maximum number of cached counters per instance. Only sharded counters are cached, so there are few."""
 
 CALM = 300
-"""Views a second below which a counter is folded: far less than the 1,000 that one item takes."""
+"""Views per second below which a counter is merged: far below the 1,000 writes that one item accepts."""
 LOOK_SECONDS = 60
-"""The shortest time over which `calm` finds out how many there are."""
+"""Minimum interval over which `calm` measures the rate of views, in seconds."""
 FOLD_SECONDS = 300
-"""How long `calm` waits until certainly no writer writes to the other shards any more."""
+"""Seconds until `calm` may assume that no writer uses the other shards."""
 
 _Place = tuple[str, int]
-"""A video and a shard."""
+"""A video id and a shard number."""
 
 
 def view_count(counter: Item | None) -> int:
-    """The count in a counter item, with what is folded."""
+    """Return the view count of a counter item, including merged shards."""
     if not counter:
         return 0
     return sum(int(counter.get(name, 0)) + int(counter.get("folded", {}).get(name, 0)) for name in COUNTED)
 
 
 def sums_of(counter: Item | None) -> dict[str, int]:
-    """All sums of a counter item by itself, without what is folded."""
+    """Return all sums of one counter item, without merged shards."""
     counter = counter or {}
     return {name: int(counter.get(name, 0)) for name in SUMS}
 
 
 def shards_of(counter: Item | None) -> int:
-    """How many shards have counted anything, by shard 0."""
+    """Return the number of shards that hold counts, according to shard 0."""
     return int(counter.get("spread", 1)) if counter else 1
 
 
 class Counted(NamedTuple):
-    """What the counter of one video holds: the sums of each of its shards."""
+    """The sums of one video's counter, by shard."""
 
     shards: Mapping[int, Mapping[str, int]]
 
     @property
     def sums(self) -> dict[str, int]:
-        """The sums of all shards together."""
+        """The sums over all shards."""
         return {name: sum(shard[name] for shard in self.shards.values()) for name in SUMS}
 
     @property
     def views(self) -> int:
-        """The view count."""
+        """Counted views of all shards."""
         return sum(shard[name] for shard in self.shards.values() for name in COUNTED)
 
     @property
     def as_one(self) -> dict[str, int]:
-        """The sums of a counter that would hold the same in one item, at once: all that was counted is `views`."""
+        """The non-zero sums of an equivalent counter in a single item; all counted views are in `views`."""
         return {"views": self.views} | {
             name: count for name, count in self.sums.items() if count and name not in COUNTED
         }
@@ -96,20 +99,23 @@ class Counted(NamedTuple):
 
 @dataclass
 class _Spread:
-    """What an instance knows of a counter that is spread, and not folded."""
+    """Cached state of a counter that is sharded and not merged."""
 
     at: int
-    """When shard 0 said so, in epoch seconds."""
+    """Time when shard 0 was read, in epoch seconds."""
     shards: int
     spread: int
     counts: dict[int, int] = field(default_factory=dict)
-    """The latest count of each shard that is known."""
+    """Latest known count of each shard."""
     read_at: int = -1
-    """When all of them were read."""
+    """Time when all shards were last read, in epoch seconds; -1 if never."""
 
 
 class ViewCounters:
-    """The counters in the table. An instance remembers how those that are spread are: for KNOWN_SECONDS, of KNOWN_VIDEOS."""
+    """View counters in the table.
+
+    An instance caches the state of up to KNOWN_VIDEOS sharded counters, for KNOWN_SECONDS.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -117,13 +123,14 @@ class ViewCounters:
         self._changing = Lock()
 
     def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
-        """Add to the sums of a video, and return its view count: one UpdateItem that adds, so nothing is lost to another.
+        """Add to the sums of a video and return its view count. `now` is in epoch seconds.
 
-        The count is exact. Of a counter that is spread, it has what the other shards held less than a second ago, or longer
-        when they cannot be read; what one instance returns never falls. `now` in epoch seconds.
+        Costs one atomic UpdateItem, so concurrent additions are never lost. The count is exact for a counter with one
+        item. For a sharded counter, the other shards may be up to a second old, or older if they cannot be read. Counts
+        that one instance returns never decrease.
 
-        Raises NotApplied when certainly nothing was added, and Unavailable: an addition whose answer was lost may have
-        happened, so it is not sent again.
+        Raises NotApplied if certainly nothing was added, otherwise Unavailable. An addition whose response was lost may
+        have been applied, so it is not retried.
         """
         change = addition(additions, now)
         pauses = lowest = 0
@@ -134,8 +141,8 @@ class ViewCounters:
             try:
                 item = self.table.write(write, returning="ALL_NEW", elsewhere=True)
             except Throttled:
-                # Writers that have not heard of the last doubling heat the shards that they know. So only when a shard is
-                # throttled that they do not know, there are too few.
+                # Writers that have not seen the last doubling still heat the old shards. Only a throttled new shard
+                # shows that there are too few.
                 is_new = shard >= shards // 2
                 if self._grown(video_id, shards, now, double=is_new):
                     lowest = 0
@@ -150,7 +157,7 @@ class ViewCounters:
                 return self._count(video_id, shard, item, now)
 
     def count(self, video_id: str, now: int) -> int:
-        """The view count, for the answer to what adds nothing itself: one BatchGetItem, and as `add` has it if it is spread."""
+        """Return the view count without adding to it. Costs one BatchGetItem; precision as for `add`."""
         known = self._known.get(video_id)
         if known is None:
             first = dict(self._items([(video_id, 0)], (*COUNT, "shards"))).get((video_id, 0), {})
@@ -160,9 +167,9 @@ class ViewCounters:
         return self._sum(video_id, known, {}, now)
 
     def counts(self, counters: Mapping[str, Item | None]) -> dict[str, int]:
-        """The view counts of videos by their counters' shards 0, of which COUNT has been read.
+        """Return the view counts of videos, given their shards 0 with the COUNT attributes.
 
-        No request, but for those that are spread and not folded: one BatchGetItem more for 100 of their shards.
+        Sends no request, except for counters that are sharded and not merged: one BatchGetItem per 100 shards.
         """
         counts = {video_id: view_count(counter) for video_id, counter in counters.items()}
         spread = {
@@ -173,16 +180,19 @@ class ViewCounters:
         return counts
 
     def stored(self, video_id: str) -> list[Item]:
-        """The items of a counter as they are, shard 0 first: a consistent GetItem, and a BatchGetItem if it was ever spread."""
+        """Return the stored items of a counter, shard 0 first.
+
+        Costs a consistent GetItem, and a BatchGetItem if the counter was ever sharded.
+        """
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True)
         others = self._others({video_id: shards_of(first)}, consistent=True)
         return [*([first] if first else []), *(item for _, item in others)]
 
     def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, Counted]:
-        """What the counters of videos hold, by video and shard; one without views has no shards.
+        """Return the sums of each video's counter, by shard; a video without views has no shards.
 
-        One BatchGetItem for 100 videos, and one more for 100 other shards, also of counters that are folded: `folded` does
-        not say which of them holds what.
+        Costs one BatchGetItem per 100 videos, and one per 100 further shards. Merged counters need these too, because
+        `folded` is not split by shard.
         """
         shards: dict[str, dict[int, dict[str, int]]] = {video_id: {} for video_id in video_ids}
         spread: dict[str, int] = {}
@@ -194,11 +204,15 @@ class ViewCounters:
         return {video_id: Counted(sums) for video_id, sums in shards.items()}
 
     def calm(self, video_id: str, now: int) -> None:
-        """Fold a counter that is spread when its views are few; to be called every few minutes, and as often as one likes.
+        """Merge a sharded counter if its views are few. Safe to call at any time; intended to run every few minutes.
 
-        One call writes down how much was counted. A later one compares, and brings all writers back to shard 0 if less than
-        CALM a second was counted since. One that comes FOLD_SECONDS later writes down there what the other shards hold. If
-        the shards are doubled meanwhile, it begins anew. `now` in epoch seconds; a consistent GetItem and BatchGetItem, and 1 WRU.
+        The merge takes three calls:
+        - The first records the current count.
+        - A later one directs all writers to shard 0 if fewer than CALM views a second were counted since.
+        - A call FOLD_SECONDS later stores the sums of the other shards in shard 0.
+
+        If the shards double in the meantime, the procedure restarts. `now` is in epoch seconds. Costs a consistent
+        GetItem and BatchGetItem, and 1 WRU.
         """
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
         first = self.table.get(key, consistent=True)
@@ -212,7 +226,7 @@ class ViewCounters:
             change = Expression.of("SET #folded = :folded REMOVE #calmedAt", folded=folded)
             condition = Expression.of("#calmedAt = :calmedAt", calmedAt=first["calmedAt"])
         else:
-            # Not what the stream adds: many views at a time, and never throttled.
+            # Skip the sums that the stream adds: it adds many views per write and is never throttled.
             checked = sum(sums[name] for sums in (sums_of(first), *others) for name in ("views", *UNCOUNTED))
             elapsed = now - first.get("checkedAt", now)
             condition = _has_shards(first.get("shards", 1))
@@ -226,15 +240,18 @@ class ViewCounters:
             self.table.write(self.table.update(key, change, condition=condition))
 
     def _shards(self, video_id: str, now: int) -> int:
-        """How many shards a view may go to. After a while it goes to shard 0 again, whose answer says how many there are."""
+        """Return the number of shards that a view may be written to.
+
+        Once the cache entry expires, the next view goes to shard 0, whose response contains the current number.
+        """
         known = self._known.get(video_id)
-        # Not a monotonic clock, as that may stand still while Lambda freezes the function.
+        # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
         return known.shards if known and 0 <= now - known.at < KNOWN_SECONDS else 1
 
     def _grown(self, video_id: str, shards: int, now: int, *, double: bool) -> bool:
-        """Whether there are more shards than that: somebody has doubled them, or this does.
+        """Return whether there are more than `shards` shards now; with `double`, double them if not.
 
-        Reading first leaves a throttled item the writes that it still takes: reads have units of their own.
+        Reads first, because reads have separate capacity: a throttled item keeps its remaining write capacity.
         """
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
         try:
@@ -249,14 +266,17 @@ class ViewCounters:
                 first = self.table.write(doubling, returning="ALL_NEW", elsewhere=True)
         except ConditionFailed as failure:
             first = failure.item or {}
-        except Unavailable:  # whatever becomes of this, the view is not counted yet
+        except Unavailable:  # the view is not counted yet in either case
             return False
         self._learn(video_id, first, now)
         return self._shards(video_id, now) > shards
 
     def _learn(self, video_id: str, first: Item, now: int) -> _Spread | None:
-        """Remember what shard 0 says; the video that was unused longest is forgotten first."""
-        with self._changing:  # videos of a batch are counted side by side
+        """Cache the state in shard 0, or drop it if the counter is not sharded.
+
+        Evicts the least recently used video.
+        """
+        with self._changing:  # the videos of a batch are counted in parallel
             if shards_of(first) == 1 or "folded" in first:
                 self._known.pop(video_id, None)
                 return None
@@ -268,50 +288,50 @@ class ViewCounters:
             return known
 
     def _count(self, video_id: str, shard: int, item: Item, now: int) -> int:
-        """The count after a view, by the item that it was added to."""
+        """Return the count after a view, given the shard that it was added to."""
         known = self._learn(video_id, item, now) if shard == 0 else self._known.get(video_id)
         return self._sum(video_id, known, {shard: view_count(item)}, now) if known else view_count(item)
 
     def _sum(self, video_id: str, known: _Spread, counts: dict[int, int], now: int) -> int:
-        """The count of a counter that is spread: by these counts of shards, and what all held when they were last read."""
+        """Return the count of a sharded counter, from the given shards and the cached counts of the others."""
         if known.read_at != now:
             known.read_at = now
-            # A view is counted, whether or not the others can be read.
+            # The view is counted even if the other shards cannot be read.
             with suppress(Unavailable):
                 places = [(video_id, number) for number in range(known.spread)]
                 for (_, number), item in self._items(places, (*COUNT, "shards")):
                     if number == 0 and self._learn(video_id, item, now) is None:
-                        return view_count(item)  # folded meanwhile: it has what all others hold
+                        return view_count(item)  # merged in the meantime: includes all other shards
                     counts[number] = max(view_count(item), counts.get(number, 0))
-        # A read may be older than what is known; all counts only grow.
+        # A read may be older than the cache; counts only grow, so the larger value is newer.
         known.counts |= {number: max(count, known.counts.get(number, 0)) for number, count in counts.items()}
         return sum(known.counts.values())
 
     def _others(
         self, spread: Mapping[str, int], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_Place, Item]]:
-        """The items of all shards but the first, of counters by the number of their shards."""
+        """Return the items of all shards except shard 0, for counters by their number of shards."""
         places = [(video_id, shard) for video_id, shards in spread.items() for shard in range(1, shards)]
         return self._items(places, attributes, consistent=consistent) if places else []
 
     def _items(
         self, places: Sequence[_Place], attributes: Iterable[str] = (), *, consistent: bool = False
     ) -> list[tuple[_Place, Item]]:
-        """The items of shards, as far as they are there: one BatchGetItem for 100 of them."""
+        """Return the shard items that exist. Costs one BatchGetItem per 100 shards."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for video_id, shard in places]
         items = self.table.get_all(keys, attributes=attributes, consistent=consistent)
         return [(place, item) for place, item in zip(places, items, strict=True) if item]
 
 
 def _has_shards(shards: int) -> Expression:
-    """The condition that writers spread over `shards` shards."""
+    """Return the condition that writers use `shards` shards."""
     if shards == 1:
         return Expression.of("attribute_not_exists(#shards)")
     return Expression.of("#shards = :shards", shards=shards)
 
 
 def addition(additions: Mapping[str, int], now: int) -> Expression:
-    """The change that adds to a counter item, and says in which hour: so the stream sees when a new one begins."""
+    """Return the update that adds to a counter item and sets its hour, so that the stream detects a new hour."""
     added = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in additions), **additions)
     return added + Expression.of(
         "SET #hour = :hour, #schemaVersion = :current", hour=hour_of(now), current=SCHEMA_VERSION

@@ -1,9 +1,11 @@
-"""The entries that lead to a video: of its tags, series, credits and releases; and its schedule.
+"""Index entries of a video: tags, series, credits, releases and its schedule.
 
-They stand in RelationIndex only while the video is listed, so a page of a tag, person or region costs the same however
-many videos others hide. Tags and series move in the transaction that lists or hides the video, where the function's role
-may write them. Everything else, of which there may be thousands, is moved by the stream some seconds later
-(shared/relations/mover.py); lists look each video up, so a late entry shows nothing to anybody.
+Entries are in RelationIndex only while the video is listed. A page of a tag, person or region therefore costs the same,
+however many videos are hidden.
+
+Tag and series entries move in the transaction that lists or hides the video, if the function's role may write them. The
+stream moves all others, possibly thousands, some seconds later (shared/relations/mover.py). Lists check each video, so
+a stale entry never exposes a hidden video.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,15 +35,15 @@ from shared.schema import (
 from shared.videos.video import folded_tags, is_listed, listing, upgraded
 
 OWN_ENTRIES = (EPISODE, TAG)
-"""The entities of the entries that are written with their video."""
+"""Entities of the entries that are written with their video."""
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
-"""The entities of all entries."""
+"""Entities of all entries."""
 NO_LANGUAGE = "-"
-"""Stands in the key of a release for no language."""
+"""Placeholder for no language in the key of a release."""
 
 
 class Place(NamedTuple):
-    """What decides where a video's entries stand, and when they move by themselves."""
+    """Attributes of a video that determine its index entries, and the times when they change automatically."""
 
     year: int = 0
     listed: bool = False
@@ -50,27 +52,27 @@ class Place(NamedTuple):
 
 
 def place_of(video: Item | None) -> Place:
-    """The place of a video as it is stored; that of no video is the default."""
+    """Return the index position of a stored video; the default position for `None`."""
     if video is None:
         return Place()
     return Place(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
 
 
 def year_of(video: Mapping[str, Any] | None) -> int:
-    """The release year by which a video's credits are sorted; 0 without one."""
+    """Return the release year by which a video's credits are sorted; 0 if it has none."""
     return int(video.get("releaseYear", 0)) if video else 0
 
 
 def as_read(video: Item) -> Expression:
-    """The condition of a change of a video: nobody has changed it, nor have the lists taken it up or dropped it."""
+    """Return the condition that neither the version of the video nor its listing has changed since it was read."""
     return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
 def placed(entry: Item, video: Mapping[str, Any]) -> Item:
-    """A credit or release as it stands while its video is like this.
+    """Return a credit or release with the index attributes that match its video.
 
-    Of the video are read `videoId`, `createdAt`, `releaseYear` and `rel`. Only `rel` comes and goes: an item without
-    one of an index's key attributes is not in the index.
+    Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. Only `rel` is added or removed: DynamoDB indexes
+    an item only if it has all key attributes of the index.
     """
     video_id = video["videoId"]
     if "personId" in entry:
@@ -85,17 +87,17 @@ def placed(entry: Item, video: Mapping[str, Any]) -> Item:
 
 
 def tag_entries(video: Item) -> list[Item]:
-    """The entries of a video's tags, in the order of the tags; none unless it is listed."""
+    """Return the entries of a video's tags, sorted by tag; empty unless the video is listed."""
     return [_signed(entry, video) for entry in _tags(video)] if is_listed(video) else []
 
 
 def own_entries(video: Item) -> list[Item]:
-    """The entries that are written with the video: of its tags and its series."""
+    """Return the entries that are written together with the video: its tag entries and its series entry."""
     return [_signed(entry, video) for entry in _own(video).values()]
 
 
 def _own(video: Item) -> dict[str, Item]:
-    """Entries of `own_entries` by sort key, without the attributes that `_signed` adds."""
+    """Return the entries of `own_entries` by sort key, without the attributes that `_signed` adds."""
     entries = [*_tags(video), *_episodes(video)] if is_listed(video) else []
     return {entry[SORT_KEY]: entry for entry in entries}
 
@@ -109,7 +111,7 @@ def _tags(video: Item) -> list[Item]:
 
 
 def _episodes(video: Item) -> list[Item]:
-    """The entry by which a series leads to its episode, if the video is one."""
+    """Return the entry that lists the video as an episode of its series; empty if it has no series."""
     if "seriesId" not in video:
         return []
     relation = series_relation(video["seriesId"], video["userId"])
@@ -118,18 +120,20 @@ def _episodes(video: Item) -> list[Item]:
 
 
 def episode_place(video: Mapping[str, Any]) -> int:
-    """Where an episode stands in its series: by season and number; without a number after those of its season, without
-    a season after all."""
+    """Return the sort position of an episode in its series: by season, then by episode number.
+
+    An episode without a number sorts last in its season. An episode without a season sorts after all seasons.
+    """
     return season_start(video.get("season", LAST_SEASON + 1)) + int(video.get("episode", LAST_EPISODE + 1))
 
 
 def season_start(season: int) -> int:
-    """The place of the first episode that a season can have."""
+    """Return the lowest sort position of a season."""
     return int(season) * (LAST_EPISODE + 2)
 
 
 def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
-    """The entries to put and the keys of entries to remove when `new` takes the place of `old`."""
+    """Return the entries to put and the keys to delete when `new` replaces `old`."""
     before, after = _own(old), _own(new)
     come = [
         _signed(entry, new) for sk, entry in after.items() if sk not in before or not stand_alike(before[sk], entry)
@@ -138,14 +142,14 @@ def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
 
 
 def stand_alike(one: Item, other: Item) -> bool:
-    """Whether two entries of one key stand in the same place of the index."""
+    """Return whether two entries with the same key have the same position in the index."""
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
 
 
 def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
-    """The video, and what lies beside it, as they should stand at this second, by sort key.
+    """Return the expected state, at `now`, of a video and its related items, by sort key.
 
-    `beside` are its credits and releases; its other entries are all that there should be.
+    `beside` are its stored credits and releases. All other entries are derived from the video.
     """
     here = upgraded(video) | listing(video, now)
     due = schedule(here, now)
@@ -154,13 +158,13 @@ def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
 
 
 def next_move(video: Item, now: int) -> int | None:
-    """The next second at which the lists take a video up or drop it because of its times; None without one."""
+    """Return the next time, in epoch seconds, when the video must be listed or unlisted; `None` if there is none."""
     times = (video.get("publishAt"), video.get("expiresAt"))
     return min((int(time) for time in times if time is not None and time > now), default=None)
 
 
 def schedule(video: Item, now: int) -> Item | None:
-    """The entry by which the sweeper finds a video when its next move is due; None without one."""
+    """Return the entry by which the sweeper finds a video when its next move is due; `None` without one."""
     due = next_move(video, now)
     if due is None:
         return None
@@ -169,7 +173,7 @@ def schedule(video: Item, now: int) -> Item | None:
 
 
 def _signed(entry: Item, video: Item) -> Item:
-    """An entry of the video's own, as written with it."""
+    """Return a tag, series or schedule entry with its common index attributes and audit fields."""
     whole = {
         "videoId": video["videoId"],
         "relShard": shard_of(video["videoId"]),

@@ -1,8 +1,8 @@
-"""Where clients find the pictures that jobs made.
+"""Public URLs of the thumbnails that jobs create.
 
-Items keep S3 URIs, so that another address in front of the bucket changes no item; documents show URLs. Nobody needs
-a token for such a URL, because players and `<img>` send none: it is known to those who may see the video, and its
-path has a hash over the random id of the upload, which nobody can guess.
+Items store S3 URIs, so a new public address changes no item; documents show URLs. These URLs need no token, because
+players and `<img>` send none. Only callers who may see the video receive the URL. Its path contains a hash of the
+random upload id, so it cannot be guessed.
 """
 
 from typing import Any, NamedTuple
@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 from shared.core.errors import InvalidContent, pointer
 
 THUMBNAILS = "thumbnails/"
-"""The folder of the media bucket that is served."""
+"""Prefix of the public objects in the media bucket."""
 
 
 def is_stored(url: str) -> bool:
-    """Whether the address is one of S3, and not a URL that a browser reads."""
+    """Return whether the address is an S3 URI rather than a URL for browsers."""
     return url.startswith("s3://")
 
 
 class Links(NamedTuple):
-    """The bucket of pictures, and the URL that stands for it."""
+    """Translation between the media bucket and its public URL."""
 
     bucket: str
     url: str
 
     def shown(self, document: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
-        """A document or summary with URLs in place of the URIs of served objects.
+        """Return a document or summary with URLs in place of the S3 URIs of public objects.
 
-        Pictures at other S3 URIs, which clients wrote, are left out unless the document is for the owner or an admin (`is_own`):
-        only they see where a video is stored.
+        Omits thumbnails at other S3 URIs, which clients supplied, unless `is_own`. Only the owner and admins see
+        storage URIs.
         """
         result = dict(document)
         if "thumbnails" in result:
@@ -45,10 +45,10 @@ class Links(NamedTuple):
         return result
 
     def stored(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:
-        """What a client sends, with URIs in place of these URLs: so that what it has read it can send back.
+        """Return the client's content with S3 URIs in place of public URLs.
 
-        Raises InvalidContent for a picture at `http://`, unless those of the service are there too: on a laptop. `at` is
-        the JSON Pointer of the content in the body.
+        Clients can therefore send back a document that they read. Raises InvalidContent for a thumbnail at `http://`,
+        except in local development, where the service uses it. `at` is the JSON Pointer of the content in the body.
         """
         pictures = content.get("thumbnails")
         if not pictures:

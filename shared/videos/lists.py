@@ -1,4 +1,4 @@
-"""The lists of videos: each access pattern on many videos is one method here."""
+"""Lists of videos: one method per access pattern on many videos."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -29,10 +29,10 @@ from shared.videos.video import folded_tags
 
 
 class Filters(NamedTuple):
-    """What to keep of a list besides its key; None: any."""
+    """Filters of a list in addition to its key; `None` matches any value."""
 
     owner: str | None = None
-    """An owner's own list needs no filter; others than those of tags and regions take none."""
+    """Owner to match. Only lists of tags and regions support it."""
     status: str | None = None
     category: str | None = None
     format: str | None = None
@@ -40,7 +40,7 @@ class Filters(NamedTuple):
     max_duration: int | None = None
 
     def keeps(self, item: Item) -> bool:
-        """Whether a video is to be kept; one without a duration has none that could be long or short enough."""
+        """Return whether the video matches. A video without a duration never matches a duration filter."""
         wanted = {"userId": self.owner, "status": self.status, "category": self.category, "format": self.format}
         if any(value is not None and item.get(name) != value for name, value in wanted.items()):
             return False
@@ -54,7 +54,7 @@ class Filters(NamedTuple):
         )
 
     def conditions(self) -> list[Expression]:
-        """The same for DynamoDB, but for the owner, who is the key of the only index that is read by owner."""
+        """Return the filters as DynamoDB conditions, except the owner, which is the partition key of UserIndex."""
         wanted = {"status": self.status, "category": self.category, "format": self.format}
         conditions = [
             Expression.of(f"#{name} = :{name}", **{name: value}) for name, value in wanted.items() if value is not None
@@ -67,7 +67,7 @@ class Filters(NamedTuple):
 
 
 class VideoLists:
-    """Pages of videos, by the indexes. Methods raise the errors of shared.core.errors."""
+    """Pages of videos from the indexes. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, videos: VideoStore) -> None:
         self._videos = videos
@@ -76,9 +76,10 @@ class VideoLists:
     def of_owner(
         self, owner: str, caller: Caller, now: int, filters: Filters, window: Window, tag: str | None = None
     ) -> Page[Item]:
-        """One owner's videos by time: all but deleted ones for itself and admins, published ones for others.
+        """Return an owner's videos by time.
 
-        With a folded `tag` those that have it; each page of the index is then looked up, as it does not hold tags.
+        The owner and admins see all except deleted videos; other callers see published videos. With a case-folded
+        `tag`, returns the videos that have it. The index has no tags, so this also reads the videos of each page.
         """
         conditions = [_alive(now), *filters.conditions()]
         if not caller.owns(owner):
@@ -109,26 +110,26 @@ class VideoLists:
         )
 
     def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page[Item]:
-        """One category's published videos by time."""
+        """Return the published videos of a category, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
 
     def feed(self, now: int, filters: Filters, window: Window) -> Page[Item]:
-        """All published videos by time."""
+        """Return all published videos, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(FEED), window, keep)
 
     def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page[Item]:
-        """All videos in one status by time, listed or not."""
+        """Return all videos with a status, listed or not, by time."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(*relations), window, keep)
 
     def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page[Item]:
-        """The published videos with a folded tag, by time.
+        """Return the published videos with a case-folded tag, by time.
 
-        The index may be a little older than the videos, whose own tags decide.
+        The index is eventually consistent, so the tags of each video are checked again.
         """
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
@@ -137,9 +138,9 @@ class VideoLists:
         return self._led_to(sharded(tag_relation(tag)), window, look_up, located)
 
     def episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
-        """The published episodes of a series that have its owner, in their order; raises NotFound.
+        """Return the published episodes of a series that belong to its owner, in order; raise NotFound.
 
-        The index may be a little older than the videos, whose own place decides.
+        The index is eventually consistent, so the position of each video is checked again.
         """
         series = seen_by(
             self._videos.table.get(VIDEO.key(videoId=series_id), attributes=VISIBILITY_ATTRIBUTES), caller, now
@@ -158,11 +159,11 @@ class VideoLists:
         return self._led_to(unsharded(series_relation(series_id, series["userId"])), window, look_up, located)
 
     def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page[Item]:
-        """The published videos that were released in a region, each once, by time."""
+        """Return the published videos released in a region, by time, without duplicates."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
             videos = self._looked_up(entries, now, filters.keeps)
-            # The entries of one video are neighbours, one for each language.
+            # The entries of a video, one for each language, are adjacent.
             before = [None, *map(_video_id, entries)]
             return [
                 None if _video_id(entry) == last else item
@@ -180,15 +181,16 @@ class VideoLists:
         locate: Callable[[Item], Position],
     ) -> Page[Item]:
         def read(after: Position | None, size: int) -> Page[Item]:
-            # Only its place is read of an entry, whatever is to be shown of the video.
+            # Read only the id of each entry, whatever attributes of the video are shown.
             part = window._replace(after=after, limit=size, attributes=("relId",))
             return self._lists.related(partitions, part)
 
         return hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
 
     def _looked_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
-        """The published videos that entries lead to, in their order; None for what is not kept, or is another video of
-        the same id.
+        """Return the published videos of the entries, in order.
+
+        A video is `None` if `keeps` rejects it, or if it is a later video with the same id.
         """
         videos = self._videos.summaries([_video_id(entry) for entry in entries], STRANGER, now, also=("tags",))
         return [
@@ -198,12 +200,12 @@ class VideoLists:
 
 
 def _alive(now: int) -> Expression:
-    """The condition that a video does not wait for its removal, which DynamoDB does hours or days late."""
+    """Return the condition that the video does not await TTL deletion, which DynamoDB does hours or days later."""
     return Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=now)
 
 
 def _in_time(now: int) -> tuple[Expression, Expression]:
-    """The conditions that a video's `publishAt` has come, and its `expiresAt` has not."""
+    """Return the conditions that `publishAt` is not in the future, and `expiresAt` is."""
     return (
         Expression.of("attribute_not_exists(#publishAt) OR #publishAt <= :now", now=now),
         Expression.of("attribute_not_exists(#expiresAt) OR #expiresAt > :now", now=now),
@@ -211,10 +213,10 @@ def _in_time(now: int) -> tuple[Expression, Expression]:
 
 
 def _video_id(entry: Item) -> str:
-    """The video that an entry of a tag or region leads to."""
+    """Return the video id of a tag or region entry."""
     return str(entry["relId"].partition("#")[0])
 
 
 def _past_video(entry: Item, *, ascending: bool) -> Position:
-    """Where a list goes on after all entries of the video that one entry leads to: `videoId#language` each."""
+    """Return the position after all entries of the entry's video, whose sort ids are `videoId#language`."""
     return Position(int(entry["relSort"]), _video_id(entry) + ("#~" if ascending else "#"))

@@ -1,6 +1,6 @@
-"""What clients send about videos: the fields of shared/video_fields.py with their limits, checked before any request to DynamoDB.
+"""Request models of videos: the fields of shared/video_fields.py, validated before any request to DynamoDB.
 
-Fields that only the server writes are in no model, so sending one is an error.
+No model contains the fields that only the server writes, so sending one is an error.
 """
 
 from typing import Annotated, Any, Literal
@@ -52,7 +52,7 @@ class Thumbnail(Content):
 
 
 class ThumbnailPatch(Content):
-    """What changes about a picture; null removes."""
+    """Changes to a thumbnail; null removes a member."""
 
     __annotations__ = merging(Thumbnail)
 

@@ -1,6 +1,6 @@
-"""A video: its life from upload to removal, and the item that DynamoDB keeps.
+"""Lifecycle of a video from upload to purge, and its DynamoDB item.
 
-Pure functions over plain items; the stores write what these return.
+Contains pure functions on plain items; the stores write the results.
 """
 
 import re
@@ -20,7 +20,7 @@ from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
 from shared.videos.tags import folded
 
 GRACE_SECONDS = 90 * 24 * 3600
-"""How long a deleted or expired video can still be brought back before DynamoDB may remove it."""
+"""Seconds during which a deleted or expired video can be restored. DynamoDB may delete it afterwards."""
 
 TRANSITIONS: dict[str, frozenset[str]] = {
     "uploaded": frozenset({"processing", "failed"}),
@@ -29,18 +29,21 @@ TRANSITIONS: dict[str, frozenset[str]] = {
     "failed": frozenset({"uploaded", "processing"}),
     "deleted": frozenset(),
 }
-"""The status machine for PATCH. DELETE leads from every status to `deleted`, restore back to where it was."""
+"""Status transitions that PATCH allows.
+
+DELETE leads from every status to `deleted`; a restore returns to the previous status.
+"""
 
 STATUSES = tuple(TRANSITIONS)
 
 _EXCLUDING = ("publishAt", "expiresAt", "seriesId")
-"""Fields that some values of other fields exclude."""
+"""Fields whose values other fields can rule out."""
 
 SERVER_FIELDS = tuple(field.name for field in SENT if field.create == "admin")
-"""What the server sets of a new video, unless an admin brings its own."""
+"""Fields of a new video that the server sets, unless an admin supplies them."""
 
 _WRITABLE = frozenset({*(field.name for field in SENT if field.patch), "posterTime"})
-"""Fields that people change."""
+"""Fields that users can change."""
 
 _CONTENT = tuple(field.name for field in SENT if field.create == "client")
 """Fields of `VideoContent`."""
@@ -55,7 +58,7 @@ def new_item(
     status: str,
     origin: Literal["person", "import"] = "person",
 ) -> Item:
-    """The content of a video that does not exist yet; `stamp` makes it an item to write."""
+    """Return the content of a new video; `stamp` turns it into an item to write."""
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
@@ -63,9 +66,10 @@ def new_item(
 
 
 def posted(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
-    """The new item of what a client sent as NewVideo: of admins, the fields that others leave to the server are taken.
+    """Return the new item for a NewVideo that a client sent.
 
-    Raises InvalidContent for fields that exclude each other; `at` is the JSON Pointer of the content in the body.
+    Admins may supply the SERVER_FIELDS; other callers' values are ignored. Raises InvalidContent for fields that
+    exclude each other. `at` is the JSON Pointer of the content in the body.
     """
     own = {name: content.get(name) if caller.is_admin else None for name in SERVER_FIELDS}
     item = new_item(
@@ -81,9 +85,9 @@ def posted(content: Mapping[str, Value], caller: Caller, now: int, at: str = "")
 
 
 def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
-    """The item as it is written: keys, index attributes, version and author made to fit its content.
+    """Return the item as it is written, with keys, index attributes, version and audit fields that match its content.
 
-    The schema version of an item that there was stays: see `upgraded`.
+    Keeps the schema version of an existing item; see `upgraded`.
     """
     result = stamped(item, caller, now, version=version, write_id=write_id) | {
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
@@ -109,11 +113,11 @@ def _one_spelling_of_each_tag(item: Item) -> Item:
 
 
 UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
-"""By schema version, the step that gives a video of the version before this form."""
+"""Migration steps: each upgrades a video of the preceding version to the schema version that is its key."""
 
 
 def upgraded(item: Item) -> Item:
-    """A video in the form of the present schema version: the item itself if it has it already."""
+    """Return the video in the current schema version; the same item if it is current already."""
     stored = item.get("schemaVersion", 1)
     for version, upgrade in UPGRADES.items():
         if stored < version:
@@ -122,17 +126,20 @@ def upgraded(item: Item) -> Item:
 
 
 def folded_tags(item: Item) -> set[str]:
-    """The tags by which the video is found."""
+    """Return the case-folded tags by which the video is found."""
     return {folded(tag) for tag in item.get("tags", ())}
 
 
 def is_listed(item: Mapping[str, Any]) -> bool:
-    """Whether the lists lead strangers to the video: as of its last write, which `publishAt` and `expiresAt` bring about."""
+    """Return whether the public lists contain the video, as of its last write.
+
+    `VideoStore.settle` writes the video once `publishAt` or `expiresAt` is reached.
+    """
     return item.get("rel") == FEED
 
 
 def listing(item: Item, now: int) -> Item:
-    """Where the video stands in RelationIndex at this second."""
+    """Return the RelationIndex attributes of the video at `now`."""
     video_id = item["videoId"]
     return {
         "rel": FEED if is_published(item, now) else status_relation(item["status"]),
@@ -146,13 +153,13 @@ def _purge_at(item: Item, now: int) -> int | None:
     if item["status"] == "deleted":
         return int(item["deletedAt"]) + GRACE_SECONDS
     if "expiresAt" in item:
-        # An import may bring a video that expired long ago: its grace begins now.
+        # An import may create a video that expired long ago; its grace period starts now.
         return max(int(item["expiresAt"]), now) + GRACE_SECONDS
     return None
 
 
 def patched(item: Item, patch: Mapping[str, Value], now: int) -> Item:
-    """The item with a JSON Merge Patch applied; raises IllegalTransition or InvalidContent."""
+    """Return the item with a JSON Merge Patch applied; raise IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
     _require_step(item["status"], patch.get("status", item["status"]))
@@ -162,12 +169,12 @@ def patched(item: Item, patch: Mapping[str, Value], now: int) -> Item:
 
 
 def reverted(item: Item, state: Item, now: int) -> Item:
-    """The item with what people write as it is in a state of the audit trail, which differs in that alone.
+    """Return the item with its user-written fields as in `state`, an earlier state from the audit trail.
 
-    The rest follows as from a PATCH, a deletion or a restoring; only that an `expiresAt` of then may have passed since. Raises
-    IllegalTransition or InvalidContent.
+    `state` must differ from the item in these fields only. The other effects are as for a PATCH, deletion or restore,
+    except that `expiresAt` may have passed. Raises IllegalTransition or InvalidContent.
     """
-    from shared.core.changes import changes_between, parts_of  # which few requests need
+    from shared.core.changes import changes_between, parts_of  # few requests need this
 
     wanted = state["status"]
     live = restored(item) if item["status"] == "deleted" != wanted else item
@@ -189,7 +196,7 @@ def reverted(item: Item, state: Item, now: int) -> Item:
 
 
 def is_writable(field: str) -> bool:
-    """Whether a JSON Pointer into a stored video leads to what people write."""
+    """Return whether a JSON Pointer into a stored video refers to a field that users can change."""
     from shared.core.changes import parts_of
 
     return any(name in _WRITABLE for name in parts_of(field)[:1])
@@ -202,7 +209,7 @@ def _require_step(status: str, wanted: str) -> None:
 
 
 def _require_moment(item: Item, state: Item) -> None:
-    """Raise InvalidContent unless the film has the moment that the poster shall show."""
+    """Raise InvalidContent unless `posterTime` is within the source video."""
     length = item.get("source", {}).get("media", {}).get("duration", 0)
     if state.get("posterTime", -1) >= length:
         detail = f"must be less than the film's {length} milliseconds" if length else "needs a film"
@@ -210,15 +217,15 @@ def _require_moment(item: Item, state: Item) -> None:
 
 
 def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> None:
-    """Raise InvalidContent for each changed field of an item that excludes another one of its fields.
+    """Raise InvalidContent for each changed field that conflicts with another field of the item.
 
-    Fields that stay are not checked: an import may have written them. Without `now`, `expiresAt` may have
+    Unchanged fields are not checked, because an import may have written them. If `now` is `None`, `expiresAt` may have
     passed. `at` is the JSON Pointer of the item's content in the body.
     """
     changed = {name for name in _EXCLUDING if new.get(name) != old.get(name)} & new.keys()
     faults: dict[str, str] = {}
     begin, end = new.get("publishAt", 0), new.get("expiresAt", LAST_SECOND + 1)
-    # An admin who brings `createdAt` may bring a video that has expired since.
+    # An admin who supplies `createdAt` may import a video that has expired since.
     first = now if old or now is None else min(now, new["createdAt"])
     if first is not None and "expiresAt" in changed and end <= first:
         limit = f"in the future: after {now}" if first == now else f"after createdAt, which is {first}"
@@ -234,7 +241,7 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
 
 
 def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
-    """The item as a person leaves it who has written these of the PROBED fields; raises InvalidContent."""
+    """Return the item after a user edited the given PROBED fields; raise InvalidContent."""
     written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     result["origins"] = origins
@@ -248,9 +255,9 @@ def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
 
 
 def _without_made(item: Item, shown: Item) -> Item:
-    """The item to store after the shown one was changed: what is still as a job made it stays the job's.
+    """Return the item to store after its merged view was edited; entries equal to a job's output stay the job's.
 
-    Raises InvalidContent when a rendition of a job is gone: the video would never be ready.
+    Raises InvalidContent if a rendition of a job was removed, because the video would never be ready again.
     """
     result = dict(shown)
     for name in MAPS:
@@ -269,14 +276,14 @@ def _without_made(item: Item, shown: Item) -> Item:
 
 
 def deleted(item: Item, now: int) -> Item:
-    """The item as softly deleted; it keeps what it was, for `restored`. Deleting it again changes nothing."""
+    """Return the item as soft-deleted, with the data that `restored` needs; a deleted item is unchanged."""
     if item["status"] == "deleted":
         return item
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
 
 
 def restored(item: Item) -> Item:
-    """The item as before its deletion; raises IllegalTransition when it is not deleted."""
+    """Return the item as before its deletion; raise IllegalTransition if it is not deleted."""
     if item["status"] != "deleted":
         raise IllegalTransition(f"The video is {item['status']}, not deleted.")
     result = {name: value for name, value in item.items() if name not in ("deletedAt", "statusBeforeDelete")}
@@ -284,27 +291,27 @@ def restored(item: Item) -> Item:
 
 
 def arrived(item: Item, source: Item) -> Item:
-    """The item whose film has arrived; unchanged when the film is known, or older than the present one.
+    """Return the item with a new source video; unchanged if the source is known or older than the current one.
 
-    What was made of another film goes with it.
+    Removes the thumbnails, failure and poster time of the previous source.
     """
     present = item.get("source", {})
     known = (present.get("uploadId", ""), present.get("etag"))
     if known[0] > source["uploadId"] or known == (source["uploadId"], source["etag"]):
         return item
     kept = {name: value for name, value in item.items() if name not in ("pictures", "failure", "posterTime")}
-    # A deleted video goes on with it once it is restored.
+    # A deleted video is processed after its restore.
     status = "statusBeforeDelete" if item["status"] == "deleted" else "status"
     return kept | {"source": source, status: "processing"}
 
 
 def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
-    """The item when an upload is not what was announced; unchanged when a later one has arrived already.
+    """Return the item after an upload that did not match its announcement.
 
-    A film that it has is worked on as before, and what is ready stays so.
+    Unchanged if a later upload has arrived. An existing source is still processed, and a ready video stays ready.
     """
     later = item.get("source", {}).get("uploadId", "") >= upload_id
-    # What a job of the present film failed for is what its owner has to know.
+    # A failure of a job on the current source is more important to the owner.
     job_s = item["status"] == "failed" and "source" in item and "failure" in item
     if item["status"] == "deleted" or later or job_s or item.get("failure", {}).get("reason") == reason:
         return item
@@ -313,13 +320,13 @@ def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
 
 
 def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
-    """The item with what probing its film found: `fields` only where no person wrote any.
+    """Return the item with the results of probing its source; `fields` never overwrite values written by users.
 
-    `media` are the facts that other jobs need, `renditions` the sizes that are wanted by their names.
+    `media` are facts for other jobs, `renditions` the sizes to create, by name.
     """
     item = _without_facts(item, kept=fields)
     origins = dict(item.get("origins", {}))
-    # A field without an origin may be a person's.
+    # A field without an origin may have been written by a user.
     free = {
         name: value for name, value in fields.items() if name not in item or origins.get(name, "person") != "person"
     }
@@ -328,7 +335,7 @@ def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
 
 
 def _without_facts(item: Item, kept: Container[str] = ()) -> Item:
-    """The item without what jobs found out about another film."""
+    """Return the item without the fields that jobs derived from a previous source."""
     origins = item.get("origins", {})
     stale = {name for name in PROBED if origins.get(name) == "job" and name not in kept}
     if not stale:
@@ -338,17 +345,20 @@ def _without_facts(item: Item, kept: Container[str] = ()) -> Item:
 
 
 def pictured(item: Item, pictures: Item) -> Item:
-    """The item with pictures that a job made; those of the same names are replaced."""
+    """Return the item with thumbnails that a job created; entries with the same names are replaced."""
     return item | {"pictures": item.get("pictures", {}) | pictures}
 
 
 def rendered(item: Item, name: str, uri: str, size: int | None = None) -> Item:
-    """The item with one more rendition, of `size` bytes if that is known; `ready` once all that are wanted are there."""
+    """Return the item with another rendition, which has `size` bytes if known.
+
+    The status becomes `ready` once all renditions exist.
+    """
     source = item["source"] | {"made": item["source"]["made"] | {name: uri}}
     sizes = {other: known for other, known in source.get("sizes", {}).items() if other != name}
     source["sizes"] = sizes if size is None else sizes | {name: size}
     result = item | {"source": source}
-    # A failure was a job's, and all jobs that are needed are done; a status that a person set stays.
+    # The failure was a job's, and all required jobs are done now. A status that a user set stays.
     on_its_way = item["status"] == "processing" or (item["status"] == "failed" and "failure" in item)
     if on_its_way and source["renditions"].keys() <= source["made"].keys():
         result |= {"status": "ready"}
@@ -357,21 +367,21 @@ def rendered(item: Item, name: str, uri: str, size: int | None = None) -> Item:
 
 
 def job_failed(item: Item, job: str, reason: str, now: int) -> Item:
-    """The item when a job that it needs was given up; one that is ready already stays so."""
+    """Return the item after a required job failed permanently; a ready video stays ready."""
     failure = {"failure": {"job": job, "reason": reason, "at": now}}
     item = _without_facts(item) if job == "probe" else item
     return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
 
 
 def thumbnail_chosen(item: Item, time: int) -> Item:
-    """The item whose poster shall show this moment, in milliseconds; a poster of the owner's own makes way for it."""
+    """Return the item with a poster time, in milliseconds; removes a poster that the owner supplied."""
     poster = re.compile(r"poster(-\d+\.\w+)?")
     thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
     return item | {"posterTime": time, "thumbnails": thumbnails}
 
 
 def merge_patch(target: Value, patch: Value) -> Value:
-    """JSON Merge Patch as RFC 7396, section 2, defines it."""
+    """Apply a JSON Merge Patch (RFC 7396, section 2)."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}
@@ -384,7 +394,7 @@ def merge_patch(target: Value, patch: Value) -> Value:
 
 
 def _normalised(item: Item) -> Item:
-    """Tags as a set, or absent when there are none: DynamoDB has no empty set."""
+    """Return the item with its tags as a set, without the attribute if there are none: DynamoDB has no empty sets."""
     if "tags" not in item:
         return item
     result = {name: value for name, value in item.items() if name != "tags"}
