@@ -112,6 +112,7 @@ CLEAN: tuple[str, ...] = (
     "shared/videos/prebuilt.py",
     "shared/videos/tags.py",
     "shared/videos/video.py",
+    "shared/views",
     "tests/unit/test_advisories.py",
     "tests/unit/test_guide.py",
     "tests/unit/test_prose.py",

@@ -1,1 +1,1 @@
-"""Views: which count, what was counted when, and the lists of what is viewed most."""
+"""Views: counting rules, history by hour and day, and rankings of the most viewed videos."""

@@ -1,4 +1,4 @@
-"""The views that a player kept while it was offline: counted together, each with a result of its own."""
+"""Batches of views that a player queued while it was offline; each view has its own result."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,16 +15,19 @@ from shared.views.store import MARKER_SECONDS, Verdict, View, ViewStore, require
 from shared.web.answers import failed_part
 
 WORKERS = 16
-"""Views that are counted at a time: as many as the client has connections."""
+"""Views counted in parallel: the size of the client's connection pool."""
 LONGEST_SECONDS = 20
-"""No request to DynamoDB begins that could not end in this time; the function has 28."""
+"""Time limit for requests to DynamoDB, in seconds.
+
+No request starts that could exceed it. The function times out after 28 s.
+"""
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views, and return the results in their order: what `Verdict.told` says of a view, or its problem.
+    """Count views and return their results in order: the response of `Verdict.told`, or a problem.
 
-    Views of one viewer and video are counted in the order of their times, others side by side. Raises Unavailable when
-    nothing was counted yet.
+    Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
+    if nothing was counted yet.
     """
     views = [
         View(view.videoId, view.at, view.viewerId, view.id, id_seconds=MARKER_SECONDS, watched=view.watchedMs or 0)
@@ -43,7 +46,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
                 video = seen_by(videos[view.video_id], caller, now)
                 verdicts[place] = store.ruled(video, caller, now) or store.mark(view, caller, now)
             except Exception as error:
-                # One that fails, even by a bug, must not hide what became of the others.
+                # A failing view, even by a bug, must not hide the results of the others.
                 failures[place] = error
 
     def add(uncounted: tuple[str, Sequence[int]]) -> None:
@@ -61,7 +64,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
             uncounted[views[place].video_id].append(place)
     map_threads(add, uncounted.items(), WORKERS)
 
-    # What was counted is not in the counters yet: the stream adds it.
+    # The stream adds these views later, so the counters do not include them yet.
     counted = Counter(views[place].video_id for place, verdict in verdicts.items() if verdict.reason is None)
     results: list[dict[str, Any]] = []
     for place, view in enumerate(views):
@@ -75,7 +78,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
 
 
 def _by_viewer(views: Sequence[View]) -> list[list[int]]:
-    """The places of the views, those of one viewer and video together and in the order of their times."""
+    """Return the positions of the views, grouped by viewer and video, in order of their times."""
     groups: defaultdict[tuple[str, str | None, str | None], list[int]] = defaultdict(list)
     for place, view in sorted(enumerate(views), key=lambda placed: placed[1].at):
         groups[view.video_id, view.viewer_id, None if view.viewer_id else view.id].append(place)

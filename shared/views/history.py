@@ -1,8 +1,10 @@
-"""What was counted of a video and when: by what its counter held at the starts of hours and days, and what it holds now.
+"""View history of a video, from its counters at the starts of hours and days and its current counter.
 
-The stream keeps a start for each hour, and each day (UTC), in which a shard of the counter was written. So a shard held at any full
-hour what it held at the start of the next hour that has one, or else what it holds now. A view belongs to the hour in which
-it is counted. What was counted in the last seconds may still be missing, or stand in the hour before.
+For each hour and each day (UTC) in which a counter shard was written, the stream stores the shard's sums at the start.
+At a full hour, a shard therefore held the sums at its next stored start, or its current sums if there is none.
+
+A view belongs to the hour in which it is counted. Views of the last seconds may be missing or attributed to the
+preceding hour.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,20 +25,20 @@ from shared.videos.access import owned_by
 from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, Counted, ViewCounters
 
 UTC = "UTC"
-"""The time zone whose days are kept for good."""
+"""Time zone whose days are stored permanently."""
 
 Sums = Mapping[str, int]
 Start = tuple[int, Mapping[int, Sums]]
-"""When an hour or day began (epoch seconds), and what the shards held that were written in it."""
+"""Start of an hour or day, in epoch seconds, and the sums of the shards that were written in it."""
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """One way to divide time."""
+    """A division of time into buckets."""
 
     seconds: int
     default: int
-    """How many buckets are shown unless `from` says otherwise."""
+    """Number of buckets if the request has no `from`."""
     most: int
 
 
@@ -47,14 +49,14 @@ GRANULARITIES = {
 
 
 class History:
-    """Starts and counters in the table, for the owners of videos and admins. Methods raise NotFound and Forbidden."""
+    """View history for owners of videos and admins. Methods raise NotFound and Forbidden."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.counters = ViewCounters(table)
 
     def views(self, video_id: str, caller: Caller, now: int, buckets: "Buckets") -> dict[str, Any]:
-        """What was counted in each bucket: `{"from", "to", "views", "watchedMs"}`, times in epoch seconds."""
+        """Return the views in each bucket as `{"from", "to", "views", "watchedMs"}`, with times in epoch seconds."""
         live = self._owned(video_id, caller, now)
         sums = self.sums_at(video_id, buckets.bounds, live, by_day=buckets.by_day)
         items = [
@@ -65,9 +67,9 @@ class History:
         return shown | {"total": sum(item["views"] for item in items)}
 
     def explain(self, video_id: str, caller: Caller, now: int, window_seconds: int) -> dict[str, Any]:
-        """How many views were counted and not, by rule, since the first full hour of the last 24 hours.
+        """Return the numbers of counted and uncounted views, by rule, since the first full hour of the last 24 hours.
 
-        `window_seconds` is how long the views of one viewer count once.
+        `window_seconds` is the interval in which the views of one viewer count once.
         """
         live = self._owned(video_id, caller, now)
         start = -(-(now - DAY_SECONDS) // HOUR_SECONDS) * HOUR_SECONDS
@@ -96,21 +98,22 @@ class History:
     def sums_at(
         self, video_id: str, times: Sequence[int], live: Counted, *, by_day: bool = False
     ) -> list[dict[str, int]]:
-        """The sums of a counter at times in ascending order, which are full hours, or with `by_day` full days (UTC).
+        """Return the sums of a counter at the given times, in ascending order.
 
-        One Query, or more when a counter has several shards that were not written for long; `live` is what it holds now.
+        Times must be full hours, or full days (UTC) with `by_day`. `live` is the current counter. Costs one Query, or
+        more if a counter has several shards and some were not written for a long time.
         """
         starts = list(self._starts(video_id, times[0], times[-1], live, by_day=by_day))
         return sums_at(times, starts, live)
 
     def _owned(self, video_id: str, caller: Caller, now: int) -> Counted:
-        """What the counter holds, if the video is the caller's."""
+        """Return the counter of a video that the caller owns; raise NotFound or Forbidden."""
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         owned_by(video, caller, now)
         return self.counters.read([video_id])[video_id]
 
     def _starts(self, video_id: str, first: int, last: int, live: Counted, *, by_day: bool) -> Iterator[Start]:
-        """The starts from `first` on, as far as they are needed to know what each shard held at `last`."""
+        """Yield the starts since `first` that are needed to determine the sums of each shard at `last`."""
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
             high, seconds = VIEW_DAY.key(videoId=video_id, day="~"), DAY_SECONDS
@@ -142,9 +145,10 @@ class History:
 
 
 def sums_at(times: Sequence[int], starts: Sequence[Start], live: Counted) -> list[dict[str, int]]:
-    """The sums of all shards at these times: of each shard, its first start from then on, or else what it holds now.
+    """Return the sums over all shards at the given times.
 
-    `times` and `starts` are in ascending order.
+    Each shard contributes its first start at or after the time, or its current sums if there is none. `times` and
+    `starts` are in ascending order.
     """
     held, left = dict(live.shards), list(starts)
     sums = []
@@ -157,12 +161,12 @@ def sums_at(times: Sequence[int], starts: Sequence[Start], live: Counted) -> lis
 
 @dataclass(frozen=True)
 class Buckets:
-    """Which hours or days are asked for."""
+    """Hours or days of a request."""
 
     granularity: str
     tz: str
     bounds: Sequence[int]
-    """Where they begin and the last one ends, in epoch seconds: full hours."""
+    """Start of each bucket and end of the last one, in epoch seconds; all are full hours."""
 
     @property
     def by_day(self) -> bool:
@@ -171,9 +175,9 @@ class Buckets:
 
     @classmethod
     def of(cls, granularity: str, tz: str, start: int | None, end: int | None, now: int) -> "Buckets":
-        """All hours, or days in a time zone, that have a part in [start, end); raises InvalidParameter.
+        """Return all hours, or days in a time zone, that overlap [start, end); raise InvalidParameter.
 
-        Hours are those of UTC. In a zone that is off by half an hour a day begins with the first full hour of UTC in it.
+        Hours are UTC hours. In a time zone with a half-hour offset, a day begins at its first full UTC hour.
         """
         kind = GRANULARITIES[granularity]
         until = now + 1 if end is None else end
@@ -207,11 +211,11 @@ def _days(since: int, until: int, tz: str) -> list[int]:
     if tz == UTC:
         first, last = since // DAY_SECONDS, -(-until // DAY_SECONDS)
         return [day * DAY_SECONDS for day in range(first, last + 1)]
-    # Imported here, because other requests need no time zones.
+    # Local import, because other requests need no time zones.
     from zoneinfo import ZoneInfo
 
     zone = ZoneInfo(tz)
-    # Where days begin late, a time soon after midnight is part of the day before.
+    # In a zone with a half-hour offset, a time just after midnight belongs to the preceding day.
     day = datetime.fromtimestamp(since, zone).date() - timedelta(days=1)
     bounds = [_beginning(day, zone)]
     while bounds[-1] < until:
@@ -222,16 +226,16 @@ def _days(since: int, until: int, tz: str) -> list[int]:
 
 
 def _beginning(day: date, zone: Any) -> int:
-    """The first full hour of UTC of a day somewhere, in epoch seconds."""
+    """Return the first full UTC hour of a day in a time zone, in epoch seconds."""
     midnight = int(datetime.combine(day, time(), zone).timestamp())
     return -(-midnight // HOUR_SECONDS) * HOUR_SECONDS
 
 
 def _growth(before: Sums, after: Sums) -> dict[str, int]:
-    """What was added from one time to another. Reads are not of one moment: what they have in reverse is nothing."""
+    """Return the increase between two times. Reads are not atomic, so negative differences count as 0."""
     return {name: max(0, after[name] - before[name]) for name in SUMS}
 
 
 def views_of(sums: Sums) -> int:
-    """The views that were counted, of all that is in sums."""
+    """Return the number of counted views in the sums."""
     return sum(sums[name] for name in COUNTED)

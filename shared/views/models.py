@@ -1,4 +1,4 @@
-"""What players send of views."""
+"""Request models of views."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from shared.core.periods import DAY_SECONDS
 from shared.web.bodies import Content
 
 MOST_WATCHED = DAY_SECONDS * 1000
-"""Milliseconds of one view."""
+"""Maximum watch time of one view, in milliseconds."""
 
 ViewerId = Annotated[
     str,

@@ -1,8 +1,8 @@
-"""Computes what was viewed most, and what rises most, from the hours and days in which videos were viewed.
+"""Rankings: computes the most viewed and fastest rising videos from view counts by hour and day.
 
-A video has an entry for each of these, with what its counter held when it began. So its views in a window are what its counter
-holds now, less what its first entry in the window says; and those in the window before are that, less what its first entry
-there says. A counter that is spread has that of each shard by itself, in the items that the entries stand for.
+A video has an index entry for each hour and day with views; the entry stores the count at its start. The views in a
+window are the current count minus the count of the first entry in the window. The same difference gives the views in
+the preceding window. The items of the entries store the counts of a sharded counter by shard.
 """
 
 from collections import Counter, defaultdict
@@ -24,57 +24,60 @@ from shared.views.history import History, views_of
 from shared.views.top import ALL, Ranked, Top, TopStore, first_in_each_order
 
 MOST_ENTRIES = 300_000
-"""How many entries of hours, or days, a run reads. Beyond, the windows are shorter than their names, and say so by `from`."""
+"""Maximum number of entries of hours, or of days, that a run reads.
+
+If there are more, the windows are shorter than their names; `from` has the actual start.
+"""
 
 MOST_CATEGORIES = 100
-"""How many categories have lists of their own: those with the most views."""
+"""Maximum number of categories with their own list; categories with the most views come first."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
-"""How often the lists by hours are computed, which is in every run, and those by days; in seconds."""
+"""Intervals between computations of the lists by hours, which happen in every run, and by days, in seconds."""
 
 REFRESH_SECONDS = 15 * 60
-"""How old a list may say it is that has not changed."""
+"""Maximum age of an unchanged list before it is stored again, in seconds."""
 
 LARGEST_PAGE = 5000
-"""Entries of one Query: about the 1 MB that DynamoDB returns at a time."""
+"""Maximum number of entries per Query: about the 1 MB that DynamoDB returns."""
 
 SIDE_BY_SIDE = 4
-"""How many batches of counters are read at a time."""
+"""Batches of counters read in parallel."""
 
 Entries = Mapping[str, tuple[int, str]]
-"""By the ids of the videos that were viewed in an hour or day: the count at its start, and the category then, or ALL for none."""
+"""Count at the start of a period and category at that time (ALL if none), by id of the videos viewed in it."""
 
 
 @dataclass(frozen=True)
 class Active:
-    """What was viewed, by hours or days, the latest first."""
+    """Viewed videos by hour or day, latest period first."""
 
     period_seconds: int
     latest: int
-    """When the latest one began, in epoch seconds."""
+    """Start of the latest period, in epoch seconds."""
     periods: Sequence[Entries]
 
     def length(self, wanted: int) -> int:
-        """How many periods a window has: no more than there are of it and of the one before."""
+        """Return the number of periods in a window, limited so that the preceding window has as many."""
         return max(1, min(wanted, len(self.periods) // 2))
 
     def start(self, length: int) -> int:
-        """When a window of this length begins."""
+        """Return the start of a window with this number of periods, in epoch seconds."""
         return self.latest - (length - 1) * self.period_seconds
 
     def first(self, since: int, until: int) -> dict[str, int]:
-        """The counts at the first entry of each video in the periods [since, until), the latest being 0."""
+        """Return the count at each video's earliest entry in the periods [since, until); 0 is the latest period."""
         return {
             video_id: count for entries in self.periods[since:until] for video_id, (count, _) in entries.items()
-        }  # the earliest come last
+        }  # later entries of a dict win, and the earliest periods come last
 
     def category(self, video_id: str) -> str:
-        """The category in which a video was viewed last."""
+        """Return the category in which a video was viewed last."""
         return next(entries[video_id][1] for entries in self.periods if video_id in entries)
 
 
 class Rankings:
-    """What computes the lists in a table."""
+    """Computes the lists in a table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -82,13 +85,13 @@ class Rankings:
         self.history = History(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
-        """Compute the lists that are due; returns how many were read, ranked and written. Raises Unavailable.
+        """Compute the lists that are due; return the numbers of entries read, videos ranked and lists written.
 
-        Each run also looks at the counters that are spread, and folds those that are calm.
+        Each run also checks the sharded counters, and merges the ones with few views. Raises Unavailable.
         """
         done: Counter[str] = Counter(entries=0, videos=0, lists=0)
         self._compute(HOUR_SECONDS, now, done)
-        # A minute early, as no run begins in the very second.
+        # Allow a minute of tolerance, because runs do not start at exact intervals.
         if in_time() and now - self.lists.computed_at("month") >= DAYS_EVERY - 60:
             self._compute(DAY_SECONDS, now, done)
         return dict(done)
@@ -105,13 +108,13 @@ class Rankings:
             done["lists"] += self._write(name, active.start(length), now, self._by_category(active, ranked))
         if period_seconds == HOUR_SECONDS:
             for video_id in [video_id for video_id, counted in live.items() if len(counted.shards) > 1]:
-                with suppress(Unavailable):  # in the midst of a storm, perhaps; the next run looks again
+                with suppress(Unavailable):  # may occur under heavy load; the next run retries
                     self.history.counters.calm(video_id, now)
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> Active:
-        """The entries of the latest periods, as many as are wanted and may be read."""
+        """Return the entries of the latest `count` periods, or fewer if there are more than MOST_ENTRIES."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         left = MOST_ENTRIES
@@ -132,7 +135,7 @@ class Rankings:
         return Active(period_seconds, latest, periods)
 
     def _pages(self, period: str) -> Iterator[list[Item]]:
-        """All entries of an hour or day: a page of each shard at a time, side by side."""
+        """Yield all entries of an hour or day; reads a page of each shard in parallel."""
         starts: list[tuple[Item, Item | None]] = [(partition, None) for partition in sharded(viewed_relation(period))]
         while starts:
             pages = require_all(
@@ -158,7 +161,7 @@ class Rankings:
             ]
 
     def _live(self, video_ids: Sequence[str]) -> dict[str, Counted]:
-        """What the counters of videos hold now."""
+        """Return the current counters of the videos."""
         live: dict[str, Counted] = {}
         size = SIDE_BY_SIDE * LARGEST_BATCH_GET
         for start in range(0, len(video_ids), size):
@@ -166,7 +169,7 @@ class Rankings:
         return live
 
     def _ranked(self, active: Active, length: int, live: Mapping[str, Counted]) -> list[Ranked]:
-        """All videos with views in a window of this length."""
+        """Return all videos with views in a window of this length."""
         counts, before = active.first(0, length), active.first(length, 2 * length)
         start = active.start(length)
         times = (start - length * active.period_seconds, start)
@@ -177,32 +180,32 @@ class Rankings:
             if len(counted.shards) > 1:
                 by_day = active.period_seconds == DAY_SECONDS
                 earlier, count = map(views_of, self.history.sums_at(video_id, times, counted, by_day=by_day))
-            # An entry may be later than the counter as it was read.
+            # The entry may be newer than the counter that was read.
             views = max(0, counted.views - count)
             if views:
                 ranked.append(Ranked(video_id, views, max(0, count - earlier), counted.views))
         return ranked
 
     def _by_category(self, active: Active, ranked: Sequence[Ranked]) -> dict[str, tuple[Ranked, ...]]:
-        """The lists of all videos and of each category."""
+        """Return the lists of all videos and of each category."""
         members: dict[str, list[Ranked]] = defaultdict(list)
         for video in ranked:
             members[active.category(video.video_id)].append(video)
-        members.pop(ALL, None)  # those without one
+        members.pop(ALL, None)  # videos without a category
         most_viewed = sorted(members, key=lambda category: (-sum(video.views for video in members[category]), category))
         lists = {ALL: ranked} | {category: members[category] for category in most_viewed[:MOST_CATEGORIES]}
         return {category: first_in_each_order(videos) for category, videos in lists.items()}
 
     def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[Ranked, ...]]) -> int:
-        """Store the lists that differ from those that are stored, or are older than they should say; returns how many."""
+        """Store the lists that changed or are older than REFRESH_SECONDS; return their number."""
         stored = self.lists.stored(window, lists)
         names = tuple(sorted(lists.keys() - {ALL}))
         written = 0
-        # That of all videos last: it names the categories whose lists a later run has to look at.
+        # Write the list of all videos last: it names the categories whose lists a later run must check.
         for category in sorted(lists.keys() | stored.keys(), reverse=True):
             old = stored.get(category)
             new = Top(start, now, lists.get(category, ()), names if category == ALL else ())
-            # A category that is no longer viewed has an empty list, which then expires.
+            # A category without views gets an empty list, which then expires.
             if old and category not in lists and not old.videos:
                 continue
             if old and replace(old, computed_at=now) == new and now - old.computed_at < REFRESH_SECONDS:

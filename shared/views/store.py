@@ -1,4 +1,4 @@
-"""Counts views: which of them count, once for each viewer and key, and what is known of the videos they belong to."""
+"""View counting: the rules, deduplication by viewer and key, and a cache of the viewed videos."""
 
 import hashlib
 from base64 import urlsafe_b64encode
@@ -21,49 +21,52 @@ from shared.videos.access import is_published, seen_by
 from shared.videos.counters import UNCOUNTED, ViewCounters
 
 CACHE_SECONDS = 5
-"""How long a change of who may see a video can go unnoticed when counting its views."""
+"""Maximum age of the cached access data of a video, in seconds."""
 CACHE_VIDEOS = 1000
 
 WINDOW_SECONDS = 30 * 60
-"""In this time the views of one viewer count once, unless the deployment says otherwise."""
+"""Default interval in which the views of one viewer count once, in seconds; deployments may override it."""
 EARLIEST_SECONDS, LATEST_SECONDS = 7 * DAY_SECONDS, 60
-"""How far in the past and in the future the time of a view may be."""
+"""Maximum age of a view, and maximum time that it may be in the future, in seconds."""
 MARKER_SECONDS = EARLIEST_SECONDS + DAY_SECONDS
-"""How long a viewer's last view is known. A window lasts a day at most, so this is enough for every view that may be sent."""
+"""Seconds that a viewer's last view is stored.
+
+A window is at most a day, so this covers every view that is accepted.
+"""
 
 DUPLICATE, REPEATED = "duplicate", "repeated"
 REASONS = (DUPLICATE, *UNCOUNTED)
-"""Why a view does not count: a retry of one that was sent before, or a rule."""
+"""Reasons why a view does not count: a retry of an earlier request, or a rule."""
 
 
 @dataclass(frozen=True)
 class View:
-    """One view of a video, as a player reports it."""
+    """A view of a video, as reported by a player."""
 
     video_id: str
     at: int
-    """When it was, in epoch seconds."""
+    """Time of the view, in epoch seconds."""
     viewer_id: str | None = None
-    """Who watched, by a name of the caller's own."""
+    """Viewer, identified by a name that the caller chose."""
     id: str | None = None
-    """What its retries are known by: its Idempotency-Key, or its id in a batch."""
+    """Deduplication key of retries: the Idempotency-Key, or the id in a batch."""
     id_seconds: int = LIFETIME_SECONDS
-    """How long the id is known."""
+    """Seconds that the id is stored."""
     watched: int = 0
-    """Milliseconds."""
+    """Watch time, in milliseconds."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a view counts."""
+    """Decision whether a view counts."""
 
     reason: str | None = None
-    """None: it counts; else one of REASONS."""
+    """`None` if the view counts, otherwise one of REASONS."""
     window_ends: int | None = None
-    """From when on another view of the same viewer counts, in epoch seconds; None without a viewer."""
+    """Time from which the next view of the viewer counts, in epoch seconds; `None` without a viewer."""
 
     def told(self, views: int) -> Item:
-        """What the answer says of the view; `views` is the video's view count."""
+        """Return the response for the view; `views` is the video's view count."""
         return {
             "counted": self.reason is None,
             "reason": self.reason,
@@ -76,7 +79,10 @@ class ViewStore:
     """Views in the table."""
 
     def __init__(self, table: Table, window: int = WINDOW_SECONDS, *, counts_own: bool = False) -> None:
-        """`window` in seconds, a day at most; `counts_own`: whether the views of a video's owner count."""
+        """Create a store.
+
+        `window` is in seconds, at most a day. With `counts_own`, views of a video by its owner count.
+        """
         self.table = table
         self.window = window
         self.counters = ViewCounters(table)
@@ -85,14 +91,14 @@ class ViewStore:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
-        """What is known of a video, up to CACHE_SECONDS old; raises NotFound unless the caller may see it."""
+        """Return the access data of a video, up to CACHE_SECONDS old; raise NotFound if the caller may not see it."""
         return seen_by(self._video(video_id, now), caller, now)
 
     def count(self, view: View, caller: Caller, now: int) -> Item:
-        """Count a view if it counts, and return what the answer says of it.
+        """Count a view, if the rules allow it, and return the response.
 
-        Raises NotFound unless the caller may see the video, and Unavailable. A view without viewer and id may have been
-        counted then, unless that is NotApplied.
+        Raises NotFound unless the caller may see the video, and Unavailable. After Unavailable, a view without viewer
+        and id may have been counted, unless the error is NotApplied.
         """
         verdict = self.ruled(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
@@ -100,11 +106,11 @@ class ViewStore:
         verdict = verdict or self.mark(view, caller, now)
         if verdict.reason in UNCOUNTED:
             return verdict.told(self.counters.add(view.video_id, {verdict.reason: 1}, now))
-        # The stream adds what was marked, in a moment.
+        # The stream counts new markers shortly afterwards.
         return verdict.told(self._counted(view.video_id, now) + (verdict.reason is None))
 
     def ruled(self, video: Item, caller: Caller, now: int) -> Verdict | None:
-        """The verdict on all views of a video that the caller sees, whoever watched; None: each has its own."""
+        """Return the verdict on all views of a video that the caller sees; `None` if it depends on the viewer."""
         if video["status"] == "deleted":
             return Verdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:
@@ -116,11 +122,12 @@ class ViewStore:
         return None
 
     def mark(self, view: View, caller: Caller, now: int) -> Verdict:
-        """Put the marker of a viewer's view, or of a view's id, unless it is known; the stream counts what is put.
+        """Store a deduplication marker for the viewer, or for the view's id, unless there is one.
 
-        Of a viewer's views, one counts that is a window later than the last that counted. So what was sent before never
-        counts again, whenever it is sent. Raises Unavailable, after which a view with an id, or the same `at`, can be sent
-        again.
+        The stream counts new markers. A viewer's view counts if it is at least one window later than the last counted
+        view. A late retry of an earlier view therefore never counts again.
+
+        Raises Unavailable. A view with an id, or with the same `at`, can then be retried.
         """
         name = _pseudonym("id", caller, view.id or "")
         condition = absent_or_purged(now)
@@ -154,7 +161,10 @@ class ViewStore:
         return Verdict(window_ends=window_ends)
 
     def videos(self, video_ids: Sequence[str], now: int) -> dict[str, Item | None]:
-        """What is known of different videos, up to CACHE_SECONDS old: one BatchGetItem for those that are not remembered."""
+        """Return the access data of distinct videos, up to CACHE_SECONDS old.
+
+        Costs one BatchGetItem for the videos that are not cached.
+        """
         known = {video_id: self._remembered(video_id, now) for video_id in video_ids}
         unknown = [video_id for video_id, item in known.items() if item is None]
         keys = [VIDEO.key(videoId=video_id) for video_id in unknown]
@@ -164,7 +174,7 @@ class ViewStore:
         return known
 
     def _count_at_once(self, view: View, now: int) -> int:
-        """Count a view that nothing tells from another one, and return the new count."""
+        """Count a view that has no deduplication key, and return the new count."""
         additions = {"views": 1, "watched": view.watched} if view.watched else {"views": 1}
         try:
             return self.counters.add(view.video_id, additions, now)
@@ -176,7 +186,10 @@ class ViewStore:
             ) from error
 
     def _counted(self, video_id: str, now: int) -> int:
-        """The view count; the one that was read last when it cannot be read now, because the marker is put already."""
+        """Return the view count, or the last known count if it cannot be read.
+
+        The marker is stored already, so the request must not fail if a count is known.
+        """
         try:
             count = self.counters.count(video_id, now)
         except Unavailable as error:
@@ -192,7 +205,7 @@ class ViewStore:
         return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
-        """What seen_by needs to know."""
+        """Return the attributes that `seen_by` requires."""
         known = self._remembered(video_id, now)
         if known is None:
             item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
@@ -201,14 +214,14 @@ class ViewStore:
 
     def _remembered(self, video_id: str, now: int) -> Item | None:
         known = self._known.get(video_id)
-        # Not a monotonic clock, as that may stand still while Lambda freezes the function.
+        # Wall clock, because a monotonic clock may stop while Lambda freezes the function.
         if known and 0 <= now - known[0] < CACHE_SECONDS:
             self._known.move_to_end(video_id)
             return known[1]
         return None
 
     def _remember(self, video_id: str, item: Item | None, now: int) -> Item | None:
-        """Remember a video; only those that exist, and the longest unused is forgotten first."""
+        """Cache a video if it exists; evict the least recently used one."""
         self._known.pop(video_id, None)
         if item:
             self._known[video_id] = (now, item)
@@ -218,7 +231,7 @@ class ViewStore:
 
 
 def require_timely(at: int, now: int) -> None:
-    """Raise InvalidContent unless a view can be counted that was at this time."""
+    """Raise InvalidContent unless the time of a view is in the accepted range."""
     if not now - EARLIEST_SECONDS <= at <= now + LATEST_SECONDS:
         detail = (
             f"must not be more than {EARLIEST_SECONDS // DAY_SECONDS} days in the past, or {LATEST_SECONDS} seconds in the "
@@ -228,7 +241,7 @@ def require_timely(at: int, now: int) -> None:
 
 
 def _after_the_window(view: View, latest: int, now: int) -> Expression:
-    """The condition that a viewer's last view was at `latest` or before, and was not sent with the same id."""
+    """Return the condition that a viewer's last view was at `latest` or earlier, and had another id."""
     is_later, values = "#at <= :latest", {"now": now, "latest": latest}
     if view.id is None:
         return Expression.of(f"attribute_not_exists(#pk) OR #purgeAt <= :now OR {is_later}", **values)
@@ -240,6 +253,9 @@ def _after_the_window(view: View, latest: int, now: int) -> Expression:
 
 
 def _pseudonym(kind: str, caller: Caller, name: str) -> str:
-    """128 bits in base64url in place of a caller's name for a viewer or a view: nobody else's name leads to the same."""
+    """Return a 128-bit hash, in base64url, of a caller's name for a viewer or view.
+
+    The hash includes the caller, so names of different callers never match.
+    """
     digest = hashlib.sha256("\0".join((kind, caller.subject, name)).encode()).digest()
     return urlsafe_b64encode(digest[:16]).rstrip(b"=").decode()

@@ -1,4 +1,4 @@
-"""The lists of what was viewed most in a window of time, of all videos and of each category, as they are stored."""
+"""Stored rankings of the most viewed videos in a time window, of all videos and by category."""
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,13 +14,13 @@ from shared.schema import SCHEMA_VERSION, TOP, TTL_ATTRIBUTE
 from shared.videos.access import is_purged
 
 ALL = ""
-"""The category of a list of all videos; no video has it."""
+"""Category of the list of all videos; no video has it."""
 
 LARGEST_TOP = 100
-"""How many videos a list has in each order."""
+"""Maximum number of videos in a list, per order."""
 
 KEPT_SECONDS = 2 * DAY_SECONDS
-"""After how long a list is gone that is computed no more."""
+"""Seconds until a list that is no longer refreshed expires."""
 
 
 class Ranked(NamedTuple):
@@ -28,15 +28,15 @@ class Ranked(NamedTuple):
 
     video_id: str
     views: int
-    """In the window."""
+    """Views in the window."""
     before: int
-    """In the window before, which has as many hours or days."""
+    """Views in the preceding window of the same length."""
     total: int
-    """All its views until the list was computed."""
+    """All views of the video when the list was computed."""
 
     @property
     def rise(self) -> int:
-        """How many more than in the window before."""
+        """Difference from the preceding window."""
         return self.views - self.before
 
 
@@ -45,46 +45,47 @@ ORDERS: Mapping[str, Callable[[Ranked], int]] = {
     "rise": lambda ranked: ranked.rise,
     "viewCount": lambda ranked: ranked.total,
 }
-"""By what a list can be ordered, the largest first."""
+"""Sort keys of a list, by name; lists are in descending order."""
 
 
 @dataclass(frozen=True)
 class Top:
-    """A list: the first LARGEST_TOP videos in each order."""
+    """A list with the first LARGEST_TOP videos of each order."""
 
     start: int
-    """When its window began, in epoch seconds."""
+    """Start of the window, in epoch seconds."""
     computed_at: int
     videos: tuple[Ranked, ...] = ()
     categories: tuple[str, ...] = ()
-    """Of the list of all videos: those that have a list of their own."""
+    """Categories that have their own list; only in the list of all videos."""
 
     def by(self, order: str) -> list[Ranked]:
-        """The first LARGEST_TOP in one of ORDERS; ties are in the order of their ids."""
+        """Return the first LARGEST_TOP videos in one of ORDERS; ties are sorted by video id."""
         value = ORDERS[order]
         return sorted(self.videos, key=lambda ranked: (-value(ranked), ranked.video_id))[:LARGEST_TOP]
 
 
 class TopStore:
-    """The lists in the table."""
+    """Stored lists in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def read(self, window: str, category: str, now: int) -> Top | None:
-        """A list; None when none was computed. One GetItem."""
+        """Return a list; `None` if it does not exist or has expired. Costs one GetItem."""
         item = self.table.get(_key(window, category))
         return None if item is None or is_purged(item, now) else _top(item)
 
     def computed_at(self, window: str) -> int:
-        """When the list of all videos was computed, in epoch seconds; 0 for never."""
+        """Return the time when the list of all videos was computed, in epoch seconds; 0 if never."""
         item = self.table.get(_key(window, ALL), attributes=("computedAt",))
         return int(item["computedAt"]) if item else 0
 
     def stored(self, window: str, categories: Iterable[str]) -> dict[str, Top]:
-        """The lists of a window: of all videos, and of these categories and those that had one when that was stored.
+        """Return the stored lists of a window by category.
 
-        One GetItem, and one BatchGetItem for 100 categories.
+        Includes the list of all videos, the given categories, and all categories that the list of all videos names.
+        Costs one GetItem, and one BatchGetItem per 100 categories.
         """
         item = self.table.get(_key(window, ALL))
         lists = {ALL: _top(item)} if item else {}
@@ -93,13 +94,13 @@ class TopStore:
         return lists | {category: _top(item) for category, item in zip(others, items, strict=True) if item}
 
     def write(self, window: str, category: str, top: Top) -> None:
-        """Store a list. Without a condition: what is computed later is right, and is stored later."""
+        """Store a list unconditionally: the latest computation is the current one."""
         item = {
             **_key(window, category),
             **({"categories": top.categories} if top.categories else {}),
             "from": top.start,
             "computedAt": top.computed_at,
-            # A quarter of what it would take as a list of maps.
+            # Compressed JSON takes a quarter of the space of a list of maps.
             "videos": zlib.compress(orjson.dumps([tuple(video) for video in top.videos])),
             "schemaVersion": SCHEMA_VERSION,
             TTL_ATTRIBUTE: top.computed_at + KEPT_SECONDS,
@@ -108,13 +109,13 @@ class TopStore:
 
 
 def first_in_each_order(videos: Sequence[Ranked]) -> tuple[Ranked, ...]:
-    """Those of the videos that a list needs, by their ids."""
+    """Return the videos that any order of a list needs, sorted by id."""
     top = Top(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
 
 
 def _key(window: str, category: str) -> Key:
-    # The sign keeps a category that is called `*` apart.
+    # The prefix distinguishes a category named `*` from the list of all videos.
     return TOP.key(window=window, category=f"={category}" if category else "*")
 
 
