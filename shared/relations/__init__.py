@@ -1,1 +1,1 @@
-"""What belongs to videos: credits, releases, ratings, playlists, and the title page that shows them together."""
+"""Related items of videos: credits, releases, ratings, playlists, and the title page that combines them."""

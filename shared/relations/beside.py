@@ -1,4 +1,7 @@
-"""What lies beside a video and is its owner's to write, such as a credit: one item each, read and written on conditions."""
+"""Base store for related items of a video that its owner writes, such as credits.
+
+Each is one item with conditional writes.
+"""
 
 from collections.abc import Callable
 
@@ -13,30 +16,36 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import owned_by, seen_by
 
 OWNER = "owner"
-"""Attribute: whose video it is."""
+"""Attribute: owner of the video."""
 REMOVING = "removing"
-"""Attribute of one that is removed next: a removal itself says neither who asked for it nor for which request."""
+"""Attribute of an item that is deleted next.
+
+A DeleteItem records neither the author nor the request, so an update with this attribute precedes it.
+"""
 _STAMPS = ("version", "schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR, "writeId", OWNER)
 
 Allows = Callable[[Item | None], bool]
-"""The caller's own condition (If-Match, If-None-Match) on what is there; None: there is nothing."""
+"""Predicate for the caller's precondition (If-Match, If-None-Match) on the stored item, or `None` if there is none."""
 
 
 class BesideStore:
-    """Items beside videos. Methods raise the errors of shared.core.errors."""
+    """Related items of videos. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
-        """A video whose relations the caller may write, and the one of them that has this key."""
+        """Return a video that the caller may change, and its related item with this key."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
         video = owned_by(item, caller, now)
         _require_there(video)
         return video, present
 
     def _seen(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
-        """What has this key beside a video; raises NotFound when the caller may not see that, or there is nothing."""
+        """Return the related item with this key.
+
+        Raises NotFound if it does not exist or the caller may not see the video.
+        """
         video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
         seen_by(video, caller, now)
         if present is None:
@@ -64,14 +73,18 @@ class BesideStore:
         self._remove(key, present, caller, allows)
 
     def _remove(self, key: Key, present: Item, caller: Caller, allows: Allows) -> None:
-        """Remove what is there, or what others make of it meanwhile; raises VersionMismatch when `allows` refuses."""
+        """Delete the stored item, or its current version if another writer changed it.
+
+        Raises VersionMismatch if `allows` rejects the version.
+        """
 
         def attempt(present: Item | None) -> None:
             if present is None:
                 return  # removed concurrently, or by an attempt of ours whose response was lost
             require_allowed(allows, present)
-            # First who removes it, which the stream shows with what was removed. All else stays as it was, also its time:
-            # whoever finds it like this, because the next write never came, sees no other version of it.
+            # First store the author of the deletion, so that the stream record of the deletion includes it. All other
+            # attributes stay, including `version` and `updatedAt`: if the deletion fails, readers see an unchanged
+            # version.
             leaving = caller.signed(present) | {"writeId": new_write_id(), REMOVING: True}
             sign = self.table.update(key, change_between(present, leaving), condition=unchanged(present))
             write_once(self.table, [sign], leaving)
@@ -90,7 +103,7 @@ def _content(item: Item) -> Item:
 
 
 def require_allowed(allows: Allows, present: Item | None) -> None:
-    """Raise VersionMismatch unless the caller's own condition allows a write of what is there."""
+    """Raise VersionMismatch unless the caller's precondition allows a write to the stored item."""
     if allows(present):
         return
     if present is None:

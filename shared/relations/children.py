@@ -1,4 +1,4 @@
-"""Items beside a video, such as its credits, in the order of their sort keys."""
+"""Queries for a video's related items, such as its credits, in sort key order."""
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -17,7 +17,10 @@ def children_of(
     after: Position | None = None,
     consistent: bool = False,
 ) -> Page[Item]:
-    """Items beside a video whose sort keys begin with a prefix, or are from it to `up_to`: one Query, of 1 MB at most."""
+    """Return related items whose sort keys begin with `prefix`, or are between `prefix` and `up_to`.
+
+    Costs one Query, which reads at most 1 MB.
+    """
     pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]
     if up_to is None:
         condition = Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix)
@@ -26,7 +29,7 @@ def children_of(
     page = table.query(
         index=None,
         condition=condition,
-        limit=limit + 1,  # one more than is wanted shows whether there is a next page
+        limit=limit + 1,  # one extra item shows whether there is a next page
         start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
         consistent=consistent,
     )
@@ -38,5 +41,5 @@ def children_of(
 
 
 def region_prefix(region: str) -> str:
-    """What the sort keys of a region's releases begin with."""
+    """Return the prefix of the sort keys of a region's releases."""
     return f"{RELEASE.sort_prefix}{region}#"

@@ -1,8 +1,8 @@
 """Credits and releases of videos, and the videos of a person.
 
-Both are items beside their video, and entries of RelationIndex while it is listed. They hold no copy of the video but
-the year that a credit is sorted by, and its owner, who is shown what the audit trail says of them;
-shared/relations/mover.py moves them when the video's place changes.
+Both are related items of a video, and are entries of RelationIndex while the video is listed. They copy only two
+attributes of the video: the release year, by which credits are sorted, and the owner, who may read their audit trail.
+shared/relations/mover.py updates them when the video's index position changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,16 +37,22 @@ if TYPE_CHECKING:
 
 ROLE_FIELDS = ("category", "job", "characters")
 TITLE_FIELDS = ("title", "types", "attributes")
-"""In the order of shared/relations/models.py: DynamoDB keeps none in a map, and the same thing must have the same ETag."""
+"""Fields in the order of shared/relations/models.py.
+
+DynamoDB maps are unordered, and the ETag of unchanged content must not change.
+"""
 _NO_CREDIT, _NO_RELEASE = "There is no such credit.", "There is no such release."
 PLACING_ATTRIBUTES = ("videoId", "userId", "createdAt", "releaseYear", "rel", "version")
-"""What shared.videos.entries.placed and as_read read of a video, and whose it is."""
+"""Attributes of a video that `placed` and `as_read` in shared.videos.entries need, and its owner."""
 
 
 def credit_item(
     video: Mapping[str, Any], person_id: str, content: "CreditContent", *, caller: Caller, now: int
 ) -> Item:
-    """A credit to write, keys and index attributes included; the video is read as by shared.videos.entries.placed."""
+    """Return a credit to write, with keys and index attributes.
+
+    `video` needs the attributes that shared.videos.entries.placed reads.
+    """
     item = {
         **CREDIT.key(videoId=video["videoId"], personId=person_id),
         "videoId": video["videoId"],
@@ -66,9 +72,10 @@ def release_item(
     caller: Caller,
     now: int,
 ) -> Item:
-    """A release to write, keys and index attributes included; the video is read as by shared.videos.entries.placed.
+    """Return a release to write, with keys and index attributes.
 
-    Region and language are spelled as shared.core.regions returns them.
+    `video` needs the attributes that shared.videos.entries.placed reads. Region and language are in the canonical form
+    of shared.core.regions.
     """
     video_id = video["videoId"]
     item = {
@@ -83,24 +90,24 @@ def release_item(
 
 
 def credit_document(item: Item) -> dict[str, Any]:
-    """A credit as clients see it."""
+    """Return a credit as clients see it."""
     shown = item | {"roles": [_picked(role, ROLE_FIELDS) for role in item["roles"]]}
     return _picked(shown, ("videoId", "personId", "name", "ordering", "roles", "version", "updatedAt"))
 
 
 def release_document(item: Item) -> dict[str, Any]:
-    """A release as clients see it."""
+    """Return a release as clients see it."""
     shown = item | {"titles": [_picked(title, TITLE_FIELDS) for title in item["titles"]]}
     return _picked(shown, ("videoId", "region", "language", "titles", "version", "updatedAt"))
 
 
 def credits_list(video_id: str) -> tuple[object, ...]:
-    """A video's credits, as the list that shared.web.paging binds a cursor to."""
+    """Return the list identity that shared.web.paging binds cursors of a video's credits to."""
     return "credits", video_id
 
 
 def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...]:
-    """A video's releases, or those in one region, as the list that shared.web.paging binds a cursor to."""
+    """Return the list identity that shared.web.paging binds cursors of a video's releases to."""
     return "releases", video_id, region
 
 
@@ -114,31 +121,31 @@ class RelationStore(BesideStore):
     def put_credit(
         self, video_id: str, person_id: str, content: "CreditContent", caller: Caller, now: int, allows: Allows
     ) -> tuple[Item, bool]:
-        """Create or replace a credit; returns it, and whether it is new.
+        """Create or replace a credit; return it, and whether it is new.
 
-        Raises NotFound or Forbidden for the video, IllegalTransition when that is deleted, VersionMismatch when
-        `allows` refuses, WriteContention.
+        Raises NotFound or Forbidden for the video, IllegalTransition if the video is deleted, VersionMismatch if
+        `allows` rejects the write, and WriteContention.
         """
         video, present = self._own(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
 
     def delete_credit(self, video_id: str, person_id: str, caller: Caller, now: int, allows: Allows) -> None:
-        """Remove a credit; raises as `put_credit` does, and NotFound when there is none."""
+        """Delete a credit. Raises the errors of `put_credit`, and NotFound if the credit does not exist."""
         self._delete(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, allows, _NO_CREDIT)
 
     def credit(self, video_id: str, person_id: str, caller: Caller, now: int) -> Item:
-        """What a person did for a video; raises NotFound for the video or for the credit."""
+        """Return a person's credit for a video; raise NotFound if the video or the credit does not exist."""
         return self._seen(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, _NO_CREDIT)
 
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
-        """A page of a video's credits by personId; raises NotFound when the caller may not see the video."""
+        """Return a page of a video's credits by personId; raise NotFound if the caller may not see the video."""
         self._visible(video_id, caller, now)
         return children_of(self.table, video_id, CREDIT.sort_prefix, limit=limit, after=after)
 
     def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
-        """A page of the published videos of a person, by year: `video`, `releaseYear` and `credit`.
+        """Return a page of a person's published videos by year, as `video`, `releaseYear` and `credit`.
 
-        Raises NotFound when the page is empty and the person has no published video in any year.
+        Raises NotFound if the page is empty and the person has no published video in any year.
         """
         page = self._videos_of(person_id, now, window)
         if page.items or page.resume or window.after:
@@ -158,7 +165,7 @@ class RelationStore(BesideStore):
         now: int,
         allows: Allows,
     ) -> tuple[Item, bool]:
-        """Create or replace the titles in a region and language; returns and raises as `put_credit` does."""
+        """Create or replace the titles in a region and language; returns and raises as `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         video, present = self._own(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)
@@ -167,19 +174,19 @@ class RelationStore(BesideStore):
     def delete_release(
         self, video_id: str, region: str, language: str | None, caller: Caller, now: int, allows: Allows
     ) -> None:
-        """Remove the titles in a region and language; raises as `delete_credit` does."""
+        """Delete the titles in a region and language; raises as `delete_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
         self._delete(key, video_id, caller, now, allows, _NO_RELEASE)
 
     def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
-        """The titles in a region and language; raises NotFound for the video or for them."""
+        """Return the titles in a region and language; raise NotFound if the video or the titles do not exist."""
         key = RELEASE.key(videoId=video_id, region=region, language=language)
         return self._seen(key, video_id, caller, now, _NO_RELEASE)
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
     ) -> Page[Item]:
-        """A page of a video's releases, or of those in a region, by region and language; raises NotFound."""
+        """Return a page of a video's releases by region and language, optionally of one region; raise NotFound."""
         self._visible(video_id, caller, now)
         prefix = region_prefix(region) if region else RELEASE.sort_prefix
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
@@ -189,7 +196,7 @@ class RelationStore(BesideStore):
         key = VIDEO.key(videoId=item["videoId"])
 
         def attempt(_: Item | None) -> tuple[Item, bool]:
-            # The video may have moved, and all its entries with it, between the reading and the writing.
+            # The video and its entries may have moved between the read and the write.
             video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             change = change_between(item, placed(item, video)) if video else Expression("")
             if not video or not change.text:
@@ -198,7 +205,7 @@ class RelationStore(BesideStore):
             try:
                 self.table.transact([check, self.table.update(key_of(item), change, condition=unmoved(item))])
             except ConditionFailed as failure:
-                if failure.position != 1:  # moved already, or replaced by a writer that has read the video again too
+                if failure.position != 1:  # already moved, or replaced by a writer that also read the video again
                     raise
             return item, created
 
@@ -214,8 +221,8 @@ class RelationStore(BesideStore):
         )
 
     def _credited(self, entries: Sequence[Item], person_id: str, now: int) -> list[dict[str, Any] | None]:
-        """The videos of entries with what the person did for them; None for one that is not published."""
-        # The index follows the table a little later: a credit that changes its year may stand in it twice, ...
+        """Return the videos of the entries with the person's credits; `None` if a video is not published."""
+        # The index is eventually consistent: a credit whose year changed may have two entries, ...
         video_ids = list(dict.fromkeys(entry["relId"] for entry in entries))
         if not video_ids:
             return []
@@ -231,7 +238,7 @@ class RelationStore(BesideStore):
 
         def looked_up(entry: Item) -> dict[str, Any] | None:
             video, credit = videos.get(entry["relId"]), did.get(entry["relId"])
-            # ... and one that is gone may still stand in it.
+            # ... and a deleted credit may still have one.
             if video is None or credit is None or credit["relSort"] != entry["relSort"]:
                 return None
             return _appearance(video, credit) if is_published(video, now) else None

@@ -1,4 +1,4 @@
-"""What clients send about credits, releases, ratings and playlists."""
+"""Request models of credits, releases, ratings and playlists."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,16 @@ MOST_TITLES = 20
 
 LARGEST_ROLES = 8_000
 LARGEST_TITLES = 4_000
-"""Bytes, as `content_bytes` counts: a hundred credits or releases must fit one answer, and be cheap to read."""
+"""Maximum size of the roles of a credit, and of the titles of a release, in bytes as counted by `content_bytes`.
+
+A hundred credits or releases must fit one response, and be cheap to read.
+"""
 
 _Part = TypeVar("_Part", bound=Content)
 
 
 def content_bytes(parts: Sequence[Mapping[str, Any]]) -> int:
-    """The size of the roles of a credit, or of the titles of a release: as compact JSON in UTF-8."""
+    """Return the size of a credit's roles or a release's titles, as compact JSON in UTF-8, in bytes."""
     return len(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode())
 
 

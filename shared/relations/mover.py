@@ -1,4 +1,4 @@
-"""Moves the entries of a video to where its present state has them: its credits, releases, tags, series and schedule."""
+"""Mover of a video's index entries: updates credits, releases, tags, series and schedule to match the video."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,15 +22,18 @@ from shared.videos.entries import (
 )
 
 MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
-"""Entries that one transaction moves, beside the check of the video; 1 MB of them ends a page earlier."""
+"""Maximum number of entries per transaction, in addition to the condition check on the video.
+
+A Query page ends earlier after 1 MB.
+"""
 
 LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
 """Upper bound of the sort keys of a video's entries, except tags. Credits have the lowest."""
 SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
-"""Prefixes of the sort keys of entries that are replaced as a whole, except tags."""
+"""Sort key prefixes of the entries that are replaced as a whole, except tags."""
 
 SOON = 60
-"""Seconds. What is due earlier may come between two looks of the sweeper."""
+"""Seconds. Changes that are due sooner may fall between two runs of the sweeper."""
 
 
 class EntryMover:
@@ -41,16 +44,18 @@ class EntryMover:
         self.videos = VideoStore(table)
 
     def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
-        """Put a video's entries where its present state has them: credits, releases, tags, series and schedule.
+        """Update a video's entries to match the video: credits, releases, tags, series and schedule.
 
-        Returns in how many seconds there is more to do: None when there is nothing, 0 when `in_time`, asked before each
-        step, says to stop. Each change of a video's place has a move of its own, which comes later and finds what this
-        one did. Can be broken off and done again: what was moved is then only read. Raises WriteContention.
+        Returns the delay in seconds until the next call. It is `None` if nothing remains, and 0 if `in_time`, which is
+        called before each step, returned false.
+
+        Each change of a video's index position triggers its own, later call. Calls are idempotent: an interrupted call can be
+        repeated, and then only reads the entries that were moved. Raises WriteContention.
         """
         after: Position | None = None
 
         def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
-            """Move the next page of entries of the video as it is now; return None if there was no time."""
+            """Move the next page of entries of the video as it is now; return `None` if there was no time."""
             if not in_time():
                 return None
             video = self.videos.settle(video_id, now)
@@ -59,7 +64,8 @@ class EntryMover:
         while moved := retry_on_conflict(attempt, "the video", pause=self.table.pause, on=CONFLICTS):
             video, after = moved
             if video is None:
-                # It never comes back, and what belonged to it is purged. Until then the sweeper must not send for it.
+                # The video is deleted permanently, and a purge deletes its items. Until then, the sweeper must not find
+                # its schedule.
                 self.table.delete(SCHEDULE.key(videoId=video_id))
                 return None
             if after is None:
@@ -68,7 +74,10 @@ class EntryMover:
         return 0
 
     def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
-        """Move the next entries, after the tags and before schedule and series; returns where to go on."""
+        """Move the next page of entries and return the position of the next one.
+
+        Tags come first, schedule and series last.
+        """
         writes: list[Write] = []
         due = schedule(video, now)
         wanted = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
@@ -84,7 +93,7 @@ class EntryMover:
                     writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
         last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
         if page.resume is not None:
-            # What comes on a later page may be there already.
+            # Entries on later pages may exist already.
             wanted = {sk: entry for sk, entry in wanted.items() if sk in last}
         writes += self._exchanges(last, wanted)
         check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
@@ -93,7 +102,7 @@ class EntryMover:
         return page.resume
 
     def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
-        """The writes that make entries the wanted ones, by sort key."""
+        """Return the writes that replace the present entries by the wanted ones; both are by sort key."""
         gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
         come = [
             self.table.put(entry)
@@ -103,7 +112,7 @@ class EntryMover:
         return gone + come
 
     def _beside(self, video: Item, first: str, last: str | None = None, after: Position | None = None) -> Page[Item]:
-        """Return a page of a video's child items: with the prefix `first`, or from it to `last`."""
+        """Return a page of a video's related items: with the prefix `first`, or from it to `last`."""
         return children_of(
             self.table,
             video["videoId"],
@@ -116,6 +125,6 @@ class EntryMover:
 
 
 def unmoved(entry: Item) -> Expression:
-    """The condition that a credit or release is as it was read, and where it was."""
+    """Return the condition that neither the version nor the index position of a credit or release has changed."""
     stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
     return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])

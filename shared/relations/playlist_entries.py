@@ -1,7 +1,7 @@
-"""The entries of a playlist, in order.
+"""Entries of a playlist, in order.
 
-An entry is two items: one that stands in the list by its rank, and a membership that says of a video that it is there. An
-entry is shown by what the caller may see of its video, and counts as long as it is there.
+An entry consists of two items: a list item, whose sort key contains the rank, and a membership, which is found by
+video. An entry is shown if the caller may see its video, but always counts towards the playlist's size.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
@@ -25,9 +25,9 @@ from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 
 MOST_ENTRIES = 5000
-"""Of one playlist."""
+"""Maximum number of entries per playlist."""
 MOST_PLACED = 30
-"""Entries that `placed` puts in place at most: each takes three writes of a transaction."""
+"""Maximum number of entries that `placed` accepts: each takes three writes of a transaction."""
 
 
 class EntryStore:
@@ -41,7 +41,10 @@ class EntryStore:
     def page(
         self, playlist_id: str, caller: Caller, now: int, *, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """The entries in order, each with the summary of its video as it is stored; without what the caller may not see."""
+        """Return a page of entries in order, each with the summary of its video.
+
+        Omits videos that the caller may not see.
+        """
         self._playlists.read(playlist_id, caller)  # raises NotFound
 
         def read(position: Position | None, count: int) -> Page[Item]:
@@ -68,11 +71,13 @@ class EntryStore:
         once: Once | None = None,
         matches: Callable[[int], bool] = any_version,
     ) -> dict[str, Any]:
-        """Put a video at the end of a playlist of the caller's and return its entry; with `once`, the first answer.
+        """Append a video to a playlist that the caller owns, and return its entry.
 
-        `matches` is the caller's condition on the playlist's version (If-Match): raises VersionMismatch. Raises
-        AlreadyExists when the video is in the list; LimitReached when the list is full; InvalidContent when there is no
-        such video, or none that the caller may see.
+        With `once`, returns the stored response of an earlier identical request. `matches` is the caller's precondition
+        on the playlist's version (If-Match); a mismatch raises VersionMismatch.
+
+        Raises AlreadyExists if the playlist contains the video, and LimitReached if the playlist is full. Raises
+        InvalidContent if the video does not exist or is hidden from the caller.
         """
         write_id = new_write_id()
 
@@ -108,11 +113,15 @@ class EntryStore:
         behind: bool,
         matches: Callable[[int], bool] = any_version,
     ) -> dict[str, Any]:
-        """Put an entry directly behind another one, or before it, and return it. One transaction, however long the list.
+        """Move an entry directly after or before another one, and return it.
 
-        `beside` is the other one's video; None: the beginning of the list with `behind`, else its end. Raises
-        NotFound when the entry is not in the list, InvalidContent when the other one is not, or is the same; with
-        `matches` as `append` does.
+        Costs one transaction, whatever the length of the list.
+
+        `beside` is the other entry's video. If it is `None`, the entry moves to the beginning of the list with
+        `behind`, otherwise to its end.
+
+        Raises NotFound if the list does not contain the entry. Raises InvalidContent if it does not contain the other
+        one, or if both are the same. For `matches`, see `append`.
         """
         name = "after" if behind else "before"
         if beside == video_id:
@@ -127,7 +136,7 @@ class EntryStore:
             if beside and beside not in members:
                 raise invalid_field(f"/{name}", "is not in the playlist")
             moved, anchor = members[video_id], members[beside] if beside else None
-            # Twenty entries that may have to make room, one that bounds them, and perhaps the moved one itself.
+            # Read MOST_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
             start = _entry_key(anchor) if anchor else None
             neighbours, _ = self._next_to(playlist_id, start, MOST_SPREAD + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:
@@ -153,9 +162,9 @@ class EntryStore:
         now: int,
         matches: Callable[[int], bool] = any_version,
     ) -> None:
-        """Take a video out of a playlist of the caller's; raises NotFound when it is not in the list.
+        """Remove a video from a playlist that the caller owns; raise NotFound if the list does not contain it.
 
-        With `matches` as `append` does.
+        For `matches`, see `append`.
         """
 
         def plan(playlist: Item) -> Revision:
@@ -167,40 +176,42 @@ class EntryStore:
         self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
-        """Take a video that is gone out of a playlist, if both are there; for the service's own jobs."""
+        """Remove a deleted video from a playlist, if both exist. For background jobs of the service."""
 
         def plan(playlist: Item) -> Revision:
             entry = self._member(playlist_id, video_id)
             return self._without(playlist, entry) if entry else Revision(playlist)
 
         try:
-            # One that is deleted may come back, and must not with this entry.
+            # A deleted playlist may be restored, and must not contain this entry then.
             self._playlists.revise(playlist_id, caller, now, plan, even_deleted=True)
         except NotFound:
-            # The playlist is gone, and its purge may have passed this entry by.
+            # The playlist no longer exists, and its purge may have missed this entry.
             entry = self._member(playlist_id, video_id)
             if entry:
                 self.table.batch_delete([_entry_key(entry), key_of(entry)])
 
     def places(self, playlist_id: str, video_ids: Sequence[str]) -> dict[str, Item]:
-        """The `rank` and `addedAt` of the entries of these videos, by videoId, without those that are not in the list;
-        consistent.
+        """Return the `rank` and `addedAt` of the entries of these videos, by videoId.
+
+        Omits videos that are not in the list. Uses consistent reads.
         """
         keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id) for video_id in video_ids]
         members = self.table.batch_get(keys, consistent=True)
         return {member["videoId"]: _place(member) for member in members}
 
     def existing(self, video_ids: Sequence[str], now: int) -> set[str]:
-        """Those of these videos that are there, deleted ones too; consistent."""
+        """Return the ids of the given videos that exist, including deleted ones. Uses consistent reads."""
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         videos = self.table.batch_get(keys, attributes=("videoId", TTL_ATTRIBUTE), consistent=True)
         return {video["videoId"] for video in videos if not is_purged(video, now)}
 
     def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> Revision:
-        """A revision that puts entries, at most MOST_PLACED, where they once were: their `rank` and `addedAt` by videoId; None
-        takes one out.
+        """Return a revision that restores entries to earlier positions.
 
-        Where another entry has that rank by now, an entry comes next to it. Raises LimitReached when the list is full.
+        `places` has the `rank` and `addedAt` of at most MOST_PLACED entries by videoId; `None` removes an entry. If
+        another entry has the rank now, the restored entry is placed next to it. Raises LimitReached if the list is
+        full.
         """
         playlist_id, write_id = playlist["playlistId"], new_write_id()
         present = self.places(playlist_id, list(places))
@@ -230,7 +241,7 @@ class EntryStore:
         return Revision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], taken: Collection[str]) -> str:
-        """The rank, or the middle between it and the next one where another entry has it."""
+        """Return the rank; if another entry has it, return the middle between it and the next one."""
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
         nearest, _ = self._next_to(playlist_id, start, MOST_PLACED + 2, consistent=True)
         others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]
@@ -255,7 +266,7 @@ class EntryStore:
         ascending: bool = True,
         consistent: bool = False,
     ) -> tuple[list[Item], bool]:
-        """Entries next to a key (exclusive) in order, and whether there may be more."""
+        """Return the entries after a key (exclusive) in the given direction, and whether there may be more."""
         partition = PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY]
         page = self.table.query(
             index=None,
@@ -268,13 +279,13 @@ class EntryStore:
         return page.items, page.last_key is not None
 
     def _require_video(self, video_id: str, caller: Caller, now: int) -> None:
-        # Consistent, because it may have been created just before.
+        # Consistent read, because the video may be new.
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES, consistent=True)
         if video is None or not is_shown(video, caller, now):
             raise invalid_field("/videoId", "There is no such video.")
 
     def _reranked(self, entry: Item, rank: str, caller: Caller, now: int) -> list[Write]:
-        """The writes that give an entry another rank."""
+        """Return the writes that change the rank of an entry."""
         key = MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"])
         return [
             self.table.remove(_entry_key(entry)),
@@ -288,20 +299,20 @@ class EntryStore:
 
 
 def moved_entry(video_id: str, before: Item | None = None, to: Item | None = None) -> Item:
-    """What a playlist says of an entry that is put in, moved or taken out: see MOVES."""
+    """Return the MOVES element of an entry that is added, moved or removed."""
     sides = {"from": before, "to": to}
     places = {side: _place(entry) for side, entry in sides.items() if entry}
     return {"videoId": video_id, **places}
 
 
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
-    """The item of an entry that stands in the list."""
+    """Return the list item of an entry."""
     content = {name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")}
     return signed(_entry_key(entry) | content, caller, now)
 
 
 def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
-    """The item that says of a video that it is in the list."""
+    """Return the membership item of an entry, by which its video's playlists are found."""
     return {
         **_entry(entry, caller, now),
         **MEMBERSHIP.key(playlistId=entry["playlistId"], videoId=entry["videoId"]),
@@ -314,7 +325,7 @@ def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:
 
 
 def _place(entry: Item) -> Item:
-    """Where an entry stands, and since when."""
+    """Return the rank of an entry, and the time when it was added."""
     return {name: entry[name] for name in ("rank", "addedAt")}
 
 
@@ -327,7 +338,7 @@ def _entry_key(entry: Item) -> dict[str, str]:
 
 
 def _position(entry: Item) -> Position:
-    """Where an entry stands in its list."""
+    """Return the position of an entry in its list."""
     return Position(0, f"{entry['rank']}#{entry['videoId']}")
 
 

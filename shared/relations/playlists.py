@@ -1,10 +1,10 @@
 """Playlists, and the playlists of a video.
 
-Every change of a playlist or its entries is one write, or one transaction, whose condition is the playlist's version: so
-what was read stays true until it is written. The entries are in shared/relations/playlist_entries.py.
+Each change of a playlist or its entries is one write or transaction, conditional on the playlist's version. Data that
+was read is therefore still valid when it is written. Entries are in shared/relations/playlist_entries.py.
 
-A playlist that is deleted keeps its entries for RESTORABLE_DAYS, and nobody sees it: then DynamoDB removes it, and a queue its
-entries.
+A deleted playlist is invisible, and keeps its entries for RESTORABLE_DAYS. DynamoDB then deletes it,
+and the purge worker deletes its entries.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,15 +37,18 @@ from shared.videos.access import is_purged, seen_by
 from shared.videos.video import merge_patch
 
 MOST_PLAYLISTS = 1000
-"""Of one owner."""
+"""Maximum number of playlists per owner."""
 RESTORABLE_DAYS = 30
-"""How long one that was deleted can be restored, as a video can."""
+"""Days during which a deleted playlist can be restored."""
 
 DELETED_AT = "deletedAt"
-"""Attribute of a playlist that is deleted."""
+"""Attribute of a deleted playlist."""
 MOVES = "moves"
-"""Attribute: the entries that the last write of the playlist put in, moved or took out, for the audit trail. Each has its
-`videoId`, and as `from` and `to` the `rank` and `addedAt` that it had and has; one of them is absent where it was not there."""
+"""Attribute: entries that the last write of the playlist added, moved or removed, for the audit trail.
+
+Each has `videoId`, and the old and new `rank` and `addedAt` in `from` and `to`. An added entry has no `from`, a removed
+entry no `to`.
+"""
 
 FIELDS = (
     "playlistId",
@@ -58,30 +61,30 @@ FIELDS = (
     "entryCount",
     "version",
 )
-"""The document as clients see it, in this order."""
+"""Fields of the document, in order."""
 
 _WHAT = "the playlist"
 
 
 def any_version(_: int) -> bool:
-    """The condition of a caller who sends no If-Match."""
+    """Accept any version: the precondition of a caller without If-Match."""
     return True
 
 
 @dataclass(frozen=True)
 class Revision:
-    """What a change makes of a playlist, and what else it writes with it."""
+    """A planned change of a playlist, with its companion writes."""
 
     playlist: Item
-    """The playlist with its changed attributes; version and author are filled in when it is written."""
+    """Playlist with its changed attributes; version and audit fields are set when it is written."""
     writes: Sequence[Write] = ()
-    """What is written besides the playlist."""
+    """Companion writes in the same transaction."""
     moves: Sequence[Item] = ()
-    """What MOVES says of it."""
+    """Value of the MOVES attribute."""
     answer: dict[str, Any] | None = None
-    """What to answer; None: the playlist's document."""
+    """Response of the request; `None` for the playlist's document."""
     refusal: ServiceError | None = None
-    """What to raise when the condition of the first of `writes` does not hold; None: try again."""
+    """Error to raise if the condition of the first of `writes` fails; `None` to retry."""
 
 
 class PlaylistStore:
@@ -94,9 +97,10 @@ class PlaylistStore:
     def create(
         self, playlist_id: str, content: Mapping[str, Value], caller: Caller, now: int, once: Once | None = None
     ) -> dict[str, Any]:
-        """Create a playlist of the caller's and return its document; with `once`, the answer of the first time.
+        """Create a playlist of the caller and return its document.
 
-        Raises LimitReached when the caller has as many as one owner may.
+        With `once`, returns the stored response of an earlier identical request. Raises LimitReached if the caller
+        already has the maximum number of playlists.
         """
         item = {
             **content,
@@ -114,28 +118,31 @@ class PlaylistStore:
             raise _too_many() from failure
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
-        """The document of a playlist that the caller may see."""
+        """Return the document of a playlist that the caller may see; raise NotFound."""
         return document_for(caller, _seen_by(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
 
     def of_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """One owner's playlists by time: all of them for itself and admins, public ones for others."""
+        """Return an owner's playlists by time: all for the owner and admins, public ones for other callers."""
         return self._related(playlists_relation(owner), caller, ascending=ascending, limit=limit, after=after)
 
     def of_video(
         self, video_id: str, caller: Caller, now: int, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
-        """The playlists that hold a video, by the time at which it was added: public ones and the caller's own."""
+        """Return the playlists that contain a video, by the time when it was added.
+
+        Includes public playlists and the caller's own.
+        """
         seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
         return self._related(in_playlist_relation(video_id), caller, ascending=ascending, limit=limit, after=after)
 
     def change(
         self, playlist_id: str, patch: Mapping[str, Value], caller: Caller, now: int, matches: Callable[[int], bool]
     ) -> dict[str, Any]:
-        """Apply a JSON Merge Patch to a playlist of the caller's and return its document.
+        """Apply a JSON Merge Patch to a playlist that the caller owns, and return its document.
 
-        `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
+        `matches` is the caller's precondition on the version (If-Match); a mismatch raises VersionMismatch.
         """
         return self.revise(
             playlist_id, caller, now, lambda playlist: Revision(merge_patch(playlist, patch)), matches=matches
@@ -153,17 +160,19 @@ class PlaylistStore:
         write_id: str | None = None,
         even_deleted: bool = False,
     ) -> dict[str, Any]:
-        """Change a playlist of the caller's as `plan` makes of the present one; return the answer.
+        """Change a playlist that the caller owns according to `plan`, and return the response.
 
-        What changes nothing is not written. With `once`, the answer is that of the first time. `plan` is asked again when
-        others have changed the playlist meanwhile; `write_id` is that of all attempts. Raises WriteContention, VersionMismatch
-        when `matches` refuses, and NotFound of one that is deleted unless `even_deleted` allows it.
+        A plan without effect is not written. With `once`, returns the stored response of an earlier identical request.
+        If another writer changes the playlist concurrently, `plan` is called again; all attempts share `write_id`.
+
+        Raises WriteContention, and VersionMismatch if `matches` rejects the version. Raises NotFound if the playlist is
+        deleted, unless `even_deleted`.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), write_id or new_write_id()
 
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
-            # After the playlist: see VideoStore.change.
+            # Read this after the playlist: see VideoStore.change.
             if answer := earlier_answer(self.table, once):
                 return answer
             playlist = _owned_by(item, caller, even_deleted=even_deleted)
@@ -185,9 +194,9 @@ class PlaylistStore:
         return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a playlist of the caller's: nobody sees it any more, and `restore` brings it back as it was.
+        """Delete a playlist that the caller owns; `restore` reverts this.
 
-        `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
+        `matches` is the caller's precondition on the version (If-Match); a mismatch raises VersionMismatch.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
@@ -206,10 +215,11 @@ class PlaylistStore:
     def restore(
         self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool] = any_version
     ) -> dict[str, Any]:
-        """Take back that a playlist of the caller's was deleted, and return its document; one that is not stays as it is.
+        """Restore a deleted playlist that the caller owns, and return its document; otherwise leave it unchanged.
 
-        Raises NotFound when it is gone, Forbidden when it is somebody else's and not deleted, LimitReached when its owner has as
-        many as one owner may, VersionMismatch when `matches` refuses the version, and WriteContention.
+        Raises NotFound if the playlist no longer exists, and Forbidden if another user owns it and it is not deleted.
+        Raises LimitReached if its owner already has the maximum number of playlists. Raises VersionMismatch if
+        `matches` rejects the version, and WriteContention.
         """
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
@@ -242,7 +252,10 @@ class PlaylistStore:
         return hydrated(read, partial(self._documents, caller=caller), limit=limit, after=after)
 
     def _documents(self, entries: Sequence[Item], caller: Caller) -> list[dict[str, Any] | None]:
-        """The documents of playlists by index entries; None for one that is gone or hidden from the caller."""
+        """Return the documents of the playlists in index entries.
+
+        A document is `None` if the playlist is deleted or hidden from the caller.
+        """
         keys = [PLAYLIST.key(playlistId=entry["relId"]) for entry in entries]
         playlists = {item["playlistId"]: item for item in self.table.batch_get(keys)}
         shown = {
@@ -251,7 +264,7 @@ class PlaylistStore:
         return [shown.get(entry["relId"]) for entry in entries]
 
     def _counted(self, owner: str, difference: int, caller: Caller, now: int) -> Write:
-        """The write that counts playlists of an owner; one more only below the limit."""
+        """Return the write that adjusts an owner's number of playlists; an increase is conditional on the limit."""
         place = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
         addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
         below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MOST_PLAYLISTS)
@@ -263,7 +276,7 @@ class PlaylistStore:
 
 
 def place_of_playlist(item: Item) -> Item:
-    """Where a playlist that is not deleted stands in the index."""
+    """Return the index attributes of a playlist that is not deleted."""
     return {
         "rel": playlists_relation(item["userId"]),
         "relShard": 0,
@@ -273,12 +286,15 @@ def place_of_playlist(item: Item) -> Item:
 
 
 def document(item: Item) -> dict[str, Any]:
-    """A playlist as its owner sees it."""
+    """Return a playlist as its owner sees it."""
     return {name: item[name] for name in FIELDS if name in item}
 
 
 def document_for(caller: Caller, item: Item) -> dict[str, Any]:
-    """A playlist as a caller sees it; strangers would learn from `entryCount` how many of its videos are hidden."""
+    """Return a playlist as a caller sees it.
+
+    Other callers do not see `entryCount`, because it would reveal the number of hidden videos.
+    """
     shown = document(item)
     if not caller.owns(item["userId"]):
         shown.pop("entryCount", None)
@@ -303,9 +319,10 @@ def _is_seen(item: Item, caller: Caller) -> bool:
 
 
 def _seen_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
-    """The playlist, if the caller may see it; raises NotFound, alike for absent, hidden and deleted playlists.
+    """Return the playlist if the caller may see it.
 
-    With `even_deleted`, its owner may see it when it is deleted.
+    Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, the owner also
+    sees it if it is deleted.
     """
     if item is not None and (_is_seen(item, caller) or (even_deleted and caller.owns(item["userId"]))):
         return item
@@ -313,7 +330,10 @@ def _seen_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -
 
 
 def _owned_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
-    """The playlist, if the caller may change it; raises NotFound when hidden, Forbidden when somebody else's."""
+    """Return the playlist if the caller may change it.
+
+    Raises NotFound if it is hidden from the caller, and Forbidden if another user owns it.
+    """
     playlist = _seen_by(item, caller, even_deleted=even_deleted)
     if not caller.owns(playlist["userId"]):
         raise Forbidden("The playlist is somebody else's.")

@@ -1,47 +1,52 @@
-"""Ranks: strings that keep a list in order, and between any two of which there is room for another.
+"""Ranks: strings that order a list, with room for another rank between any two.
 
-A rank is a number in base 62: a whole part of fixed width, and a fraction that never ends in the lowest digit. So ranks
-compare as their bytes do, which is how DynamoDB orders sort keys, and an entry moves by getting another rank, however
-long the list is. Pure functions, which take only ranks that they have made.
+A rank is a base-62 number: an integer part of fixed width, and a fraction that never ends in the lowest digit. Ranks
+compare bytewise, which is how DynamoDB orders sort keys. Moving an entry changes its rank only, regardless of the
+length of the list.
+
+All functions are pure and accept only ranks that they created.
 """
 
 from collections.abc import Sequence
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-"""In the order of their bytes. Frozen, as the width is: they are part of the stored keys."""
+"""Digits in byte order. DIGITS and WIDTH must not change, because stored keys contain ranks."""
 _VALUES = {digit: value for value, digit in enumerate(DIGITS)}
 WIDTH = 6
-"""Digits of the whole part: room for 28 billion appends, and as many moves to the front."""
+"""Digits of the integer part: room for 28 billion appends, and as many moves to the front."""
 
 LONG = 100
-"""Characters from which on neighbours are spread anew to make room."""
+"""Rank length, in characters, above which neighbours are spread to make room."""
 LONGEST = 400
-"""Characters that a rank may have: a cursor holds one, and so does a sort key."""
+"""Maximum length of a rank, in characters: cursors and sort keys contain ranks."""
 MOST_SPREAD = 20
-"""Neighbours that are spread anew at most: each of them takes three writes of a transaction."""
+"""Maximum number of neighbours that are spread: each takes three writes of a transaction."""
 
 
 class NoRoomError(Exception):
-    """So many entries were put into one place that ranks between its neighbours are too long."""
+    """Raised if too many entries were moved to one position, so that ranks between its neighbours would be too long."""
 
 
 def first() -> str:
-    """The rank of the first entry of all."""
+    """Return the rank of the first entry of a list."""
     return _text(len(DIGITS) ** WIDTH // 2, WIDTH)
 
 
 def after(rank: str) -> str:
-    """The next whole rank; raises NoRoomError after the last one."""
+    """Return the next integer rank; raise NoRoomError after the last one."""
     return _whole(_number(rank[:WIDTH]) + 1)
 
 
 def before(rank: str) -> str:
-    """The whole rank before; raises NoRoomError before the first one."""
+    """Return the preceding integer rank; raise NoRoomError before the first one."""
     return _whole(_number(rank[:WIDTH]) - 1)
 
 
 def between(low: str | None, high: str | None) -> str:
-    """The middle one of the shortest ranks between two others; None: the end of the list. Raises NoRoomError."""
+    """Return the middle one of the shortest ranks between two others.
+
+    `None` means the end of the list. Raises NoRoomError.
+    """
     if low is None:
         return first() if high is None else before(high)
     if high is None:
@@ -58,7 +63,7 @@ def between(low: str | None, high: str | None) -> str:
 
 
 def spread(low: str | None, high: str | None, count: int) -> list[str]:
-    """`count` ranks between two others, in order and about equally far from each other. Raises NoRoomError."""
+    """Return `count` ranks between two others, in order and about equally spaced. Raises NoRoomError."""
     if count == 0:
         return []
     middle, half = between(low, high), count // 2
@@ -66,10 +71,10 @@ def spread(low: str | None, high: str | None, count: int) -> list[str]:
 
 
 def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) -> list[str]:
-    """The rank of an entry that is put next to `anchor`, and then new ranks for as many neighbours as must make room.
+    """Return the rank of an entry placed next to `anchor`, then the new ranks of neighbours that must make room.
 
-    `neighbours` are the ranks that follow the anchor, the nearest first; with `ascending` false, those that precede it.
-    An anchor of None is the end of the list that the neighbours begin at. Raises NoRoomError.
+    `neighbours` are the ranks after the anchor, nearest first; if `ascending` is false, the ranks before it. If
+    `anchor` is `None`, the entry is placed at the end of the list where the neighbours begin. Raises NoRoomError.
     """
     for most, longest in ((0, LONG), (MOST_SPREAD, LONGEST)):
         bound = neighbours[most] if len(neighbours) > most else None
@@ -87,13 +92,13 @@ def _whole(number: int) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many digits two ranks begin with alike."""
+    """Return the length of the common prefix of two ranks."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((position for position, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
 
 
 def _cut(rank: str, length: int) -> str:
-    """The first digits of a rank, with zeros where it has no more."""
+    """Return the first digits of a rank, padded with zeros."""
     return rank[:length].ljust(length, DIGITS[0])
 
 

@@ -1,8 +1,8 @@
-"""Ratings: one of each user for a video, and their totals, which follow within about a second.
+"""Ratings: one per user and video, with totals that follow within about a second.
 
-A rating is one conditional write, and the ratings of a video are spread over LANES partitions: nobody who rates waits for
-another. The table's stream has each rating as it was and as it is, and the function `tallies` adds the difference to the
-totals, once. So when the stream is applied there are as many votes as ratings, and their sum is that of the ratings.
+A rating is one conditional write. The ratings of a video are spread over LANES partitions, so users do not contend.
+From the old and new image in the stream, the function `tallies` adds each difference to the totals exactly once. When
+the stream has caught up, the totals equal the number and the sum of the ratings.
 """
 
 from collections.abc import Mapping
@@ -32,47 +32,49 @@ if TYPE_CHECKING:
     from shared.entities import Rating, RatingTotals
 
 DAYS_TAKEN_BACK = 30
-"""How long the table keeps that a rating was taken back. That item, without a value, is what a rating gives way to: a
-removal would not tell a user's own wish from the end of a video, of which nothing is counted."""
+"""Days that the table stores a withdrawn rating, as an item without a value.
+
+Deleting the item would not distinguish a user's withdrawal from the purge of a video, which must not change totals.
+"""
 
 TOTALS = ("votes", "sum", "likes", "dislikes")
-"""What is added up of a video's ratings; `sum` is that of their values."""
+"""Totals of a video's ratings; `sum` is the sum of their values."""
 
 
 class Choice(NamedTuple):
-    """What a user thinks of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
+    """A user's rating of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
 
     value: int
     like: bool | None = None
 
     @classmethod
     def liked(cls, like: bool) -> "Choice":
-        """A like is the best rating, a dislike the worst."""
+        """Return the best rating for a like, the worst for a dislike."""
         return cls(BEST_RATING if like else 1, like)
 
     @classmethod
     def of(cls, rating: "Rating | None") -> "Choice | None":
-        """The choice that a rating's item holds; None without an item, and when it was taken back."""
+        """Return the choice in a rating's item; `None` without an item, or if the rating was withdrawn."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
 def share(choice: Choice | None) -> dict[str, int]:
-    """What one rating adds to the totals; nothing without one."""
+    """Return the contribution of one rating to the totals; zeros for `None`."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
     return {"votes": 1, "sum": choice.value, "likes": int(choice.like is True), "dislikes": int(choice.like is False)}
 
 
 def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
-    """What a write of a rating's item adds to the totals: the item before it, None if there was none, and after it."""
+    """Return the change of the totals for a write of a rating; `old` is `None` if the rating is new."""
     lost, won = share(Choice.of(old)), share(Choice.of(new))
     return {name: won[name] - lost[name] for name in TOTALS}
 
 
 def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
-    """A video's totals as clients see them; without any, those of a video that nobody rated.
+    """Return a video's totals as clients see them; `None` means no ratings.
 
-    The average is null without votes, and else rounded to two decimals for showing: what is kept is exact.
+    The average is null without votes, and is otherwise rounded to two decimals. The stored totals are exact.
     """
     counts = _counts(totals)
     document: dict[str, Any] = {
@@ -86,7 +88,7 @@ def ratings_document(totals: "RatingTotals | None") -> dict[str, Any]:
 
 
 def own_document(rating: "Rating") -> dict[str, Any]:
-    """A user's rating as that user sees it."""
+    """Return a user's rating as the user sees it."""
     stored: Mapping[str, Any] = rating
     return {name: stored[name] for name in ("value", "like", "ratedAt") if name in stored}
 
@@ -98,20 +100,20 @@ class RatingStore:
         self.table = table
 
     def read(self, video_id: str, caller: Caller, now: int) -> dict[str, Any]:
-        """The totals of a video that the caller may see, and the caller's own rating: one BatchGetItem.
+        """Return the totals of a video that the caller may see, and the caller's own rating.
 
-        The totals may be about a second behind, and the rating some milliseconds; `rate` counts in what it writes.
+        Costs one BatchGetItem. Totals may be about a second old, the rating some milliseconds. The result of `rate`
+        includes the new rating.
         """
         video, own, totals = self._read(video_id, caller, consistent=False)
         seen_by(video, caller, now)
         return {"videoId": video_id, **_mine(own), **ratings_document(totals)}
 
     def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
-        """Let a user who may see a video rate it, in place of its earlier rating; returns what `read` does, with this
-        rating counted in.
+        """Store a user's rating of a visible video, replacing the previous one.
 
-        Raises NotFound, IllegalTransition when the video is deleted, and WriteContention when the same user rates it in
-        too many requests at once.
+        Returns the result of `read` with this rating included. Raises NotFound, IllegalTransition if the video is
+        deleted, and WriteContention if the same user sends too many concurrent requests.
         """
         video, before, totals = self._read(video_id, caller)
         if seen_by(video, caller, now)["status"] == "deleted":
@@ -127,9 +129,9 @@ class RatingStore:
         return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
 
     def take_back(self, video_id: str, caller: Caller, now: int) -> None:
-        """Let a user have no rating of a video; raises NotFound and WriteContention.
+        """Withdraw a user's rating of a video; raise NotFound and WriteContention.
 
-        Also of a video that the user may no longer see: whoever gave a rating can take it back.
+        Also works for a video that the user may no longer see, if the user has rated it.
         """
         video, own, _ = self._read(video_id, caller)
         if Choice.of(own) is None or video is None or is_purged(video, now):
@@ -140,9 +142,9 @@ class RatingStore:
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
     ) -> bool:
-        """Keep what another service's users think beside our own votes; returns whether that changed anything.
+        """Store the totals of another service next to our own; return whether this changed anything.
 
-        `owner` is whose video it is, who is shown what the audit trail says of it; None: whoever is named there already.
+        `owner` is the owner of the video, who may read the audit trail of the totals; `None` keeps the stored one.
         """
         imported = {"average": average, "votes": votes}
         content = {"videoId": video_id, "imported": imported, "writeId": new_write_id()}
@@ -160,7 +162,10 @@ class RatingStore:
     def replace_imported(
         self, video_id: str, read: Item | None, imported: Item | None, caller: Caller, now: int
     ) -> bool:
-        """Put what another service's users think in place of what was read; None: nothing. Returns whether that was there."""
+        """Replace the imported totals if they still equal `read`; return whether they did.
+
+        `None` means no imported totals.
+        """
         content = {"videoId": video_id, "writeId": new_write_id()} | ({"imported": imported} if imported else {})
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
         write = self.table.update(
@@ -177,9 +182,9 @@ class RatingStore:
     def _read(
         self, video_id: str, caller: Caller, *, consistent: bool = True
     ) -> "tuple[Item | None, Rating | None, RatingTotals | None]":
-        """The video, of which only what `seen_by` reads, the caller's own rating of it, and the totals.
+        """Return the video, with the attributes that `seen_by` needs, the caller's own rating, and the totals.
 
-        Consistent before a write, because each may have been written just before.
+        Reads before a write are consistent, because any of the items may be new.
         """
         keys = [
             VIDEO.key(videoId=video_id),
@@ -191,7 +196,10 @@ class RatingStore:
         return video, cast("Rating | None", own), cast("RatingTotals | None", totals)
 
     def _replace(self, new: "Rating", own: "Rating | None") -> "Rating":
-        """Put the new rating, or that there is none, in place of the user's own; returns what then is there."""
+        """Replace the user's rating, and return the stored item.
+
+        An item without a value withdraws the rating.
+        """
 
         def attempt(present: Item | None) -> "Rating":
             own = cast("Rating | None", present)
@@ -204,19 +212,22 @@ class RatingStore:
 
 
 def rating_key(video_id: str, user_id: str) -> Key:
-    """The key of a user's rating of a video."""
+    """Return the key of a user's rating of a video."""
     return RATING.key(videoId=video_id, lane=lane_of(user_id), userId=user_id)
 
 
 def place_of_rating(video_id: str, user_id: str) -> Item:
-    """Where a rating stands in the index, spread over SHARDS partitions, as one takes 1,000 new ratings a second."""
+    """Return the index attributes of a rating.
+
+    Ratings are spread over SHARDS partitions, because one partition accepts 1,000 writes a second.
+    """
     return {"rel": rated_relation(video_id), "relShard": shard_of(user_id), "relSort": 0, "relId": user_id}
 
 
 def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """The change that adds to a video's totals, and makes these when they are not there.
+    """Return the update that adds to a video's totals, creating them if absent.
 
-    It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
+    Increments `version`, so an unchanged version means unchanged totals.
     """
     added = {**difference, "version": 1}
     addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
@@ -224,9 +235,9 @@ def addition(video_id: str, difference: Mapping[str, int], caller: Caller, now: 
 
 
 def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rating") -> "RatingTotals":
-    """Totals with a user's own rating counted in, in place of the one `before`.
+    """Return totals that include a user's own rating in place of the one `before`.
 
-    That one may not be in them yet, so what they have of others is kept within what is possible.
+    The stored totals may not include `before` yet. The remainder is therefore limited to possible values.
     """
     earlier, mine = share(Choice.of(before)), share(Choice.of(own))
     others = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
@@ -247,6 +258,6 @@ def _mine(own: "Rating | None") -> dict[str, Any]:
 
 
 def _rating(video_id: str, caller: Caller) -> Item:
-    """What the item of a user has, whether it is a rating or says that there is none."""
+    """Return the common attributes of a rating's item, whether active or withdrawn."""
     key = rating_key(video_id, caller.subject)
     return {**key, "userId": caller.subject, "videoId": video_id, "writeId": new_write_id()}

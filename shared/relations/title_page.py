@@ -1,4 +1,4 @@
-"""The page of one video: its document, its title where the reader is, and what else belongs to it."""
+"""Title page of a video: its document, its localised title, and its related items."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -28,13 +28,16 @@ from shared.web.answers import fitting
 from shared.web.paging import Pages
 
 MOST_RANGES = 10
-"""Languages of an Accept-Language header that are read."""
+"""Maximum number of languages read from an Accept-Language header."""
 LARGEST_SECTION = 1000
-"""Items that one Query reads for a title page; 1 MB ends it earlier."""
+"""Maximum number of items per Query for a title page; a Query ends earlier after 1 MB."""
 LARGEST_LIST = 1_500_000
-"""Bytes of credits, and of releases, on a title page: both and a video of 400 KB fit what Lambda answers with."""
+"""Maximum size of the credits, and of the releases, on a title page, in bytes.
+
+Both and a video of 400 KB fit Lambda's response limit.
+"""
 MOST_RELEASES = 100
-"""Releases that are read to find a local title: 440 KB, were they all as large as can be."""
+"""Maximum number of releases read to find a localised title: at most 440 KB."""
 
 _LISTED = {"credits": CREDIT, "jobs": JOB, "releases": RELEASE}
 _RANGE = re.compile(
@@ -43,7 +46,7 @@ _RANGE = re.compile(
 
 
 class Place(NamedTuple):
-    """Where a reader is: a region, and language ranges, the most wanted first."""
+    """A reader's locale: a region, and language ranges in order of preference."""
 
     region: str | None = None
     languages: tuple[str, ...] = ()
@@ -59,9 +62,9 @@ class _Release(NamedTuple):
 
 
 def accepted_languages(header: str | None) -> tuple[str, ...]:
-    """The ranges of an Accept-Language header, the most wanted first (RFC 9110, section 12.5.4).
+    """Return the ranges of an Accept-Language header in order of preference (RFC 9110, section 12.5.4).
 
-    What is not a range is passed over, as are `*` and what is not wanted at all (q=0): none of them asks for a title.
+    Skips invalid ranges, `*` and ranges with q=0, because none of them selects a title.
     """
     weighed = []
     for text in (header or "").split(",", MOST_RANGES)[:MOST_RANGES]:
@@ -73,10 +76,10 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
 
 
 def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[str, Any]:
-    """The title that fits a place best: `title`, its `region` and `language` if it has any, and how well it fits.
+    """Return the title that fits a locale best: `title`, `region` and `language` if known, and `match`.
 
-    `match` is `region-and-language`, `region`, `language` or `original`. `releases` are in the order of region and
-    language, as the table has them.
+    `match` is `region-and-language`, `region`, `language` or `original`. `releases` must be sorted by region and
+    language, as the table returns them.
     """
     known = [
         _Release(release["region"], release.get("language"), release["titles"][0]["title"]) for release in releases
@@ -89,7 +92,7 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
         if of_region:
             return _local(_without_language(of_region) or of_region[0], "region")
     for language in place.languages:
-        # A tag such as en-NZ says where its reader is, too.
+        # A tag such as en-NZ also names the reader's region.
         of_region = [release for release in known if release.region == _region_in(language)]
         if release := _in_language(of_region, language):
             return _local(release, "region-and-language")
@@ -103,7 +106,7 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
 
 
 class TitlePage:
-    """Reads a video with what was asked for. Methods raise the errors of shared.core.errors."""
+    """Reads a video with the requested sections. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, videos: VideoStore, pages: Pages) -> None:
         self.videos = videos
@@ -111,23 +114,25 @@ class TitlePage:
         self.pages = pages
 
     def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Place) -> Fetched:
-        """The document with its title in a place; only some fields, if any are named."""
+        """Return the document with its title in a locale; only the given fields, if there are any."""
         localised = LOCAL_TITLE in fields if fields else bool(place)
         if not localised:
             return self.videos.read(video_id, caller, now, fields)
         needed = [name for name in fields if name != LOCAL_TITLE]
-        # What stands in for a local title must be read with it.
+        # The local title falls back to these fields.
         fetched = self.videos.read(video_id, caller, now, [*needed, "title", "language"] if fields else ())
         document = fetched.document
         document[LOCAL_TITLE] = local_title(document, self._releases(video_id, place), place)
         return fetched._replace(document={name: document[name] for name in fields or document if name in document})
 
     def read_with(self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Place) -> Fetched:
-        """The document with these sections (shared.queries.SECTIONS) as `included`, and its title in a place.
+        """Return the document with the given sections as `included`, and its title in a locale.
 
-        One Query for all of them, and a GetItem for the counter, with a BatchGetItem if it is spread. When there is more
-        than LARGEST_SECTION items, or 1 MB, what comes after it has a Query of its own. What is not read then, or is more
-        than LARGEST_LIST, is left to the lists that the sections' cursors belong to.
+        `sections` are names in shared.queries.SECTIONS. Costs one Query for all sections, a GetItem for the view
+        counter, and a BatchGetItem if the counter is sharded.
+
+        If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs its own Query. Items beyond
+        that page or LARGEST_LIST are available from the lists, by the sections' cursors.
         """
         partition = _Partition(self.videos, video_id)
         video = seen_by(partition.begin(sections), caller, now)
@@ -157,7 +162,7 @@ class TitlePage:
         return Fetched(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
     def _releases(self, video_id: str, place: Place) -> list[Item]:
-        """The releases that may have the title: the region's, or else the first ones of all."""
+        """Return the releases that may contain the title: the region's releases, otherwise the first releases."""
         releases: list[Item] = []
         if place.region:
             releases = children_of(self.table, video_id, region_prefix(place.region), limit=MOST_RELEASES).items
@@ -173,7 +178,7 @@ class TitlePage:
         now: int,
         listing: tuple[object, ...],
     ) -> dict[str, Any]:
-        """As many of the children as fit, in the order of their keys, and the cursor that leads on."""
+        """Return as many documents as fit, in key order, and the cursor of the next page."""
         documents = [document(item) for item in children.items]
         count = len(fitting(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
@@ -181,18 +186,18 @@ class TitlePage:
 
 
 class _Partition:
-    """What lies beside a video, read in the order of its keys as far as it is wanted."""
+    """Related items of a video, read in key order as far as the sections need."""
 
     def __init__(self, videos: VideoStore, video_id: str) -> None:
         self._table = videos.table
         self._video_id = video_id
         self._items: list[Item] = []
         self._stopped: str | None = None
-        """The sort key at which reading broke off."""
+        """Sort key at which the Query stopped."""
 
     def begin(self, sections: Iterable[str]) -> Item | None:
-        """Read on until these sections are there, as far as one Query goes; returns the video."""
-        # `$` is the character after `#`, with which every section's keys go on.
+        """Read the items of these sections, as far as one Query reaches; return the video."""
+        # `$` is the character after `#`, which ends the prefix of each section's sort keys.
         ends = [f"{_LISTED[name].sort_prefix[:-1]}$" for name in sections if name in _LISTED]
         key, last = VIDEO.key(videoId=self._video_id), max([RATING_TOTALS.sk, *ends])
         condition = Expression.of(
@@ -204,14 +209,14 @@ class _Partition:
         return self.item(VIDEO)
 
     def item(self, entity: Entity) -> Item | None:
-        """The one item of an entity; None when there is none."""
+        """Return the single item of an entity; `None` if it does not exist."""
         return next((item for item in self._items if item[SORT_KEY] == entity.sk), None)
 
     def section(self, name: str) -> Page[Item]:
-        """The items of a section, by their keys: those that were read, or else its own first page."""
+        """Return the items of a section by key: the items read so far, or a separate first page."""
         prefix = _LISTED[name].sort_prefix
         cut = self._stopped is not None and self._stopped.startswith(prefix)
-        # Jobs are few, and their list has no cursor that could lead on to the others.
+        # Jobs are few, and their section has no cursor for the remaining ones.
         if self._stopped is not None and (self._stopped < prefix or (cut and name == "jobs")):
             return children_of(self._table, self._video_id, prefix, limit=LARGEST_SECTION)
         items = [item for item in self._items if item[SORT_KEY].startswith(prefix)]
@@ -219,7 +224,7 @@ class _Partition:
 
 
 def _in_language(releases: Sequence[_Release], wanted: str) -> _Release | None:
-    """The release in a language: by lookup (RFC 4647, section 3.4), or else by basic filtering (section 3.3.1)."""
+    """Return the release in a language, by lookup (RFC 4647, section 3.4), then by basic filtering (section 3.3.1)."""
     by_language: dict[str, _Release] = {}
     for release in releases:
         if release.language:
@@ -230,7 +235,7 @@ def _in_language(releases: Sequence[_Release], wanted: str) -> _Release | None:
         if match := by_language.get("-".join(parts)):
             return match
         parts.pop()
-        if parts and len(parts[-1]) == 1:  # nothing ends in the singleton of an extension
+        if parts and len(parts[-1]) == 1:  # a tag must not end in the singleton of an extension
             parts.pop()
     longer = (release for tag, release in sorted(by_language.items()) if tag.startswith(f"{wanted}-"))
     return next(longer, None)
@@ -241,7 +246,7 @@ def _without_language(releases: Sequence[_Release]) -> _Release | None:
 
 
 def _region_in(tag: str) -> str | None:
-    """The region that a language tag names."""
+    """Return the region that a language tag names."""
     for part in tag.split("-")[1:]:
         if len(part) == 1:
             return None
