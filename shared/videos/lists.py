@@ -54,7 +54,7 @@ class Filters(NamedTuple):
         )
 
     def conditions(self) -> list[Expression]:
-        """Return the filters as DynamoDB conditions, except the owner, which is the partition key of UserIndex."""
+        """Return the filters as DynamoDB conditions, except the owner, which is the partition key of UserIdIndex."""
         wanted = {"status": self.status, "category": self.category, "format": self.format}
         conditions = [
             Expression.of(f"#{name} = :{name}", **{name: value}) for name, value in wanted.items() if value is not None
