@@ -1,1 +1,1 @@
-"""HTTP: requests, parameters, bodies, answers, pages and their cursors, idempotency keys."""
+"""HTTP layer: requests, parameters, bodies, responses, pages and their cursors, ETags."""

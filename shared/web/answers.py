@@ -1,4 +1,4 @@
-"""Answers: JSON documents with their headers, problems, and how many documents fit into one answer."""
+"""HTTP responses: JSON documents with their headers, problem documents, and the size limit of batches."""
 
 import base64
 import zlib
@@ -14,22 +14,22 @@ from shared.web.requests import JSON, Request
 
 PROBLEM = "application/problem+json"
 LARGEST_ANSWER = 5_000_000
-"""Bytes of documents in one answer, as Lambda carries them: as JSON in a text of JSON."""
+"""Maximum bytes of documents in one response. Lambda returns the body as a JSON string, so escape characters count."""
 
 SAFE = {"X-Content-Type-Options": "nosniff"}
-"""On every answer."""
+"""Headers of every response."""
 _GZIP = zlib.MAX_WBITS | 16
 
 
 class Answer(NamedTuple):
-    """What a handler answers."""
+    """HTTP response of a handler; `body` is text."""
 
     status: int
     headers: Mapping[str, str]
     body: str = ""
 
     def as_payload(self, *, gzipped: bool, more: Mapping[str, str]) -> dict[str, Any]:
-        """The answer as API Gateway takes it from a function (payload 2.0), with `more` headers."""
+        """Return the response in API Gateway's format (payload 2.0), with `more` headers added."""
         headers = {**self.headers, **more}
         payload = {"statusCode": self.status, "headers": headers, "body": self.body, "isBase64Encoded": False}
         if gzipped and self.body:
@@ -51,7 +51,7 @@ def respond(
     version: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """An answer in JSON; with a version also an ETag, and 304 when the request has that one already."""
+    """Return a JSON response. With `version` it has an ETag, and is a 304 if the If-None-Match of `request` names that ETag."""
     body = _json(content)
     all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
     if version is not None:
@@ -63,30 +63,30 @@ def respond(
 
 
 def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
-    """An answer in plain text of some type."""
+    """Return a 200 response with text of a media type, in UTF-8."""
     return Answer(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
 def moved(location: str, headers: Mapping[str, str]) -> Answer:
-    """An answer that leads to another address, which may be relative to that of the request."""
+    """Return a 301 redirect. `location` may be relative to the URL of the request."""
     return Answer(301, {"Location": location, **SAFE, **headers})
 
 
 def no_content() -> Answer:
-    """An answer without a body."""
+    """Return a 204 response."""
     return Answer(204, {"Cache-Control": "no-store", **SAFE})
 
 
 def problem(error: ServiceError) -> Answer:
-    """An error as a problem document (RFC 9457)."""
+    """Return an error as a problem document (RFC 9457)."""
     headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
     return Answer(error.status, headers, _json(error.problem()))
 
 
 def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
-    """The status and problem of a part of a batch; its pointers lead from the body on, whose part at `at` it is.
+    """Return the status and problem of a failed part of a batch; `at` is the pointer of the part in the body.
 
-    A bug is logged and becomes an InternalError, as one part must not hide what became of the others.
+    An unexpected error is logged and returned as InternalError, so that the results of the other parts are still returned.
     """
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         failure: ServiceError = error
@@ -103,17 +103,17 @@ def failed_part(error: Exception, at: str = "") -> dict[str, Any]:
 
 
 def etag(version: int, content: Any) -> str:
-    """The strong validator of an answer (RFC 9110, section 8.8.3): the version, and a hash of the representation."""
+    """Return the strong ETag of a response (RFC 9110, section 8.8.3): the version and a hash of the representation."""
     return etags.etag(version, _json(content))
 
 
 def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> list[orjson.Fragment]:
-    """The documents, from the first on, that fit into one answer together, or into `largest` bytes of it: as JSON already."""
+    """Return the first documents that together have at most `largest` bytes in a response, serialised as JSON."""
     written: list[orjson.Fragment] = []
     size = 0
     for document in documents:
         body = orjson.dumps(document)
-        size += len(body) + body.count(b'"') + body.count(b"\\") + 2  # each of these has a backslash before it
+        size += len(body) + body.count(b'"') + body.count(b"\\") + 2  # Lambda escapes quotes and backslashes
         if size > largest:
             break
         written.append(orjson.Fragment(body))

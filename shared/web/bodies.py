@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON as a model, or the problem that names each field at fault."""
+"""Models of request bodies. Validation errors name each invalid field."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
@@ -11,20 +11,20 @@ from shared.web.prebuilt_model import parsed, validated
 class Content(BaseModel):
     """An object in a body. A field that is not one of the model's is an error."""
 
-    # Each model is built for the first body that needs it: a request needs one of a module's models, and building takes longest.
+    # Building a model is slow, and a request needs only one model of a module, so each is built on first use.
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
     refusals: ClassVar[Mapping[str, str]] = {}
-    """What to say of fields that clients may expect here, and that are not the model's."""
+    """Error details for unknown fields that clients may expect to be valid, by name."""
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """A body as this model; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+        """Parse a body; raises MalformedJson, or InvalidContent with a pointer for each invalid field."""
         return parsed(cls.model_validate_json, body, cls.refusals)
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """A part of a body that was read as JSON already; raises InvalidContent with pointers into that part."""
+        """Validate a part of a body that is parsed already; raises InvalidContent with pointers relative to that part."""
         return validated(cls.model_validate, content, cls.refusals)
 
 
@@ -33,9 +33,9 @@ class NoContent(Content):
 
 
 def merging(model: type[Content]) -> dict[str, Any]:
-    """Return the annotations of a JSON Merge Patch (RFC 7396) of what a model describes: every field may be left out.
+    """Return the annotations of a JSON Merge Patch (RFC 7396) for a model: every field is optional.
 
-    Null removes what the model may be without. Read patches with `model_dump(exclude_unset=True)`: the defaults mean nothing.
+    Null removes an optional field. Read patches with `model_dump(exclude_unset=True)`, because the defaults have no meaning.
     """
     return {
         name: Annotated[field.annotation, *field.metadata, Field(default=None, description=field.description)]

@@ -1,8 +1,8 @@
-"""Cursors: where a list goes on, sealed so that clients can neither read nor make them.
+"""Cursors: encrypted positions of lists, which clients can neither read nor forge.
 
-A cursor is a position sealed with XChaCha20-Poly1305 (libsodium,
-https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha): it may be the position of a video that the caller must not
-know of. It is bound to its query and expires. docs/decisions/18-sealing-and-size.md says what was weighed.
+A cursor is encrypted because it may contain the id of a video that is hidden from the caller. The cipher is XChaCha20-Poly1305
+(libsodium, https://datatracker.ietf.org/doc/html/draft-irtf-cfrg-xchacha). A cursor is bound to its query and expires.
+docs/decisions/18-sealing-and-size.md has the reasons.
 """
 
 import base64
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 LIFETIME_SECONDS = 24 * 3600
 LONGEST = 1024
 PURPOSE = b"video-metadata cursors, XChaCha20-Poly1305"
-"""What the key is for: nothing else that is derived from the secret is the same."""
+"""Context of the key derivation, which separates this key from other keys derived from the same secret."""
 BLOCK = 16
-"""Bytes. Positions are filled up to a multiple, so that the length of a cursor says little of what is in it."""
+"""Bytes to a multiple of which positions are padded, so that the length of a cursor reveals little of its content."""
 
 
 class Cursors:
-    """Seals and opens cursors with a key that is derived from one secret text."""
+    """Encrypts and decrypts cursors with a key derived from one secret."""
 
     def __init__(self, read_secret: Callable[[], str]) -> None:
         self._read_secret = read_secret
 
     def seal(self, query: str, position: Position, now: int) -> str:
-        """The cursor of a position in one query's list; `now` in epoch seconds."""
-        # As UTF-8, because an escaped tag of 512 bytes would make the cursor too long.
+        """Return the cursor for a position in the list of a query; `now` is in epoch seconds."""
+        # UTF-8, because escaping a tag of 512 bytes would make the cursor too long.
         text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
         return _spelled(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
     def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
-        """The position in a cursor; raises InvalidCursor when it is altered, expired, or of another query or release.
+        """Return the position in a cursor; raises InvalidCursor if it is altered, expired, or of another query or release.
 
-        `lifetime` is in seconds; `math.inf` for one that never expires by itself.
+        `lifetime` is in seconds; with `math.inf` cursors do not expire.
         """
         from nacl.exceptions import CryptoError
 
@@ -50,10 +50,10 @@ class Cursors:
             if len(cursor) > LONGEST:
                 raise ValueError("longer than any")
             sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
-            if _spelled(sealed) != cursor:  # else many spellings would open the same position
+            if _spelled(sealed) != cursor:  # base64 that is not canonical
                 raise ValueError("not as it would be written")
             issued, digest, at, id_ = json.loads(self._box.decrypt(sealed))
-        except (CryptoError, ValueError) as error:  # the latter also of what is too short
+        except (CryptoError, ValueError) as error:  # ValueError also for a cursor that is too short
             raise InvalidCursor(
                 "This release of the service did not issue the cursor; start again from the first page."
             ) from error
@@ -65,7 +65,7 @@ class Cursors:
 
     @cached_property
     def _box(self) -> "Aead":
-        # Imported here, because a request without cursors should not pay for it at a cold start.
+        # Imported here, so that requests without cursors do not import it in a cold start.
         from nacl.secret import Aead
 
         return Aead(hmac.digest(self._read_secret().encode(), PURPOSE, "sha256"))

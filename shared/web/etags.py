@@ -1,26 +1,26 @@
-"""ETags: which version of something a client has, and whether a request depends on it.
-
-RFC 9110, sections 8.8.3 (ETag) and 13.1 (If-Match, If-None-Match).
-"""
+"""ETags and conditional requests: RFC 9110, sections 8.8.3 (ETag) and 13.1 (If-Match, If-None-Match)."""
 
 import hashlib
 import re
 
 
 def etag(version: int, body: str) -> str:
-    """The strong validator of an answer: the version, and a hash of the representation."""
+    """Return the strong ETag of a response: the version and a hash of the representation."""
     return f'"{version}.{hashlib.sha256(body.encode()).hexdigest()[:16]}"'
 
 
 def if_match(header: str | None, version: int) -> bool:
-    """Whether an If-Match, if there is one, allows a change of this version (RFC 9110, section 13.1.1)."""
+    """Return whether If-Match allows a change of this version (RFC 9110, section 13.1.1); true without the header.
+
+    Only the version in the ETag is compared, because representations of one version differ by caller.
+    """
     return header is None or any(tag == "*" or _version_in(tag) == version for tag in _listed(header))
 
 
 def allows(wanted: str | None, unwanted: str | None, tag: str | None) -> bool:
-    """Whether If-Match (`wanted`) and If-None-Match (`unwanted`) allow a write of what has this ETag.
+    """Return whether If-Match (`wanted`) and If-None-Match (`unwanted`) allow a write of the resource with this ETag.
 
-    Without a tag there is nothing yet, which If-Match never allows and If-None-Match always does. Unlike `if_match`,
+    `tag` is `None` if the resource does not exist: then If-Match always fails and If-None-Match always holds. Unlike `if_match`,
     this compares the whole ETag.
     """
     if tag is None:
@@ -31,7 +31,7 @@ def allows(wanted: str | None, unwanted: str | None, tag: str | None) -> bool:
 
 
 def has_now(header: str | None, tag: str) -> bool:
-    """Whether If-None-Match names this ETag: the client has the answer already."""
+    """Return whether If-None-Match names this ETag, so that the response is a 304."""
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
     return header is not None and any(sent.removeprefix("W/") in (tag, "*") for sent in _listed(header))
 
@@ -41,11 +41,11 @@ def _listed(header: str) -> list[str]:
 
 
 def _names(sent: str, tag: str) -> bool:
-    """Whether a tag that a client sent stands for what has this one: `*`, all of it, or its version alone."""
+    """Return whether a sent tag matches this ETag: `*`, the whole ETag, or only its version."""
     return sent in ("*", tag, f'{tag.partition(".")[0]}"')
 
 
 def _version_in(tag: str) -> int | None:
-    # If-Match compares strongly: a weak tag never matches. Any representation of a version will do.
+    # If-Match compares strongly, so a weak tag never matches. Any representation of the version matches.
     match = re.fullmatch(r'"([0-9]{1,15})(\.[0-9a-f]*)?"', tag)
     return int(match[1]) if match else None

@@ -1,7 +1,8 @@
-"""HTTP for all functions: from an API Gateway event (payload 2.0) to a handler, and its answer or problem back.
+"""HTTP adapter of all functions: maps API Gateway events (payload 2.0) to handlers, and results and errors to responses.
 
-The gateway has found the route already: its key leads to the handler. Handlers parse bodies by their models, and queries by
-the classes of shared/queries.py from the raw text: the gateway joins the values of a repeated parameter with commas.
+The gateway has matched the route already; the route key selects the handler. Handlers parse bodies with models, and queries with
+the classes of shared/queries.py. Queries are parsed from the raw query string, because the gateway joins repeated parameters
+with commas.
 https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 """
 
@@ -34,27 +35,27 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class HasClock(Protocol):
-    """Anything with a clock of epoch seconds, such as shared.aws.runtime.Resources."""
+    """Object with a clock of epoch seconds, such as shared.aws.runtime.Resources."""
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Return the clock."""
+        """Clock that returns epoch seconds."""
 
 
 _Resources = TypeVar("_Resources", bound=HasClock)
 
 CHANGE_SET = "Change-Set"
-"""The header that names the change set of a request's writes."""
+"""Response header with the id of the change set of a request's writes."""
 
 _FIXED_PATHS: Mapping[str, Sequence[str]] = {
     path: [route.method for route in ROUTES if route.path == path]
     for path in dict.fromkeys(route.path for route in ROUTES if "{" not in route.path)
 }
-"""The methods of the paths that have no parameters."""
+"""Methods of each path without parameters."""
 
 
 def operation(*names: str) -> Callable[[_Method], _Method]:
-    """Register a method as the handler of operations of the route table.
+    """Mark a method as the handler of operations of the route table:
 
     @operation("getVideo")
     def read(self, request: Request) -> Answer: ...
@@ -73,10 +74,10 @@ def http_function(
     compress: bool = False,
     pages: Mapping[str, Callable[[], Answer]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
-    """Return what makes the Lambda handler of a function that serves the operations of a class of handlers.
+    """Return a factory of the Lambda handler that serves the operations of a class of handlers.
 
-    `compress` gzips responses for clients that accept it. `pages` are responses to a GET of paths that are not operations, and
-    so not in the route table; `$default` leads to them.
+    `compress` gzips responses for clients that accept it. `pages` are responses to a GET by path, for paths outside the route
+    table; `$default` serves them.
     """
 
     def make(settings: _Settings, resources: _Resources) -> LambdaHandler:
@@ -86,7 +87,10 @@ def http_function(
 
 
 def handlers_of(handlers: object) -> list[tuple[Route, Handler]]:
-    """Return each route of a function with its handler; raises LookupError if a route has none, or an operation no route."""
+    """Return each route of a function with its handler.
+
+    Raises LookupError if a route of the function has no handler, or an operation has no route.
+    """
     found = [
         (served, getattr(handlers, name))
         for name, method in vars(type(handlers)).items()
@@ -108,7 +112,7 @@ def _serve(
     compress: bool,
     pages: Mapping[str, Callable[[], Answer]],
 ) -> LambdaHandler:
-    """Return the Lambda handler; a GET is answered within `longest` seconds."""
+    """Return the Lambda handler; `longest` is the deadline of a GET in seconds."""
     served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -129,10 +133,10 @@ def _serve(
                         answer = handler(request)
                     if explained:
                         server_timing.require_own(request, answer)
-                    # An unchanged item is not written: its answer must not name a set that does not exist.
+                    # A request that changes nothing writes nothing, so its change set does not exist.
                     if request.replays or any(line.is_write for line in lines):
                         change_set = request.change_set
-            except Exception as error:  # whatever it is, the client gets an answer and the log has it
+            except Exception as error:  # also a bug: it is logged, and the client receives a problem document
                 answer = _refusal(error)
                 explained = explained and request.caller.is_admin
             gzipped = compress and "gzip" in headers.get("accept-encoding", "")
@@ -145,8 +149,8 @@ def _serve(
 
 
 def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route, now: int) -> Request:
-    """The request of an event, if its caller may send it; raises Forbidden, InvalidParameter and MethodNotAllowed."""
-    # For a method that a fixed path does not take, the gateway chooses a path with parameters that fits as well.
+    """Return the request of an event, if its caller may send it; raises Forbidden, InvalidParameter and MethodNotAllowed."""
+    # If a fixed path does not have the method, the gateway matches a path with parameters instead.
     allowed = _FIXED_PATHS.get(_path(event), (route.method,))
     if route.method not in allowed:
         raise _not_allowed(allowed)
@@ -165,23 +169,23 @@ def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route,
         event=event,
     )
     if route.scope is not None and not route.takes_query:
-        request.parameters(Query)  # any parameter is a mistake
+        request.parameters(Query)  # rejects every parameter except `explain`
     return request
 
 
 def _headers(event: Mapping[str, Any]) -> dict[str, str]:
-    """By their names in lower case."""
+    """Return the headers by lower-case name."""
     return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
 
 
 def _path(event: Mapping[str, Any]) -> str:
-    """The path without the name of the stage, which comes before it unless it is the default stage."""
+    """Return the path without the prefix of the stage; the default stage has none."""
     path, stage = str(event["rawPath"]), event["requestContext"].get("stage", "$default")
     return path if stage == "$default" else path.removeprefix(f"/{stage}") or "/"
 
 
 def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], Answer]]) -> Answer:
-    """A page of those; else raises NotFound or MethodNotAllowed."""
+    """Return the page at the path; raises NotFound or MethodNotAllowed if there is none."""
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
         return pages[path]()
@@ -192,24 +196,24 @@ def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], Answ
 
 
 def _refusal(error: Exception) -> Answer:
-    """The problem that an error is for the client; what is not the client's fault is logged."""
+    """Return the problem document of an error; errors with status 500 or higher are logged."""
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         if error.status >= 500:
             service_logger().warning("unavailable", detail=error.detail, cause=repr(error.__cause__))
         return problem(error)
-    # infra/release.py counts these lines by version, to take back one that fails.
+    # infra/release.py counts these lines by version, to roll back a release that fails.
     version = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION")
     service_logger().exception("unhandled error", exc_info=error, function_version=version)
     return problem(InternalError("The service failed; it has been logged under this request's id."))
 
 
 def _allowed_methods(path: str) -> Sequence[str]:
-    """The methods that a path takes: a fixed path comes before those with parameters (OpenAPI 3.1.1, section 4.8.8)."""
+    """Return the methods of a path. Fixed paths precede paths with parameters (OpenAPI 3.1.1, section 4.8.8)."""
     return _FIXED_PATHS.get(path) or [route.method for route in ROUTES if re.fullmatch(_pattern(route), path)]
 
 
 def _pattern(route: Route) -> str:
-    """The paths of a route, as a regular expression."""
+    """Return a regular expression for the paths of a route."""
     parts = re.split(r"{\w+}", route.path)
     between = [r"[^/]+"] * (len(parts) - 1)
     if route.takes_rest:

@@ -1,4 +1,4 @@
-"""Messages of errors in bodies, one for each type of pydantic's errors, so that all errors speak in one voice."""
+"""Messages of validation errors in bodies, one for each type of pydantic error, in the style of the service's other errors."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _KINDS: Mapping[type, str] = {str: "text", list: "a list", dict: "an object"}
 
 
 def _value(value: Any) -> str:
-    """A value as a message names it: in full if it is short, else by its kind."""
+    """Return a value for a message: in full if it is short, else its JSON type."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, float) and not isfinite(value):
@@ -79,7 +79,7 @@ _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {
     "value_error": lambda error: str(error["ctx"]["error"]),
 }
 TYPES = frozenset(_MESSAGES)
-"""Types of pydantic's errors that have a message."""
+"""Types of pydantic errors that have a message."""
 
 _SYNTAX = (
     ("EOF while parsing", "it ends too early"),
@@ -98,17 +98,17 @@ _SYNTAX = (
     ("trailing comma", "a comma has nothing after it"),
     ("trailing characters", "it continues after its end"),
 )
-"""Beginnings of the parser's errors, and what they mean."""
+"""Prefixes of the parser's error messages, with their meanings."""
 
 
 def detail(error: ErrorDetails) -> str:
-    """Return the message of an error in a field."""
+    """Return the message for an error in a field."""
     message = _MESSAGES.get(error["type"], "is not valid")
     return message if isinstance(message, str) else message(error)
 
 
 def malformed(error: ErrorDetails) -> str:
-    """Return the message of a body that is not JSON, with the line and column if the parser names them."""
+    """Return the message for a body that is not JSON, with line and column if the parser reports them."""
     reason = str(error.get("ctx", {}).get("error", ""))
     what = next((meaning for start, meaning in _SYNTAX if reason.startswith(start)), "a value is missing or malformed")
     place = re.search(r"at (line \d+ column \d+)", reason)

@@ -1,4 +1,4 @@
-"""Parameters of queries, each declared once: how it is read, and what the OpenAPI document says of it."""
+"""Query parameters. Each is declared once, for parsing and for the OpenAPI document."""
 
 import re
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ Schema = dict[str, Any]
 
 MOST_PARAMETERS = 50
 _CLOSE = 0.75
-"""Similarity of two names, from 0 to 1, at which one is taken for a misspelling of the other."""
+"""Minimum similarity of two names, from 0 to 1, at which an unknown name is reported as a misspelling of the other."""
 LONGEST_ZONE = 64
-"""Characters of the name of a time zone."""
+"""Maximum characters of the name of a time zone."""
 LONGEST_CORRELATION_ID = 128
-"""Characters of the id of a request, or of a run of an import."""
+"""Maximum characters of the id of a request, or of an import run."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
 USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -31,28 +31,34 @@ _Default = TypeVar("_Default")
 
 
 class Parameter(ABC, Generic[_Value]):
-    """One parameter: an attribute of a Query's class, where the Query itself has the value."""
+    """Query parameter, a descriptor: the parameter itself on a class of queries, its parsed value on an instance.
+
+    class ListVideos(Query):
+        limit = Integer("limit", "The largest number of videos", 1, 100, default=25)
+
+    ListVideos("limit=5").limit  # 5
+    """
 
     is_required: bool = False
     repeats: ClassVar[bool] = False
-    """Whether it may be given several times, which means the same as its values with commas between them."""
+    """Whether it may be sent several times, which is equivalent to its values joined with commas."""
 
     def __init__(self, name: str, description: str, default: _Value) -> None:
         self.name = name
         self.description = description
         self.default = default
-        """The value when the parameter is left out."""
+        """Value if the parameter is omitted."""
 
     @abstractmethod
     def parse(self, text: str) -> _Value:
-        """The value that a text stands for; raises InvalidParameter."""
+        """Parse a value; raises InvalidParameter."""
 
     @abstractmethod
     def schema(self) -> Schema:
-        """The texts that `parse` takes."""
+        """Return the JSON Schema of valid values."""
 
     def document(self) -> Schema:
-        """The parameter as OpenAPI has it."""
+        """Return the parameter object of the OpenAPI document."""
         required = {"required": True} if self.is_required else {}
         return {"name": self.name, "in": "query", **required, "description": self.description, "schema": self.schema()}
 
@@ -68,7 +74,7 @@ class Parameter(ABC, Generic[_Value]):
 
 
 class Text(Parameter[str | None]):
-    """Any text up to a length, without control characters."""
+    """Text of at most `longest` characters, without control characters."""
 
     def __init__(self, name: str, description: str, longest: int) -> None:
         super().__init__(name, description, None)
@@ -86,7 +92,7 @@ class Text(Parameter[str | None]):
 
 
 class Choice(Parameter[_Value]):
-    """One of a few words, each with what it stands for."""
+    """Enumeration: words, each with its value."""
 
     def __init__(self, name: str, description: str, meanings: Mapping[str, _Value], default: _Value) -> None:
         super().__init__(name, description, default)
@@ -103,7 +109,7 @@ class Choice(Parameter[_Value]):
 
 
 class Flag(Parameter[bool]):
-    """`true` or `false`; false when left out."""
+    """Boolean, `true` or `false`; false if omitted."""
 
     def __init__(self, name: str, description: str) -> None:
         super().__init__(name, description, False)
@@ -118,8 +124,9 @@ class Flag(Parameter[bool]):
 
 
 class Query:
-    """The query of a request, with the values of the parameters that its class declares. This class itself declares what
-    every operation takes that needs a token.
+    """Parsed query of a request: a class declares the parameters of an operation, an instance has their values.
+
+    Query itself declares the parameter of all operations that need a token.
     """
 
     explain = Flag(
@@ -134,9 +141,9 @@ class Query:
         cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
 
     def __init__(self, text: str) -> None:
-        """Read a query, still percent-encoded; raises InvalidParameter, or the errors that `unknown` returns.
+        """Parse a percent-encoded query string; raises InvalidParameter, or the errors that `unknown` returns.
 
-        The error names every parameter at fault.
+        The error names every invalid parameter.
         """
         faults: dict[str, BadRequest] = {}
         sent = self._sent(text, faults)
@@ -156,7 +163,7 @@ class Query:
 
     @classmethod
     def unknown(cls, name: str) -> BadRequest:
-        """Return the error of a parameter that is not declared."""
+        """Return the error for a parameter that is not declared."""
         nearest = cls.nearest(name)
         if nearest:
             return InvalidParameter.named(name, f"is not a parameter of this operation; did you mean {nearest}?")
@@ -165,7 +172,7 @@ class Query:
 
     @classmethod
     def nearest(cls, name: str) -> str | None:
-        """Return the declared parameter that is spelled almost like this name; `None` if none is."""
+        """Return the name of the declared parameter that is most similar to this name; `None` if none is similar enough."""
         from difflib import get_close_matches  # only requests that fail need it
 
         names = {parameter.name.lower(): parameter.name for parameter in cls.parameters}
@@ -173,7 +180,7 @@ class Query:
         return names[close[0]] if close else None
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
-        """Return the values by name, and add the errors of what is sent twice, empty or unknown to `faults`."""
+        """Return the values by name, and add errors to `faults` for parameters that are duplicate, empty or unknown."""
         if text.count("&") >= MOST_PARAMETERS:
             raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
         try:
@@ -195,7 +202,7 @@ class Query:
 
 
 def _together(faults: Sequence[BadRequest]) -> BadRequest:
-    """Return one error for all faults of a query."""
+    """Return one error for all invalid parameters of a query."""
     if len(faults) == 1:
         return faults[0]
     kinds = {type(fault) for fault in faults}
@@ -206,14 +213,14 @@ def _together(faults: Sequence[BadRequest]) -> BadRequest:
 
 
 class Order(Choice[bool]):
-    """Whether a list is in ascending order; the other one unless it is asked for."""
+    """Order of a list, `asc` or `desc`: true for ascending; descending by default."""
 
     def __init__(self, description: str) -> None:
         super().__init__("order", description, {"desc": False, "asc": True}, default=False)
 
 
 class Integer(Parameter[int | _Default]):
-    """A whole number in ASCII digits, both bounds included."""
+    """Integer in ASCII digits, between two inclusive bounds."""
 
     def __init__(
         self, name: str, description: str, low: int, high: int, default: _Default, *, required: bool = False
@@ -236,7 +243,7 @@ class Integer(Parameter[int | _Default]):
 
 
 class Time(Parameter[int | None]):
-    """Epoch seconds, or RFC 3339 with its offset; a fraction counts as the next whole second, unless it belongs to its own."""
+    """Time as epoch seconds, or in RFC 3339 with an offset. With `up` a fraction is rounded up, otherwise down."""
 
     def __init__(self, name: str, description: str, last: int = LAST_SECOND, *, up: bool = True) -> None:
         super().__init__(name, description, None)
@@ -255,7 +262,7 @@ class Time(Parameter[int | None]):
 
 
 class Region(Parameter[str | None]):
-    """A region of shared.core.regions, read in capitals."""
+    """Region of shared.core.regions, case-insensitive; the value is in upper case."""
 
     def __init__(self, description: str) -> None:
         super().__init__("region", description, None)
@@ -268,7 +275,7 @@ class Region(Parameter[str | None]):
 
 
 class UserId(Parameter[str | None]):
-    """A userId."""
+    """User id, the subject of a token."""
 
     def __init__(self, description: str) -> None:
         super().__init__("userId", f"{description}. {USER_ID_MEANS}", None)
@@ -281,7 +288,7 @@ class UserId(Parameter[str | None]):
 
 
 class TimeZone(Parameter[str]):
-    """A time zone by its name in the IANA database, such as `Europe/Berlin`; UTC unless another is asked for."""
+    """Time zone, a name of the IANA database such as `Europe/Berlin`; `UTC` if omitted."""
 
     pattern = "^[A-Za-z0-9+_-]+(/[A-Za-z0-9+_-]+)*$"
 
@@ -298,7 +305,7 @@ class TimeZone(Parameter[str]):
 
 
 class Names(Parameter[tuple[str, ...]]):
-    """A list of known names, separated by commas or in a parameter each; each counts once."""
+    """List of known names, separated by commas or in repeated parameters; duplicates are removed."""
 
     repeats = True
 
@@ -316,12 +323,12 @@ class Names(Parameter[tuple[str, ...]]):
         return wanted
 
     def schema(self) -> Schema:
-        # Repeated unless `explode` says otherwise, which is how generated clients send every list.
+        # Without `explode`, generated clients repeat the parameter for each name.
         return {"type": "array", "items": {"type": "string", "enum": list(self.known)}, "minItems": 1}
 
 
 def period(start: int | None, end: int | None) -> tuple[int, int]:
-    """The seconds from `from` up to but not including `to`; without them, all that there are."""
+    """Return the half-open range of seconds [start, end), unbounded by default; raises InvalidParameter if it is empty."""
     first, last = start or 0, LAST_SECOND + 1 if end is None else end
     if first >= last:
         raise InvalidParameter.named("from", "must be before `to`, which is not part of the range")
@@ -329,14 +336,14 @@ def period(start: int | None, end: int | None) -> tuple[int, int]:
 
 
 def uuid_of(name: str, text: str) -> str:
-    """A UUID in lower case; raises InvalidParameter."""
+    """Return a UUID in lower case; raises InvalidParameter if the text is none."""
     if not re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", text):
         raise InvalidParameter.named(name, "must be a UUID such as 3f2504e0-4f89-41d3-9a0c-0305e82c3301")
     return text.lower()
 
 
 def correlation_id_of(name: str, text: str) -> str:
-    """The id of a request, or of a run of an import; raises InvalidParameter."""
+    """Return the id of a request, or of an import run; raises InvalidParameter if the text is none."""
     if not re.fullmatch(f"[!-~]{{1,{LONGEST_CORRELATION_ID}}}", text):
         raise InvalidParameter.named(
             name, f"must have 1 to {LONGEST_CORRELATION_ID} printable ASCII characters and no spaces"
@@ -345,7 +352,7 @@ def correlation_id_of(name: str, text: str) -> str:
 
 
 def user_id_of(name: str, text: str) -> str:
-    """A userId; raises InvalidParameter."""
+    """Return a userId; raises InvalidParameter if the text is none."""
     if not is_user_id(text):
         raise InvalidParameter.named(
             name, f"must be one line of at most {LONGEST_USER_ID} characters and {LARGEST_USER_ID:,} bytes in UTF-8"
@@ -354,7 +361,7 @@ def user_id_of(name: str, text: str) -> str:
 
 
 def region_of(name: str, text: str) -> str:
-    """A region of shared.core.regions, in capitals; raises InvalidParameter."""
+    """Return a region of shared.core.regions in upper case; raises InvalidParameter if it is unknown."""
     region = regions.region(text)
     if region is None:
         raise InvalidParameter.named(name, "must be a country of ISO 3166 such as NZ, or a code such as XWW")
@@ -365,7 +372,7 @@ LANGUAGE = r"(?=.{1,35}$)[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*"
 
 
 def language_of(name: str, text: str) -> str:
-    """A language as it is usually written; raises InvalidParameter unless it is a BCP 47 tag."""
+    """Return a BCP 47 tag in conventional case; raises InvalidParameter if the text is none."""
     if not re.fullmatch(LANGUAGE, text):
         raise InvalidParameter.named(name, "must be a BCP 47 tag such as en-NZ")
     return regions.language(text)
@@ -383,12 +390,12 @@ def _is_zone(name: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """Foreign text for an error message: short, and nothing that a terminal or log would obey."""
+    """Return client text for an error message: at most 40 characters, with unprintable characters replaced by `?`."""
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 
 
 def rfc3339(name: str, value: str, *, up: bool) -> int:
-    """A time in RFC 3339 as epoch seconds, those of its second or with `up` of the next; raises InvalidParameter."""
+    """Return an RFC 3339 time in epoch seconds; raises InvalidParameter. A fraction is rounded up with `up`, else down."""
     if re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", value, re.ASCII):
         # datetime reads at most six digits of a fraction.
         fraction = re.search(r"\.(\d+)", value)

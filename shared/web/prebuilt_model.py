@@ -1,7 +1,7 @@
-"""Models of bodies whose core schemas were generated, so that a request loads pydantic_core without pydantic.
+"""Models of bodies with generated core schemas, so that a request loads pydantic_core but not pydantic.
 
-Importing pydantic and building a model would take a third of a cold POST. A module `prebuilt.py` has the generated classes;
-`python -m local.readme` writes it from the models of the `models.py` next to it.
+Importing pydantic and building a model would take a third of a cold POST. `python -m local.readme` generates the classes of each
+`prebuilt.py` from the models in the `models.py` next to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,20 +13,20 @@ from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, Valid
 from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
 MOST_ERRORS = 50
-"""How many faults an answer names: a body can hold a hundred thousand, and Lambda answers with 6 MB at most."""
+"""Maximum errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to 6 MB."""
 
 _Parsed = TypeVar("_Parsed")
 
 
 class PrebuiltModel:
-    """An object in a body, with the interface of `shared.web.bodies.Content`: the fields are attributes."""
+    """JSON object in a body, with the interface of `shared.web.bodies.Content`: fields are attributes."""
 
-    # pydantic_core sets these attributes of every instance of a model.
+    # pydantic_core sets these attributes on each instance.
     __slots__ = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 
     @classmethod
     def core_schema(cls) -> Any:
-        """Return the schema of pydantic_core: https://docs.pydantic.dev/latest/api/pydantic_core_schema/"""
+        """Return the core schema of the model: https://docs.pydantic.dev/latest/api/pydantic_core_schema/"""
         raise NotImplementedError
 
     @classmethod
@@ -37,34 +37,37 @@ class PrebuiltModel:
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Return the body as this model; raises as `Content.parse` does."""
+        """Parse a body; raises the errors of `Content.parse`."""
         validator, _ = cls._built()
         model: Self = parsed(validator.validate_json, body)
         return model
 
     @classmethod
     def read(cls, content: Any) -> Self:
-        """Return a part of a body that was read as JSON already; raises as `Content.read` does."""
+        """Validate a part of a body that is parsed already; raises the errors of `Content.read`."""
         validator, _ = cls._built()
         model: Self = validated(validator.validate_python, content)
         return model
 
     def model_dump(self, *, exclude_none: bool = False, exclude_unset: bool = False) -> dict[str, Any]:
-        """Return the fields and what they contain as pydantic does."""
+        """Return the fields as a dictionary, like pydantic's method of this name."""
         _, serializer = self._built()
         dumped: dict[str, Any] = serializer.to_python(self, exclude_none=exclude_none, exclude_unset=exclude_unset)
         return dumped
 
 
 def parsed(validate: Callable[[bytes], _Parsed], body: bytes, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Return a body as JSON that a model validated; raises MalformedJson, or InvalidContent with a pointer for each field at fault."""
+    """Validate a JSON body; raises MalformedJson, or InvalidContent with a pointer for each invalid field.
+
+    `refusals` has error details for unknown fields, by name.
+    """
     if not body.strip():
         raise MalformedJson("The body is empty; send a JSON object.")
     return validated(validate, body, refusals)
 
 
 def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mapping[str, str] = {}) -> _Parsed:
-    """Return the content that a model validated; raises as `parsed` does."""
+    """Validate content; raises the errors of `parsed`."""
     try:
         return validate(content)
     except ValidationError as error:
@@ -72,7 +75,7 @@ def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mappin
 
 
 def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
-    from shared.web.messages import malformed  # which only bodies that are refused need
+    from shared.web.messages import malformed  # needed only for invalid bodies
 
     faults = error.errors(include_url=False)
     if faults[0]["type"] == "json_invalid":

@@ -1,4 +1,4 @@
-"""A request as handlers read it: who sends it, when, its path, headers, query and body."""
+"""Request of an operation, as handlers receive it: caller, time, path, headers, query and body."""
 
 import base64
 import hashlib
@@ -22,9 +22,9 @@ from shared.web import etags
 from shared.web.parameters import Query, correlation_id_of, uuid_of
 
 LARGEST_BODY = 1_000_000
-"""Bytes; API Gateway itself stops at 10 MB, Lambda at 6 MB."""
+"""Maximum bytes of a body. API Gateway accepts 10 MB, Lambda 6 MB."""
 LONGEST_KEY = 255
-"""Characters of an Idempotency-Key."""
+"""Maximum characters of an Idempotency-Key."""
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -34,47 +34,47 @@ QueryType = TypeVar("QueryType", bound=Query)
 
 @dataclass(frozen=True)
 class Request:
-    """What a handler may know of a request."""
+    """Authorised request to an operation."""
 
     route: Route
     caller: Caller
     now: int
-    """Epoch seconds; one value for the whole request."""
+    """Time of the request in epoch seconds. Use it in place of a clock, so that all writes of a request have one time."""
     path: Mapping[str, str]
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Headers by lower-case name."""
     query: str
-    """As sent, still percent-encoded."""
+    """Query string, percent-encoded."""
     event: Mapping[str, Any]
-    """As API Gateway made it."""
+    """Event of API Gateway."""
     replays: list[str] = field(default_factory=list)
-    """Ids of the earlier requests whose answers are given again, because the Idempotency-Key is theirs."""
+    """Ids of earlier requests with the same Idempotency-Key, whose stored responses were returned."""
 
     @property
     def change_set(self) -> str | None:
-        """The id of the change set that the request writes, or wrote when it was first sent; `None` if it writes none."""
+        """Id of the change set that the request, or the request that it replays, writes; `None` if it writes none."""
         if not self.route.makes_change_set or ("dryRun", "true") in parse_qsl(self.query):
             return None
         return self.replays[-1] if self.replays else self.caller.correlation_id
 
     @cached_property
     def body(self) -> bytes:
-        """The body as sent; raises ContentTooLarge. Read only by operations that take one."""
+        """Body as sent; raises ContentTooLarge, or MalformedJson for invalid base64. Only operations with a body read it."""
         return _body(self.event, self.headers.get("content-length"))
 
     def video_id(self) -> str:
-        """The videoId of the path in its canonical form; raises InvalidParameter when it is not a UUID."""
+        """Return the videoId of the path in lower case; raises InvalidParameter if it is not a UUID."""
         return uuid_of("videoId", self.path["videoId"])
 
     def correlation_id(self, name: str) -> str:
-        """A parameter of the path that is the id of a request or an import; raises InvalidParameter.
+        """Return a path parameter that is the id of a request or an import; raises InvalidParameter.
 
-        The gateway decodes every escape but `%25`, which stands for a percent sign.
+        The gateway decodes all percent-encoded characters except `%25`, which this method decodes.
         """
         return correlation_id_of(name, self.path[name].replace("%25", "%"))
 
     def content(self, *types: str) -> bytes:
-        """The body, which must have one of these types; raises UnsupportedMediaType."""
+        """Return the body; raises UnsupportedMediaType unless its type is one of `types`, in UTF-8 and without content coding."""
         header = self.headers.get("content-type", "")
         kind, _, parameters = header.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
@@ -87,14 +87,17 @@ class Request:
         return self.body
 
     def require_no_content(self) -> None:
-        """Raise MalformedJson, InvalidContent or UnsupportedMediaType unless the body is empty, or `{}`."""
+        """Raise MalformedJson, InvalidContent or UnsupportedMediaType unless the body is empty or `{}`."""
         if self.body:
-            from shared.web.bodies import NoContent  # pydantic, which few requests without content need
+            from shared.web.bodies import NoContent  # imports pydantic, which an empty body does not need
 
             NoContent.parse(self.content(JSON))
 
     def once(self, *identity: object) -> Once | None:
-        """The request as one to carry out only once, if it has an Idempotency-Key; raises InvalidParameter."""
+        """Return the idempotency record of the request; `None` without an Idempotency-Key. Raises InvalidParameter.
+
+        `identity` is the content that a retry must repeat; it is hashed.
+        """
         key = self.idempotency_key()
         if key is None:
             return None
@@ -103,7 +106,7 @@ class Request:
         return Once(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
 
     def idempotency_key(self) -> str | None:
-        """The Idempotency-Key header; raises InvalidParameter when it is empty, too long or not printable ASCII."""
+        """Return the Idempotency-Key header; raises InvalidParameter if it is empty, too long or not printable ASCII."""
         key = self.headers.get("idempotency-key")
         if key is None:
             return None
@@ -114,25 +117,25 @@ class Request:
         return key
 
     def matches(self, version: int) -> bool:
-        """Whether If-Match, if there is one, allows a change of this version."""
+        """Return whether If-Match allows a change of this version; true without the header."""
         return etags.if_match(self.headers.get("if-match"), version)
 
     def allows(self, tag: str | None) -> bool:
-        """Whether If-Match and If-None-Match allow a write of what has this ETag; None: there is nothing yet.
+        """Return whether If-Match and If-None-Match allow a write of the resource with this ETag; `None` if it does not exist.
 
-        For what everybody sees alike: unlike `matches`, this compares the whole ETag.
+        Use it for resources whose representation is the same for all callers: unlike `matches`, it compares the whole ETag.
         """
         return etags.allows(self.headers.get("if-match"), self.headers.get("if-none-match"), tag)
 
     def parameters(self, kind: type[QueryType]) -> QueryType:
-        """The query's parameters as an operation's own class has them; raises InvalidParameter."""
+        """Parse the query with the class of the operation; raises InvalidParameter."""
         return kind(self.query)
 
 
 def _body(event: Mapping[str, Any], length: str | None) -> bytes:
-    """The bytes that the client sent, of the length that Content-Length says."""
+    """Return the bytes of the body as the client sent them; `length` is the Content-Length."""
     body = event.get("body") or ""
-    # Base64 takes four characters for three bytes, so no oversized body is decoded.
+    # Base64 encodes three bytes in four characters. The check prevents decoding of an oversized body.
     if len(body) > LARGEST_BODY * 4 / 3 + 4:
         raise ContentTooLarge(f"A body may have at most {LARGEST_BODY:,} bytes.")
     try:
@@ -145,10 +148,10 @@ def _body(event: Mapping[str, Any], length: str | None) -> bytes:
 
 
 def _sent(text: str, length: str | None) -> bytes:
-    """A text as the client sent it.
+    """Return a text body as bytes, invalid UTF-8 included.
 
-    A gateway that hands bodies on as text puts U+FFFD where bytes are not UTF-8, mostly of another length. Then these are bytes
-    again that no parser takes for UTF-8.
+    The gateway replaces invalid UTF-8 with U+FFFD. If the length then differs from Content-Length, each U+FFFD becomes an invalid
+    byte again, so that the parser rejects the body.
     """
     content = text.encode()
     if length is not None and length != str(len(content)):

@@ -1,10 +1,10 @@
-"""The header Server-Timing: what an answer took, and each request to DynamoDB that was made for it.
+"""Server-Timing header: duration of the response, and the DynamoDB requests of the operation.
 
-https://www.w3.org/TR/server-timing/. Browsers show it beside the request. `dur` is in milliseconds; `desc` of a `ddb` says the
-operation and its index. With `?explain=true` each request to DynamoDB is an entry of its own, and says more.
+Browsers show the header in their network panel (https://www.w3.org/TR/server-timing/). `dur` is in milliseconds. The `desc` of a
+`ddb` entry is the operation and the index. With `?explain=true` each DynamoDB request has a separate, more detailed entry.
 
-Units, and how often something was read, would say how much there is that a caller must not see: how many of a list are hidden, or
-whether a video is hidden or absent. So they are for admins, and for owners where nothing but their own is read.
+Consumed units and request counts would reveal hidden data: the number of hidden items of a list, or whether a video is hidden
+or absent. Therefore only admins receive them, and owners if the operation reads only their own items.
 """
 
 import json
@@ -18,23 +18,23 @@ from shared.web.answers import Answer
 from shared.web.requests import Request
 
 MOST_ENTRIES = 50
-"""Requests to DynamoDB that an answer explains: API Gateway takes 10 KB of headers."""
+"""Maximum DynamoDB requests that a response explains, because API Gateway limits headers to 10 KB."""
 
 _MIXED = frozenset({"batchVideos", "revertChangeset"})
 FOR_OWNERS = frozenset(route.operation for route in ROUTES if route.scope == WRITE) - _MIXED | {
     *("listJobs", "whyNotReady", "listAudit", "listPlaylistAudit", "getDiff", "getViews", "explainViews"),
     *("listWebhooks", "getWebhook", "listDeliveries"),
 }
-"""Operations that work for nobody but the owner of what they read, and admins. A batch may name what is others', and a change
-set may have it."""
+"""Operations that only the owner of the items they read, and admins, may call. Batches and change sets are excluded, because they
+may contain other users' items."""
 LISTS = frozenset({"listVideos", "listPlaylists"})
-"""Lists that read nothing but an owner's own, if they are asked for it."""
+"""Lists that read only the caller's items if the query selects them."""
 DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
-"""Operations that read nothing but what they answer with, and who owns it."""
+"""Operations that read only items which they return, with their owner."""
 
 
 def header(lines: Sequence[Line], seconds: float, status: int, *, units: bool, explained: bool) -> str:
-    """The header of an answer with this status, which took `seconds`; with the units, or explained, if the caller may see it."""
+    """Return the header value of a response that took `seconds`. `units` adds consumed units, `explained` an entry per request."""
     whole = f"total;dur={seconds * 1000:.1f}"
     if explained:
         return ", ".join([whole, *_each(lines)])
@@ -47,7 +47,7 @@ def header(lines: Sequence[Line], seconds: float, status: int, *, units: bool, e
 
 
 def sees_units(request: Request) -> bool:
-    """Whether the caller may see units and numbers, whatever the answer is."""
+    """Return whether the caller may see consumed units and request counts, whatever the response is."""
     operation, caller = request.route.operation, request.caller
     if caller.is_admin or operation in FOR_OWNERS:
         return True
@@ -61,7 +61,10 @@ def sees_units(request: Request) -> bool:
 
 
 def is_explained(request: Request) -> bool:
-    """Whether the request asks for it. Raises Forbidden at once, before anything is changed, if it certainly may not."""
+    """Return whether the query has `explain=true`.
+
+    Raises Forbidden before the operation runs if no response to it could be explained to the caller.
+    """
     if request.route.scope is None or "explain" not in request.query:
         return False
     if ("explain", "true") not in parse_qsl(request.query):
@@ -72,7 +75,7 @@ def is_explained(request: Request) -> bool:
 
 
 def require_own(request: Request, answer: Answer) -> None:
-    """Raise Forbidden unless what was read is the caller's own: by its userId, where the operation does not say so."""
+    """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
     if not sees_units(request) and json.loads(answer.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only its owner, and admins, can have it explained; the answer must have its userId.")
 
@@ -89,7 +92,7 @@ def _each(lines: Sequence[Line]) -> list[str]:
 
 
 def _entry(lines: Sequence[Line], *, units: bool) -> str:
-    """One entry for requests of one kind: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`."""
+    """Return the entry for requests with the same operation and index: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`."""
     words = [lines[0].operation, *([lines[0].index] if lines[0].index else [])]
     counted = [line.units for line in lines if line.units is not None]
     if units and len(lines) > 1:
@@ -100,7 +103,7 @@ def _entry(lines: Sequence[Line], *, units: bool) -> str:
 
 
 def _milliseconds(lines: Sequence[Line]) -> str:
-    """From the first request until the last answer: some are made side by side."""
+    """Return the time from the first request to the last response, because requests overlap."""
     if not lines:
         return "0.0"
     begun, ended = min(line.started for line in lines), max(line.started + line.seconds for line in lines)
