@@ -96,7 +96,7 @@ def _duration(film: Film) -> int:
         return _measured(film, 0)
     duration = round(stated / 1000)
     # The index was already compared with the file's size. Fragments have their own indexes, known once they are read.
-    # If the box after the last one is incomplete, FFmpeg does not report it.
+    # If the box after the last fragment read is incomplete, FFmpeg does not report it.
     if film.container.format.name.startswith("mov") and any(kind == b"moof" for kind, _, _ in boxes(film.file)):
         end = _measured(film, duration - TAIL_MS)
         known = _refuse_cut_index(film)
