@@ -49,8 +49,8 @@ class EntryMover:
         Returns the delay in seconds until the next call. It is `None` if nothing remains, and 0 if `in_time`, which is
         called before each step, returned false.
 
-        Each change of a video's index position triggers its own, later call. Calls are idempotent: an interrupted call can be
-        repeated, and then only reads the entries that were moved. Raises WriteContention.
+        Each change of a video's index position triggers its own, later call. Calls are idempotent: an interrupted call
+        can be repeated, and then only reads the entries that were moved. Raises WriteContention.
         """
         after: Position | None = None
 

@@ -205,8 +205,8 @@ class VideoStore:
         """
         key = VIDEO.key(videoId=video_id)
         present = self.table.get(key, consistent=True)
-        # Read this after the video. In the other order, an identical request could finish in between, and this one
-        # would then mistake that result for a conflict.
+        # Read this after the video. In the other order, an identical request could finish in between. This one would
+        # then find its own change made, and report an error.
         if answer := earlier_answer(self.table, once):
             return answer
 
