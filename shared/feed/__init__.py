@@ -1,1 +1,1 @@
-"""Changes go out: what followers are told of each, the logs that keep them, and reading on from a cursor."""
+"""Change feed: public change events, the logs that store them, and cursors for reading."""

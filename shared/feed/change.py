@@ -1,4 +1,4 @@
-"""A change as followers are told of it: of what, by whom and in which fields; not what these were or are."""
+"""Public change events: the changed item, the author and the field names, without old or new values."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Pages of changes, read from one log or from several side by side, and cursors: a place in each."""
+"""Pages of changes from one or several logs, and cursors: one log position for each log."""
 
 import heapq
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, Told
 from shared.web.paging import bound_to
 
 MOST_EXAMINED = 1000
-"""Changes that a page looks at, at most, for those of the types that are asked for."""
+"""Maximum changes examined per page. It applies when few changes have the requested types."""
 NO_LONGER_KEPT = (
     f"What comes next is no longer kept: changes are, for {DAYS_KEPT} days. Take a cursor with `after=now`, read what you "
     "follow anew (an export, or the lists), and go on from that cursor."
@@ -31,28 +31,29 @@ class Changes:
     places: Places
     caught_up: bool
     behind: list[Places] = field(default_factory=list)
-    """For each change, where one goes on who stops behind it."""
+    """Positions behind each change, for a reader that stops there."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
-    """What a cursor of changes is bound to: whose they are, None for everybody's, and of which types."""
+    """Return the filters that a cursor is bound to: the owner (`None` for all owners) and the types."""
     return bound_to(caller, "changes", user_id, sorted(types))
 
 
 def oldest(logs: Sequence[str]) -> Places:
-    """Before all that is kept."""
+    """Return positions before the oldest retained changes."""
     return dict.fromkeys(logs, OLDEST)
 
 
 def ends(feed: Feed, logs: Sequence[str]) -> Places:
-    """Behind all that there is; consistent."""
+    """Return positions behind the newest changes. Consistent."""
     return {log: feed.end(log) for log in logs}
 
 
 def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit: int) -> Changes:
-    """Up to `limit` changes of these types: those of each log in their order, and the logs merged by time.
+    """Return up to `limit` changes of these types: each log in order, and the logs merged by time.
 
-    Reads until the page is full, all logs have ended, MOST_EXAMINED were looked at, or time is up. Raises Gone.
+    Reads until the page is full, all logs have ended, MOST_EXAMINED changes were examined, or time is short. Raises
+    Gone.
     """
     left, reached = dict(places), dict(places)
     shards = {log: shard for shard, log in enumerate(places)}
@@ -71,7 +72,7 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
             if not stretch.told:
                 reached[log] = stretch.place
             elif place == OLDEST:
-                # What is the oldest then may not be what it is now, for who comes back to it.
+                # Store the position of the oldest block, because OLDEST may mean a later block when the reader returns.
                 reached[log] = Place(stretch.told[0].place.first, 0)
             if stretch.is_end:
                 ended.add(log)
@@ -90,11 +91,11 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
 
 
 def position_of(places: Places) -> Position:
-    """Places as a cursor holds them, in the order of their logs."""
+    """Return positions in the form of a cursor, in the order of their logs."""
     return Position(0, ",".join(f"{place.first}.{place.skip}" for place in places.values()))
 
 
 def places_of(logs: Sequence[str], position: Position) -> Places:
-    """The places in a cursor of these logs."""
+    """Return the positions in a cursor of these logs."""
     pairs = (pair.split(".") for pair in position.id.split(","))
     return {log: Place(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

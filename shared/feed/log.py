@@ -1,11 +1,12 @@
-"""Logs of changes: everybody's in SHARDS logs, by video, and each owner's in one more. Positions in a log are 1, 2, 3 ... without gaps.
+"""Change logs: all changes in SHARDS logs, sharded by video or playlist, and each owner's changes in a separate log.
 
-What is appended goes into the log's tail, one item. When that would grow beyond LARGEST_TAIL, what it holds is written to a block
-first, an item of its own that begins at the same position, and the tail begins anew behind it. So an append is one write of one
-unit, and one more for each KB; and the tail, which is never removed, always says which position is next.
+Positions in a log are 1, 2, 3 and so on, without gaps. A change is appended to the log's tail, which is one item. If
+the tail would exceed LARGEST_TAIL, its content is first written to a block: a separate item with the same first
+position. The tail then starts again behind that block. An append is therefore one write of one unit, plus one unit for
+each further KB. The tail is never removed, so it always shows the next position.
 
-Nobody skips a position or takes one twice, because each write of a tail has the condition that it is as it was read.
-docs/decisions/25-dense-log.md says what was weighed.
+Every write of a tail is conditional on its previous state, so positions are neither skipped nor used twice.
+docs/decisions/25-dense-log.md describes the alternatives.
 """
 
 import sys
@@ -29,51 +30,51 @@ from shared.schema import CHANGES, OWNER_CHANGES, PARTITION_KEY, SHARDS, SORT_KE
 
 DAYS_KEPT = 30
 LARGEST_TAIL = 900
-"""Bytes of compressed changes: with its other attributes, one write unit."""
+"""Maximum bytes of compressed changes. With its other attributes, the tail costs one write unit."""
 SKEW_MS = 300_000
-"""Milliseconds by which the clock of who appended a change may be behind that of the stream."""
+"""Maximum milliseconds by which an appending function's clock may be behind the stream's."""
 MOST_BLOCKS = 50
-"""How many blocks one Query reads."""
+"""Maximum blocks per Query."""
 MAX_APPENDS = 50
 """Maximum attempts of one append, including the first, while other writers append to the same log."""
 APPEND_WAIT = 0.01
 """Seconds by which the longest pause before another attempt grows with each: another append takes about as long."""
 MOST_TAILS = 1000
-"""How many tails are remembered: those of an import may be of very many owners."""
+"""Maximum cached tails. An import may append to the logs of very many owners."""
 MAX_READS = 3
-"""Maximum reads of a stretch in which a block is missing: the tail may become one in the middle of a Query."""
+"""Maximum reads of a page with a missing block. The tail may become a block during a Query."""
 
 
 @cache
 def shard_logs() -> tuple[str, ...]:
-    """The logs that together have everybody's changes, by their shard."""
+    """Return the logs that together contain all changes, in the order of their shards."""
     return tuple(CHANGES.key(shard=shard, position="")[PARTITION_KEY] for shard in range(SHARDS))
 
 
 def owner_log(user_id: str) -> str:
-    """The log of the changes of one owner's things."""
+    """Return the log of an owner's changes."""
     return OWNER_CHANGES.key(userId=user_id, position="")[PARTITION_KEY]
 
 
 def logs_of(change: Change) -> tuple[str, ...]:
-    """The logs that a change is appended to: all changes of one thing to the same."""
+    """Return the logs of a change. All changes of one video or playlist have the same shard."""
     shard = shard_logs()[shard_of(change.get("videoId") or change["playlistId"])]
     return (shard, owner_log(change["userId"])) if "userId" in change else (shard,)
 
 
 class Place(NamedTuple):
-    """Up to where a log has been read: `skip` changes of the block that begins at the position `first`."""
+    """Reader's position in a log: `skip` changes were read of the block that begins at the position `first`."""
 
     first: int
     skip: int
 
 
 OLDEST = Place(0, 0)
-"""Before the oldest change that is kept."""
+"""Position before the oldest retained change."""
 
 
 class Told(NamedTuple):
-    """A change, its position, and where a reader is behind it."""
+    """Change with its log position, and the reader's position behind it."""
 
     position: int
     change: Change
@@ -82,25 +83,28 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a read has found: changes in their order, where it goes on, and whether there was nothing more."""
+    """Result of a read: changes in order, the position behind them, and whether the log has no more."""
 
     told: list[Told]
     place: Place
     is_end: bool
     tail: "_Block | None" = None
-    """The log's tail, if all changes up to its end were read."""
+    """Tail of the log, if all changes up to its end were read."""
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Changes with the positions `first`, `first + 1` ..., the last of which was appended at `at` (epoch milliseconds)."""
+    """Changes at the positions `first`, `first + 1` and so on.
+
+    The last one was appended at `at` (epoch milliseconds).
+    """
 
     first: int
     count: int
     packed: bytes
     at: int
     is_closed: bool = False
-    """Whether it is a block, and not the tail."""
+    """Whether it is a closed block, not the tail."""
 
     @classmethod
     def of(cls, item: Item) -> "_Block":
@@ -112,7 +116,7 @@ class _Block:
 
     @cached_property
     def changes(self) -> tuple[Change, ...]:
-        """Unpacked when they are asked for: a search by time asks for none."""
+        """Changes of the block, decompressed at first use. A search by time does not need them."""
         return tuple(orjson.loads(zlib.decompress(self.packed)))
 
     def item(self, log: str, sort_key: str) -> Item:
@@ -136,11 +140,11 @@ class _Block:
 
 _EMPTY = _Block.made(1, (), 0)
 _Page = tuple[list[_Block], bool]
-"""Blocks, and whether there are no more in the direction in which they were read."""
+"""Blocks, and whether there are no more in the direction of the read."""
 
 
 class Feed:
-    """Appends to logs, and reads them. One that appends remembers the tails that it knows, and looks only when one has moved."""
+    """Reads and appends to logs. It caches tails, and reads one again only after another writer has changed it."""
 
     def __init__(self, table: Table, clock: Callable[[], float] = time.time) -> None:
         self.table = table
@@ -148,10 +152,10 @@ class Feed:
         self._tails: dict[str, _Block] = {}
 
     def prepare(self, changes: Iterable[Change]) -> None:
-        """Read where the logs of changes end, as far as that is not known: to be called before their entries are stored.
+        """Cache the tails of the changes' logs. Call this before the entries of the changes are stored.
 
-        Another writer that finds an entry in the trail may append its change. So the change is at no position before the
-        ends that are known here. Raises Unavailable.
+        Another writer that finds an entry in the trail may append its change. The change is therefore never at a
+        position before the cached tail. Raises Unavailable.
         """
         logs = dict.fromkeys(log for change in changes for log in logs_of(change))
         unknown = [log for log in logs if log not in self._tails]
@@ -169,20 +173,21 @@ class Feed:
             for log in logs_of(change):
                 by_log.setdefault(log, {})[change["id"]] = change
         try:
-            # Everybody's logs first: so they have all that an owner's log has.
+            # Shard logs first, so that they contain everything that an owner's log contains.
             for is_shard in (True, False):
                 some = {log: own for log, own in by_log.items() if (log in shard_logs()) == is_shard}
                 self._append(self._absent(some, repeated))
         except Exception:
-            # All of it comes again, and is prepared again: a tail that a restored table does not have would fail forever.
+            # The batch is retried and prepared again. A cached tail that a restored table lacks would otherwise fail
+            # forever.
             self._tails.clear()
             raise
-        # Not before: what was prepared needs its tail as it was then.
+        # Not earlier: prepared changes need their cached tail.
         if len(self._tails) > MOST_TAILS:
             self._tails.clear()
 
     def _append(self, left: dict[str, list[Change]]) -> None:
-        """Append changes to several logs at a time."""
+        """Append changes to several logs concurrently."""
         # Not `retry_on_conflict`: each attempt appends to some of the logs, and a busy log takes more attempts.
         for attempt in range(MAX_APPENDS):
             left = {log: changes for log, changes in left.items() if changes}
@@ -216,29 +221,32 @@ class Feed:
         return self._caught_up({log: left[log] for log in moved}, moved)
 
     def _replaced(self, log: str, longer: _Block) -> Write:
-        """The write of a tail, on the condition that it is as it was read."""
+        """Return the write of a tail, on condition that it is unchanged since it was read."""
         tail = self._tails[log]
         as_read = Expression.of("#first = :read AND #count = :held", read=tail.first, held=tail.count)
         return self.table.put(longer.item(log, TAIL), condition=as_read if tail.count else ABSENT)
 
     def _close(self, tails: Mapping[str, _Block]) -> None:
-        """Write what tails hold to their blocks. A writer that has missed that a tail grew writes less, which does no harm:
-        more replaces it before the tail begins anew, and less never replaces more."""
+        """Write the content of tails to their blocks.
+
+        A writer with an outdated tail writes a shorter block. That is safe: a shorter block never replaces a longer
+        one, and the longer one is written before the tail starts again.
+        """
         writes = []
         for log, tail in tails.items():
             item = tail.item(log, _sortable(tail.first)) | {TTL_ATTRIBUTE: tail.at // 1000 + DAYS_KEPT * 86_400}
             shorter = Expression.of("attribute_not_exists(#pk) OR #count < :held", held=tail.count)
             writes.append(partial(self.table.begin_write, self.table.put(item, condition=shorter)))
-        # A condition that fails: it is there.
+        # A failed condition means that the block exists with at least as many changes.
         require_all(result for result in gather(writes) if not isinstance(result, ConditionFailed))
 
     def _tail(self, log: str) -> _Block:
         return _tail_of(self.table.get(_tail_key(log), consistent=True))
 
     def _caught_up(self, left: Mapping[str, list[Change]], found: Mapping[str, Item | None]) -> dict[str, list[Change]]:
-        """Learn the tails as they are, and return the changes without those that other writers have appended meanwhile.
+        """Refresh the tails, and return the changes that other writers have not appended in the meantime.
 
-        `found` are the tails that another writer wrote.
+        `found` are the tails that the failed conditions returned.
         """
         behind = []
         missing = {log: {change["id"] for change in changes} for log, changes in left.items()}
@@ -257,7 +265,7 @@ class Feed:
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in left.items()}
 
     def _tail_behind(self, log: str, place: Place, page: _Page, missing: set[str]) -> _Block:
-        """Read from a position to the tail and return the tail; remove the ids that were read from `missing`."""
+        """Read from a position to the tail and return the tail. Removes the ids that were read from `missing`."""
         begun: _Page | None = page
         while True:
             stretch = self.read(log, place, sys.maxsize, consistent=True, begun=begun)
@@ -267,7 +275,7 @@ class Feed:
             place, begun = stretch.place, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
-        """Return the changes that their log does not have; only ids in `repeated` are looked up."""
+        """Return the changes that their log lacks. Only ids in `repeated` are looked up."""
         again = {log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()}
         again = {log: some for log, some in again.items() if some}
         newest = require_all(gather(partial(self._begin_back, log, None) for log in again))
@@ -280,9 +288,10 @@ class Feed:
         }
 
     def _present(self, log: str, again: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
-        """The ids of those of these changes that the log has: reads until all are found, or they can stand nowhere else.
+        """Return the ids of the given changes that the log contains. Stops when all are found or no other block can
+        have them.
 
-        `newest` are the newest blocks, which are all that there are if `is_all`.
+        `newest` are the newest blocks; `is_all` tells whether the log has no others.
         """
         ids = {change["id"] for change in again}
         missing = set(ids)
@@ -293,14 +302,15 @@ class Feed:
         return ids - missing
 
     def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
-        """All blocks that a change of a time (epoch milliseconds) or later may stand in, the likely ones first.
+        """Yield all blocks that may contain a change with this time (epoch milliseconds) or a later one, most likely
+        first.
 
-        1. The newest, one Query: what comes again mostly failed a moment ago.
-        2. From its time on. When a reader of the stream starts over, all of a day comes again, batch by batch. To read back
-           to each from the end would be quadratic; from its time on, its changes stand in the first blocks, so that
-           a batch takes as many reads however long the log is, but for one more at each doubling.
-        3. The rest up to the newest, for a change whose function died first: it was appended much later, or never.
-        4. Up to SKEW_MS before its time, for one that was appended by a clock that is behind.
+        1. The newest blocks, with one Query: most repeated changes failed a moment ago.
+        2. Blocks from its time on. After a stream consumer restarts, a whole day of changes is repeated in batches. Reading
+        backwards for each batch would be quadratic. Forward reads take a constant number of requests for each batch,
+        plus one for each doubling of the log.
+        3. The remaining blocks up to the newest, in case the first attempt failed and the change was appended much later.
+        4. Blocks up to SKEW_MS before its time, in case it was appended with a slow clock.
         """
         yield from newest
         if is_all or newest[-1].at < at - SKEW_MS:
@@ -319,7 +329,10 @@ class Feed:
             begun = older[-1].first if older else begun
 
     def _begin_back(self, log: str, before: int | None) -> Callable[[], _Page]:
-        """Ask for the newest blocks, or the newest before a position, from new to old, and whether there are none older."""
+        """Start a Query for the newest blocks, or the newest before a position; return a function that waits for them.
+
+        Blocks are in descending order. The flag is true if there are no older blocks.
+        """
         finish = self.table.begin_query(
             index=None,
             condition=Expression.of("#pk = :log", log=log),
@@ -338,11 +351,10 @@ class Feed:
     def read(
         self, log: str, place: Place, limit: int, *, consistent: bool = False, begun: _Page | None = None
     ) -> Stretch:
-        """Up to `limit` changes behind a place, which may be fewer though there are more.
+        """Return up to `limit` changes behind a position. There may be fewer although the log continues.
 
-        One Query of at most MOST_BLOCKS blocks, unless it was `begun`, and one or two more when one is missing.
-
-        Raises Gone when what comes next is no longer kept.
+        Costs one Query of at most MOST_BLOCKS blocks unless it was `begun`, and one or two more if a block is missing.
+        Raises Gone if the next change is no longer retained.
         """
         for _ in range(MAX_READS):
             stretch = self._read(log, place, limit, consistent=consistent, begun=begun)
@@ -352,15 +364,15 @@ class Feed:
         raise Gone(f"What comes next is no longer kept: that is done for {DAYS_KEPT} days.")
 
     def _read(self, log: str, place: Place, limit: int, *, consistent: bool, begun: _Page | None) -> Stretch | None:
-        """None: what comes next is not there, and something later is."""
-        # Most blocks hold four changes or more.
+        """Return the result of one read, or `None` if the next block is missing but a later one exists."""
+        # Most blocks contain at least four changes.
         most = min(MOST_BLOCKS, limit // 4 + 2)
         blocks, is_end = begun or self._blocks(log, place.first, most, consistent=consistent)
         if place == OLDEST and blocks and _may_hide_a_block(blocks[0]):
             blocks, is_end = self._oldest(log, blocks[0], most)
         told: list[Told] = []
         if place == OLDEST and not blocks:
-            # Not a place that moves with what is kept: a reader who comes back to it after that would miss the first.
+            # Not OLDEST: a reader that returns to it after the first changes have expired would miss them.
             place = _EMPTY.end
         for block in blocks:
             if place == OLDEST or block.first == place.first + place.skip:
@@ -373,13 +385,14 @@ class Feed:
                 position, place = place.first + place.skip, Place(place.first, place.skip + 1)
                 told.append(Told(position, change, place))
         if is_end and place > (blocks[-1].end if blocks else _EMPTY.end):
-            return None  # the log has not reached this place: the table was set back to an earlier time
+            return None  # the log ends before this position: the table was restored to an earlier time
         return Stretch(told, place, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
-        """The oldest blocks, of a log in which only the tail was found: what it held before may have become a block meanwhile.
+        """Read the oldest blocks again after a Query that found only the tail.
 
-        A consistent Query that begins when a tail has been seen sees the block before it.
+        The tail's earlier content may have become a block during that Query. A consistent Query that starts after a
+        tail was read also returns the block before it.
         """
         while True:
             blocks, is_end = self._blocks(log, 0, most, consistent=True)
@@ -388,11 +401,11 @@ class Feed:
             alone = blocks[0]
 
     def _blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> _Page:
-        """Some blocks from a position on that are kept, `most` at most, and whether there are no more."""
+        """Return up to `most` retained blocks from a position on, and whether there are no more."""
         return self._begin_blocks(log, first, most, consistent=consistent)()
 
     def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
-        """Ask for what `_blocks` returns."""
+        """Start the Query of `_blocks`; return a function that waits for its result."""
         kept = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
 
         def begin(start: Item | None) -> Callable[[], QueryPage]:
@@ -412,19 +425,19 @@ class Feed:
             while not page.items and page.last_key is not None:
                 page = begin(decode_item(page.last_key))()
             found = [_Block.of(item) for item in page.items]
-            # DynamoDB names a last key also when a page ends exactly with the tail, which is the last of all.
+            # DynamoDB returns a last key even if a page ends exactly with the tail, which is the last item.
             return found, page.last_key is None or not found[-1].is_closed
 
         return blocks
 
     def end(self, log: str) -> Place:
-        """Behind the newest change; consistent."""
+        """Return the position behind the newest change. Consistent."""
         return self._tail(log).end
 
     def at_time(self, log: str, at: int) -> Place:
-        """Before the first change that was appended at a time (epoch milliseconds) or later, and a few before it.
+        """Return a position before the first change appended at or after a time (epoch milliseconds).
 
-        One read for each doubling of the log; consistent.
+        A few earlier changes may follow the position. Costs one consistent read for each doubling of the log.
         """
         blocks, _ = self._blocks(log, 0, 1, consistent=True)
         if not blocks:
@@ -446,7 +459,7 @@ class Feed:
 
 
 def _may_hide_a_block(oldest: _Block) -> bool:
-    """Whether there may be older ones than this: it is a tail, or may be one, with changes before it."""
+    """Return whether older blocks may exist: the first item found is the tail, and the log has earlier changes."""
     return oldest.first > 1 and not oldest.is_closed
 
 
