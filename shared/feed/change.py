@@ -9,16 +9,17 @@ from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 LONGEST_FIELDS = 1000
-"""Bytes of the fields that a change names, all together: who needs more reads the video, or its trail."""
+"""Maximum bytes of all field names of a change. Consumers that need more read the video or its audit trail."""
 
 _NAMES = ("videoId", "playlistId", "personId", "region", "language", "kind", "version", "at", "by", "correlationId")
 
 Change = dict[str, Any]
-"""Plain JSON: `id`, `type`, of `_NAMES` those that there are, `userId` (the owner), `fields`, and `fieldsOmitted` if some are."""
+"""Change as plain JSON: `id`, `type`, the present `_NAMES`, `userId` (the owner) and `fields`; `fieldsOmitted` if some
+are missing."""
 
 
 def change_of(entry: Item) -> Change:
-    """The change that an audit entry is about; the same entry always makes the same."""
+    """Return the change of an audit entry. Deterministic: the same entry always gives the same change."""
     fields: list[str] = []
     length = 0
     for change in entry.get("changes", ()):
@@ -37,12 +38,12 @@ def change_of(entry: Item) -> Change:
 
 
 def _id(entry: Item) -> str:
-    """20 characters, the same for the same entry."""
+    """Return an id of 20 characters, derived from the entry's key."""
     digest = hashlib.sha256(f"{entry[PARTITION_KEY]}#{entry[SORT_KEY]}".encode()).digest()
     return base64.urlsafe_b64encode(digest[:15]).decode()
 
 
 def is_of(change: Change, types: Collection[str]) -> bool:
-    """Whether a change is of one of these types, which may be groups such as `video.*`; without any: always."""
+    """Return whether a change has one of these types or groups such as `video.*`; always true without types."""
     type_: str = change["type"]
     return not types or type_ in types or f"{type_.partition('.')[0]}.*" in types

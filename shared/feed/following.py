@@ -20,12 +20,12 @@ NO_LONGER_KEPT = (
 )
 
 Places = dict[str, Place]
-"""Up to where each log was read."""
+"""Position of a reader in each log."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """A page: changes as clients see them, where it goes on, and whether there was nothing more."""
+    """Page of changes in API form, the positions behind it, and whether the reader has caught up."""
 
     items: list[Change]
     places: Places

@@ -94,10 +94,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class _Block:
-    """Changes at the positions `first`, `first + 1` and so on.
-
-    The last one was appended at `at` (epoch milliseconds).
-    """
+    """Changes at consecutive positions from `first`. The last one was appended at `at` (epoch milliseconds)."""
 
     first: int
     count: int
@@ -163,10 +160,11 @@ class Feed:
         self._tails |= {log: _tail_of(item) for log, item in zip(unknown, items, strict=True)}
 
     def append(self, changes: Sequence[Change], repeated: Collection[str] = ()) -> None:
-        """Append each change to its logs, in their order, unless it is there. All must have been prepared.
+        """Append each change to its logs in order, unless it is there already. Requires `prepare` for all changes.
 
-        `repeated` are the ids of changes whose entries existed already: they may have been appended long ago, so they are
-        looked for. Raises Unavailable; WriteContention when other writers moved a tail at every attempt.
+        `repeated` are the ids of changes whose entries existed before. They may have been appended long ago, so the
+        logs are searched for them. Raises Unavailable, and WriteContention if other writers moved a tail at every
+        attempt.
         """
         by_log: dict[str, dict[str, Change]] = {}
         for change in changes:
@@ -288,10 +286,10 @@ class Feed:
         }
 
     def _present(self, log: str, again: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
-        """Return the ids of the given changes that the log contains. Stops when all are found or no other block can
-        have them.
+        """Return the ids of the given changes that the log contains.
 
-        `newest` are the newest blocks; `is_all` tells whether the log has no others.
+        `newest` are the newest blocks; `is_all` is true if the log has no others. Reads until all ids are found or no
+        further block can contain them.
         """
         ids = {change["id"] for change in again}
         missing = set(ids)
@@ -302,14 +300,13 @@ class Feed:
         return ids - missing
 
     def _likely(self, log: str, at: int, newest: list[_Block], is_all: bool) -> Iterator[_Block]:
-        """Yield all blocks that may contain a change with this time (epoch milliseconds) or a later one, most likely
-        first.
+        """Yield the blocks that may contain changes of this time (epoch milliseconds) or later, most likely first.
 
         1. The newest blocks, with one Query: most repeated changes failed a moment ago.
-        2. Blocks from its time on. After a stream consumer restarts, a whole day of changes is repeated in batches. Reading
-        backwards for each batch would be quadratic. Forward reads take a constant number of requests for each batch,
-        plus one for each doubling of the log.
-        3. The remaining blocks up to the newest, in case the first attempt failed and the change was appended much later.
+        2. Blocks from its time on. After a stream consumer restarts, a whole day of changes is repeated in batches.
+           Reading backwards for each batch would be quadratic. Forward reads take a constant number of requests for
+           each batch, plus one for each doubling of the log.
+        3. The remaining blocks up to the newest. The change of a failed function may be appended much later, or never.
         4. Blocks up to SKEW_MS before its time, in case it was appended with a slow clock.
         """
         yield from newest

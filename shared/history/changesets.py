@@ -24,7 +24,7 @@ LARGEST_PAGE = 1_000_000
 
 
 class ChangeSets:
-    """Change sets in the audit table, as far as the caller may see them: owners see their own entries, admins see all."""
+    """Change sets in the audit table, as far as the caller may see them. Owners see their own entries, admins all."""
 
     def __init__(self, table: Table) -> None:
         self.table = table

@@ -37,8 +37,9 @@ class Later:
         self._entries: list[Item] | None = None
 
     def of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
-        """Return the entries of the same item, newest first, or raise TrailBehind if `is_whole` rejects them after a
-        fresh read.
+        """Return the entries of the same item, newest first.
+
+        Raises TrailBehind if `is_whole` rejects them even after another read.
         """
         names = names_of(entry)
         for is_known in (self._entries is not None, False):

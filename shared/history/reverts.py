@@ -114,10 +114,9 @@ class VideoReverts:
         return outcome
 
     def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
-        """Return the entries of a video since `first`, newest first; raise TrailBehind or Gone unless they are
-        complete.
+        """Return the entries of a video since `first`, newest first.
 
-        The entry of the last write may be missing if the present run made it, because its content is known.
+        Raises TrailBehind or Gone if any is missing. The entry of the last write may be missing if the present run made it, because its content is known.
         """
         read: list[Item] = []
         entries = _noted(self.trail.back(item["videoId"], now), read)

@@ -65,10 +65,9 @@ class ChangeSetReverts:
         self._pages = pages
 
     def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
-        """Revert a change set with at most AT_ONCE entries, else begin a run. Return the report, and whether it is
-        final.
+        """Revert a change set with at most AT_ONCE entries, else begin a run.
 
-        A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
+        Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
         Raises NotFound.
         """
         places = self._sets.places(changeset_id, wish.caller, now, limit=AT_ONCE, after=None, in_time=in_time)

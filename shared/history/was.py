@@ -72,8 +72,9 @@ class Version:
         return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
 
     def proved(self) -> "Version":
-        """Return the version itself; raise Gone if its state does not match its digest, because a later entry is
-        missing.
+        """Return the version itself.
+
+        Raises Gone if its state does not match its digest, because a later entry is missing.
         """
         if self.digest and not any(cut_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(

@@ -1,1 +1,1 @@
-"""Changes that are sent to the addresses that their followers name."""
+"""Webhooks: delivery of changes to the URLs of subscribers."""

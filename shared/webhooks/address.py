@@ -1,4 +1,4 @@
-"""Where webhooks may lead: to https on the public internet, and nowhere into a network of ours or of our cloud."""
+"""URL and address checks for webhooks: https on the public internet only, never internal or cloud networks."""
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
@@ -11,8 +11,8 @@ _KINDS = {
     "an unspecified address": "0.0.0.0/8 ::/128",
     "a loopback address": "127.0.0.0/8 ::1/128",
     "a private address": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7 fec0::/10",
-    # Where clouds keep the credentials of a machine; Azure does at an address that is not reserved for anything, and
-    # others in their private and shared networks.
+    # Cloud metadata services with machine credentials. Azure's has an ordinary public address, and others are in
+    # private and shared networks.
     "a link-local address": "169.254.0.0/16 fe80::/10",
     "an address within a cloud": "168.63.129.16/32",
     "a shared address": "100.64.0.0/10",
@@ -20,53 +20,58 @@ _KINDS = {
     "a documentation address": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
     "a benchmarking address": "198.18.0.0/15 2001:2::/48",
     "a reserved address": "192.0.0.0/24 240.0.0.0/4 100::/64 2001:10::/28 2001:20::/28 5f00::/16",
-    # They lead to an IPv4 address by way of others.
+    # Tunnel and translation prefixes that lead to an IPv4 address.
     "an address of a tunnel": "192.88.99.0/24 2001::/32 2002::/16 ::/96 ::ffff:0:0:0/96 64:ff9b:1::/48",
 }
 _NETWORKS = [(ip_network(network), kind) for kind, networks in _KINDS.items() for network in networks.split()]
-"""What must not be called, and what to say of it.
+"""Forbidden networks and their descriptions in error messages.
+
 https://www.iana.org/assignments/iana-ipv4-special-registry, https://www.iana.org/assignments/iana-ipv6-special-registry
 """
 _GLOBAL = IPv6Network("2000::/3")
-"""All that is given to anybody of IPv6 (RFC 4291, section 2.4)."""
+"""Global unicast range of IPv6 (RFC 4291, section 2.4)."""
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-"""An IPv4 address in its last 32 bits: mapped (RFC 4291), and as NAT64 leads to it (RFC 6052)."""
+"""Prefixes with an IPv4 address in the last 32 bits: IPv4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
 _WITHIN = ("localhost", "local", "internal")
-"""Last labels of names that are looked up within a network."""
+"""Last labels of names that are resolved within a network."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?")
 _CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*")
-"""Of a URL (RFC 3986, section 2)."""
+"""Characters of a URL (RFC 3986, section 2)."""
 _AUTHORITY = re.compile(r"(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-"""A last label by which programs take a name for an IPv4 address (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
+"""Last labels that make URL parsers read a host as an IPv4 address
+(https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 
 class Forbidden(ValueError):
-    """A URL or an address that is not called; the text is a sentence for whoever gave it."""
+    """A forbidden URL or address. The text is a sentence for the user that supplied it."""
 
 
 class Receiver(NamedTuple):
-    """Where a URL leads."""
+    """Parsed URL of a receiver."""
 
     is_secure: bool
     host: str
-    """A name, or an IP address, without brackets."""
+    """Host name, or IP address without brackets."""
     is_name: bool
     port: int
     path: str
-    """With the query."""
+    """Path and query."""
 
     @property
     def authority(self) -> str:
-        """The header `host`."""
+        """Value of the `host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
 
 def fault_of(url: str, *, local: bool) -> str | None:
-    """What is wrong with the URL of a webhook, as a sentence; `local` also allows http, every port, and this machine."""
+    """Return the fault of a webhook's URL as a sentence, or `None` if it is valid.
+
+    `local` also allows http, any port and loopback.
+    """
     try:
         receiver_of(url, local=local)
     except Forbidden as error:
@@ -75,7 +80,7 @@ def fault_of(url: str, *, local: bool) -> str | None:
 
 
 def receiver_of(url: str, *, local: bool) -> Receiver:
-    """The one reading of a URL, by which it is checked and called; raises Forbidden."""
+    """Parse a URL. Checks and requests both use this result, so they cannot disagree. Raises Forbidden."""
     if len(url) > LONGEST_URL:
         raise Forbidden(f"A URL has at most {LONGEST_URL} characters.")
     if not url.isascii():
@@ -111,7 +116,10 @@ def receiver_of(url: str, *, local: bool) -> Receiver:
 
 
 def _address_of(host: str) -> IPv4Address | IPv6Address | None:
-    """The IP address that a host is, in its only spelling that is taken; raises Forbidden for any other."""
+    """Return the IP address that a host is in standard notation, or `None` for a name.
+
+    Raises Forbidden for other notations.
+    """
     try:
         if host.startswith("["):
             if "%" in host:
@@ -137,7 +145,7 @@ def _check_name(host: str, *, local: bool) -> None:
 
 
 def forbidden(address: str, *, local: bool) -> str | None:
-    """Why an IP address must not be called, as a sentence that does not repeat it; `local` allows loopback."""
+    """Return why an IP address is forbidden, as a sentence without the address, or `None`. `local` allows loopback."""
     try:
         number = ip_address(address)
     except ValueError:

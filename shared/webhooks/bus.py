@@ -1,4 +1,4 @@
-"""An event bus of EventBridge that all changes are put on, for followers that are on AWS."""
+"""EventBridge event bus that receives all changes, for subscribers on AWS."""
 
 import time
 from collections import deque
@@ -14,12 +14,12 @@ from shared.webhooks.carriers import Try
 from shared.webhooks.sending import Answer
 
 LARGEST_PUT = 10
-"""Events of one PutEvents."""
+"""Maximum events per PutEvents request."""
 SOURCE = "video-metadata"
 
 
 class EventBus:
-    """Puts changes on a bus: its name or ARN. It is a Carrier."""
+    """Transport to an event bus, given by name or ARN. One attempt per change."""
 
     def __init__(self, name: str, client: Any, clock: Callable[[], float] = time.time) -> None:
         self.name = name
@@ -27,7 +27,10 @@ class EventBus:
         self._clock = clock
 
     def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
-        """As Carrier says; ten in one request, each of another group, as any of them may be refused by itself."""
+        """Send changes in order within each group, until one fails or time is up. Return the attempts.
+
+        A request has up to ten changes, each of a different group, because each of them may fail separately.
+        """
         tries: list[Try] = []
         left = deque(deque(group) for group in groups)
         while left and in_time():
@@ -62,6 +65,6 @@ class EventBus:
 
 
 def _answer(code: str | None, ms: int) -> Answer:
-    """What the bus answered: a code, unless it took the event."""
+    """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
     error = f"The bus answered {code}." if code else None
     return Answer(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

@@ -1,4 +1,4 @@
-"""Who brings changes to a follower: to the receiver of a webhook, one by one, and those of several videos side by side."""
+"""Transports that deliver changes to subscribers: in order for each video or playlist, otherwise concurrently."""
 
 import threading
 import time
@@ -16,11 +16,11 @@ from shared.webhooks.sending import Answer
 from shared.webhooks.store import secrets_of
 
 AT_A_TIME = 8
-"""Requests to one receiver side by side."""
+"""Maximum concurrent requests to one receiver."""
 
 
 class Try(NamedTuple):
-    """A change that was sent at a time (epoch milliseconds), and what came of it."""
+    """A delivery attempt of a change at a time (epoch milliseconds), and its result."""
 
     change: Change
     at: int
@@ -28,22 +28,22 @@ class Try(NamedTuple):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the follower has taken it."""
+        """Whether the subscriber accepted the change."""
         return is_taken(self.answer)
 
 
 class Carrier(Protocol):
-    """Brings changes to a follower."""
+    """Transport that delivers changes to a subscriber."""
 
     def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
-        """Send the changes of each group in their order, one only after that before it was taken; groups side by side.
+        """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
-        After the first that is not taken, or when it is not `in_time` any more, none is begun. Returns those that were tried.
+        A change is sent after the previous change of its group was accepted. No request starts after a failed one, or once `in_time` returns false.
         """
 
 
 class Receivers:
-    """The receivers of webhooks. `read_master` returns what the secrets of webhooks are derived from."""
+    """Transport to the receivers of webhooks. `read_master` returns the key from which webhook secrets are derived."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Receivers:
         self._clock = clock
 
     def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
-        """As Carrier says. Raises Unavailable when the secret cannot be read; nothing was sent then."""
+        """Send changes as signed requests. Raises Unavailable, before any request, if the master key cannot be read."""
         secrets = secrets_of(self._master(), hook, int(self._clock()))
         tries: list[Try] = []
         is_over = threading.Event()

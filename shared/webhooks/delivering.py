@@ -1,19 +1,23 @@
-"""Delivers changes to who follows them: each until it is taken, those of one thing in their order.
+"""Delivery of changes to subscribers: each change is retried until accepted, in order for each video or playlist.
 
-A webhook has a place in the logs of the feed (shared/webhooks/places.py). A worker reads on from there, sends, and writes the place
-anew; so what is not written down is sent again, and nothing is skipped. What lets a webhook go on, whatever happens:
+A webhook has a position in the logs of the feed (shared/webhooks/places.py). A worker reads from there, sends, and then
+writes the new position. Delivery is therefore at least once, and no change is skipped. Deliveries continue in each
+case:
 
-- A change was appended: the message of its stream batch becomes one for each that follows it, and comes again until it did.
-- A worker dies, or the table is too busy: its message comes again, when the lease is over.
-- A webhook needs no message, because a worker has it, it is not due, or one is still in the queue: see `Deliverer.to_wake`.
-- A message finds the webhook leased: whoever has the lease looks for more changes after giving it back.
-- The webhook is changed or replayed while it is leased: whoever has the lease learns it at its next write, and goes on from there.
-- The receiver fails, or the webhook was created, changed or replayed: its place stands in the index as due. So the sweeper sends a
-  message, if none was sent or it was lost; also a minute later, as the index of followers may have had the webhook too late for a change.
-- The worker's turn or its time is over: it sends a message itself, after giving the lease back.
-- The quota of its owner is used up: the webhook waits, and the worker that releases a place sends it a message. If that is lost, its place
-  stands in the index as due.
-- The receiver is slow: after each turn the webhook rests, and stands in the index as due then.
+- A change was appended: the message of its stream batch becomes one message for each subscriber. It is retried until
+  all of them are sent.
+- A worker dies, or the table is throttled: its message is received again after the lease has expired.
+- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see `Deliverer.to_wake`.
+- A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
+- The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
+  from the new state.
+- The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
+  sends a message if none was sent or it was lost. It also checks a minute later, because the index of subscribers
+  may not have had the webhook in time for a change.
+- The worker's turn or its time ends: it sends a message itself after it releases the lease.
+- The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
+  message is lost, the sweeper finds the webhook in the index of due webhooks.
+- The receiver is slow: the webhook rests after each turn, and is due after that.
 - The webhook is paused: its owner resumes it, which makes it due.
 """
 
@@ -54,71 +58,79 @@ from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slo
 from shared.webhooks.schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
 
 BUS = "event-bus"
-"""What stands for the id of a webhook where the event bus follows everybody's changes. It has a place, and nothing else."""
+"""Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
 
 MOST_DELIVERED = 64
-"""Changes of one page: what is sent again at most when a worker dies, and what a failing one holds up at most."""
+"""Maximum changes of one page. It limits the changes sent again after a worker dies, and the changes that one failure
+delays."""
 MOST_EXAMINED = 5000
-"""Changes that are read for one page, when few or none of them are of the webhook's types."""
+"""Maximum changes read for one page, when few of them have the webhook's types."""
 TURN_SECONDS = 10
-"""How long a worker begins requests for one webhook, before others that wait get their turn: a slow receiver keeps it twice as long."""
+"""Seconds during which a worker starts requests for one webhook, before it serves others. A slow request may extend a
+turn to twice the time."""
 REST_TIMES, MOST_REST = 3, 60
-"""Rest of a slow receiver after a turn: this many times the duration of the turn, and at most so many seconds."""
+"""Rest of a slow receiver after a turn: a multiple of the turn's duration, and its maximum in seconds."""
 QUOTA_SECONDS, MOST_QUOTA_SECONDS = 120, 900
-"""Seconds after which the sweeper sends for a webhook that waits for a quota, in case the message of a released place was lost; doubled
-each time, up to the second."""
+"""Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
+
+The message of a released claim may be lost. The delay doubles each time."""
 SECONDS_TO_STOP = 40
-"""How long before its time-out a worker begins no more requests: the last may take 10 seconds, and the table may be busy."""
+"""Seconds before its time-out at which a worker starts no more requests. The last one may take 10 s, and the table may
+be throttled."""
 SECONDS_TO_SAVE = 15
-"""How long before its time-out it no longer tries to write down what was delivered."""
+"""Seconds before its time-out at which a worker stops retrying to store its results."""
 INDEX_SECONDS = 60
-"""How long the index may not have a webhook that was created or resumed; no message about a change reaches it until then."""
+"""Maximum delay of the index after a webhook is created or resumed, in seconds. Messages for changes may miss it until
+then."""
 
 LONGEST_DELAY = 900
-"""Seconds that SQS keeps a message back at most."""
+"""Maximum delay of an SQS message, in seconds."""
 FRESH_MS = 60_000
-"""By how many milliseconds a change may be older than the end of the log that it stands behind."""
+"""Maximum milliseconds by which a change may be older than the preceding end of its log."""
 
 GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
 
 
 class Wake(Protocol):
-    """Sends the worker a message about a webhook."""
+    """Sender of messages about webhooks to the worker queue."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
-        """Send it with a delay in seconds; `claimed` is the owner and queue of a quota with a place for it. Raises Unavailable."""
+        """Send a message with a delay in seconds. Raises Unavailable.
+
+        `claimed` is the owner and queue of a quota in which the webhook already has a claim.
+        """
 
 
 @dataclass
 class Delivered:
-    """What came of some attempts."""
+    """Counters for a batch of delivery attempts."""
 
     done: int = 0
     failed: int = 0
     paused: int = 0
     lag: int | None = None
-    """Milliseconds from the slowest change to its delivery, of changes that were new and taken at the first attempt."""
+    """Latency of the slowest change in milliseconds, among new changes that the first attempt delivered."""
     wait: int | None = None
-    """Seconds for which a webhook could have been told of a change, and no worker was at it; or for which the bus has failed."""
+    """Seconds for which deliverable changes had no worker, or for which the bus has failed."""
 
 
 @dataclass
 class _Page:
-    """What was read from some places on."""
+    """Page of changes read from the webhook's positions."""
 
     matching: list[Change]
-    """Of the webhook's types."""
+    """Changes of the webhook's types."""
     places: dict[str, Place]
-    """Of the logs of which something was read, behind all of it."""
+    """Positions behind the page, of the logs that were read."""
     last: int
-    """When the last change was made (epoch milliseconds)."""
+    """Time of the last change, in epoch milliseconds."""
     is_end: bool
 
 
 class Deliverer:
-    """Delivers to webhooks by `receivers`, and to the event bus by `bus`, if there is one.
+    """Delivers to webhooks with `receivers`, and to the event bus with `bus` if there is one.
 
-    `measure` takes what comes of attempts.
+    `measure` receives counters of the attempts.
     """
 
     def __init__(
@@ -145,10 +157,14 @@ class Deliverer:
     def to_wake(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of webhooks to send a message for, after changes of these owners were appended.
 
-        These follow the owners or everybody; the bus is one of them. Others need no message, as they are at this moment:
-        a worker that has the lease reads the feed again after it gives the lease back; a webhook that is not due is called when it is; and a
-        message that is still in the queue is received before the feed is read. Messages are remembered only while the
-        queue `is_behind`: else they are received at once.
+        The subscribers of these owners and of all owners are considered, including the bus. Three kinds need no
+        message:
+
+        - Leased webhooks, because their worker reads the feed again after it releases the lease.
+        - Webhooks that are not due, because they are checked later.
+        - Webhooks with a queued message, because it is received before the feed is read.
+
+        Messages are recorded only while the queue `is_behind`; otherwise they are received at once.
         """
         ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
@@ -162,7 +178,7 @@ class Deliverer:
             ):
                 continue
             if place and is_behind:
-                with suppress(*PASSING):  # then changes send other messages
+                with suppress(*PASSING):  # in that case later changes send further messages
                     self.places.set_wake(place, int(now))
             woken.append(id_)
         return woken
@@ -170,23 +186,24 @@ class Deliverer:
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
     ) -> None:
-        """Deliver what there is, until the end is reached, the receiver fails, or the time is nearly up.
+        """Deliver until the log ends, the receiver fails, or time is short.
 
-        Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a quota in which
-        the webhook has a place already. Raises Unavailable, WriteContention: the message must come again then.
+        Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
+        quota in which the webhook already has a claim. Raises Unavailable and WriteContention: the message must be
+        retried.
         """
         run = _Run(self, webhook_id, seconds_left, claimed)
         try:
-            # A turn is taken by the owner; or by another worker, which may have read before the change that this message is about.
+            # The owner took the turn, or another worker that may have read the feed before this message's change.
             retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
         except Exception:
-            run.end()  # the lease may remain until it expires, but no worker is at the webhook
+            run.end()  # the lease may remain until it expires, but no worker serves the webhook
             raise
         run.end()
 
 
 class _Run:
-    """A worker at one webhook."""
+    """One worker's run for one webhook."""
 
     def __init__(
         self,
@@ -201,25 +218,25 @@ class _Run:
         self.seconds_left = seconds_left
         self.begun = deliverer.clock()
         self.lease: Lease | None = None
-        """Of this worker, once it sends."""
+        """Lease of this worker, once it sends."""
         self.hook: Item = {}
         self.place: Item = {}
-        """As it was read or written last."""
+        """Delivery state as last read or written."""
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
-        """Places in quotas that this worker has, by owner and queue."""
+        """Quota claims that this worker holds, by owner and queue."""
         self.is_called = claimed is not None
-        """Whether a place in a quota was released for this webhook."""
+        """Whether the message was sent because another worker released a claim."""
         self.kept: Collection[tuple[str, str]] = ()
-        """Those that the webhook still needs after this run: another worker has it, or it waits for a place in a further quota."""
+        """Claims to keep after this run: another worker has the webhook, or it waits for a further quota."""
         self.answer_ms: int | None = None
-        """Average time of the receiver's answers in milliseconds, once this worker has some."""
+        """Average response time of the receiver in milliseconds, once this worker has a response."""
 
     def in_time(self) -> bool:
-        """Whether there is time for another request."""
+        """Return whether there is time for another request."""
         return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
 
     def carry_on(self) -> None:
-        """Deliver page by page, from what the place says now. Raises LeaseLost."""
+        """Deliver page by page from the stored positions. Raises LeaseLost."""
         if not self._look_up():
             return
         try:
@@ -229,7 +246,7 @@ class _Run:
             self._pause(self.place, GONE)
 
     def end(self) -> None:
-        """Release the places in quotas, and send for the webhooks that have waited for them."""
+        """Release the quota claims, and send messages for the webhooks that waited for them."""
         try:
             for claim in [claim for quota, claim in self.claims.items() if quota not in self.kept]:
                 for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
@@ -238,11 +255,11 @@ class _Run:
             log_failure("quota not released", error, webhook_id=self.webhook_id)
 
     def _look_up(self) -> bool:
-        """Learn what is to be delivered and where; whether this worker may."""
+        """Read the webhook and its state. Return whether this worker may deliver now."""
         places, now = self.to.places, self.to.clock()
         place = places.read(self.webhook_id)
         if not self.is_bus:
-            hook = self._webhook()  # after its place: see PlaceStore.webhook
+            hook = self._webhook()  # read after its state: see PlaceStore.webhook
         elif self.to.bus:
             hook = {"types": []}
             if place is None:
@@ -253,7 +270,7 @@ class _Run:
         if place is None or hook is None:
             return False
         if WAKE in place:
-            # The message was received. Later changes send another, also if this worker finds the webhook leased or not due.
+            # The message was received. Later changes send another one, even if this worker cannot deliver now.
             places.set_wake(place, None)
             place = without(place, WAKE)
         self.place, self.hook = place, hook
@@ -273,7 +290,10 @@ class _Run:
         return self.to.places.webhook(self.webhook_id)
 
     def _round(self) -> bool:
-        """Deliver all that there is; whether to look once more, because others may have left changes to this worker."""
+        """Deliver all available changes.
+
+        Return whether to check again for changes that other workers left to this one.
+        """
         told, was_leased = self._told(), self._is_holder()
         while True:
             page = self._read_page(told)
@@ -296,9 +316,9 @@ class _Run:
     # Reading --------------------------------------------------------------------------------------------------------
 
     def _told(self) -> Iterator[tuple[str, Told]]:
-        """All changes behind the place, by the logs they stand in: those of one log in their order, all about in that of time.
+        """Yield all changes behind the positions with their logs: in order for each log, merged approximately by time.
 
-        They are read consistently: who looks after giving back the lease must see what was appended before.
+        Consistent, because a check after the release of the lease must see all earlier appends.
         """
         logs = [self._of_log(log, Place(*place)) for log, place in self.place["places"].items()]
         return merge(*logs, key=lambda told: told[1].change["at"])
@@ -311,7 +331,7 @@ class _Run:
             except Gone:
                 if not self.is_bus or place == OLDEST:
                     raise
-                # Nobody could let it go on.
+                # The bus has no owner that could resume it.
                 service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
                 place = OLDEST
                 continue
@@ -333,7 +353,7 @@ class _Run:
     # Sending --------------------------------------------------------------------------------------------------------
 
     def _send(self, wanted: Sequence[Change]) -> bool:
-        """Send changes; whether all were taken. If not, it is written down what was, and when the webhook goes on."""
+        """Send changes and return whether all were accepted. Otherwise store the accepted ones and the next attempt."""
         before, is_first = self.place, not self._is_holder()
         if is_first:
             if not self._is_admitted():
@@ -343,7 +363,7 @@ class _Run:
         groups: dict[str, list[Change]] = {}
         for change in wanted:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
-        # What failed before comes last: one change that is never taken does not keep back the others.
+        # Previously failed changes are last, so that a permanently failing change does not delay the others.
         counts = before.get("tried", {})
         ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
         carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
@@ -369,7 +389,7 @@ class _Run:
         return False
 
     def _is_admitted(self) -> bool:
-        """Claim a place in each quota that counts the webhook; return whether it has all. Otherwise it waits, and writes that down."""
+        """Claim each quota of the webhook and return whether all succeeded. Otherwise store that the webhook waits."""
         if self.is_bus:
             return True
         now = int(self.to.clock())
@@ -384,31 +404,32 @@ class _Run:
         return True
 
     def _rest(self) -> int:
-        """Return the seconds for which the receiver is not called after this turn: 0 unless it is slow, and was called."""
+        """Return the seconds to rest after this turn: 0 unless the receiver is slow and was called."""
         if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
             return 0
         return min(MOST_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: Item) -> Item:
-        """Return the place at the end of a turn; while the receiver rests, it is not due."""
+        """Return the state at the end of a turn; while the receiver rests, the webhook is not due."""
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
         return seen_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
     def _failed(self, new: Item, failed: Sequence[Try], *, has_taken: bool) -> None:
-        """Pause the webhook, or write down when it is tried again."""
+        """Pause the webhook, or schedule the next attempt."""
         now = int(self.to.clock())
         tried = {
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
         }
         tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
-        # A receiver that takes other changes has not failed for long; it takes MOST_DELIVERED at most without this one.
+        # If the receiver accepts other changes, the failing period starts again. At most MOST_DELIVERED changes are
+        # accepted before the failed one must be.
         if has_taken or "failingSince" not in new:
             new = without(new, "failures") | {"failingSince": now}
         new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
         answers = [one.answer for one in failed]
-        if self.is_bus:  # of which no owner sees an attempt
+        if self.is_bus:  # no owner sees its attempts
             service_logger().error("event bus refused changes", extra={"reason": answers[-1].error})
         because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
         if because:
@@ -419,25 +440,25 @@ class _Run:
         if delay <= LONGEST_DELAY:
             try:
                 self.to.wake(self.webhook_id, delay)
-            except Unavailable as error:  # the sweeper finds that it is due
+            except Unavailable as error:  # the sweeper finds the due webhook
                 log_failure("message not sent", error, webhook_id=self.webhook_id)
 
     def _pause(self, new: Item, because: str) -> None:
         def attempt(hook: Item | None) -> None:
             if hook is None:
-                return  # it was deleted
+                return  # the webhook was deleted
             self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
             service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
             self.to.measure(Delivered(paused=1))
 
-        # After a conflict, the webhook was changed in another way, such as its description.
+        # After a conflict, another attribute of the webhook changed, such as its description.
         retry_on_conflict(attempt, "the webhook", present=self.hook)
 
     def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Try], *, is_first: bool) -> None:
-        """Keep for the webhook's owner what was tried, and measure it."""
+        """Store the attempts for the webhook's owner, and measure them."""
         now, counts = self.to.clock(), before.get("tried", {})
         since = max(before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(one["at"] for one in wanted) / 1000)
-        if self.is_bus:  # its failures are ours
+        if self.is_bus:  # its failures concern the operators
             since = before.get("failingSince", since)
         fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
         lags = [
@@ -459,7 +480,7 @@ class _Run:
         attempts = [_attempt(tried, counts.get(tried.change["id"], 0) + 1) for tried in tries]
         try:
             self.to.places.add_attempts(self.webhook_id, int(now * 1000), self.place["turn"], attempts)
-        except Unavailable as error:  # what was delivered is written down all the same
+        except Unavailable as error:  # the delivery itself is still stored
             log_failure("attempts not kept", error, webhook_id=self.webhook_id)
 
     # Writing down ---------------------------------------------------------------------------------------------------
@@ -472,19 +493,19 @@ class _Run:
         )
 
     def _behind(self, page: _Page, *, is_over: bool) -> Item:
-        """The place behind a page of which all is delivered."""
+        """Return the state behind a completely delivered page."""
         new = without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.place["places"] | plain(page.places)
         if page.is_end:
             new["caughtUpAt"] = int(self.to.clock() * 1000)
             settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
             return self._resting(seen_at(new, settled) if settled > self.to.clock() else new)
-        # Some may stand behind the page, if it has more types than when they were delivered.
+        # Some delivered changes may be behind the page, if it includes more types than when they were delivered.
         there = {change["id"] for change in page.matching}
         if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
             new["delivered"] = beyond
         if is_over:
-            return self._resting(new | {"oldestWaiting": page.last})  # what waits is about as old, or newer
+            return self._resting(new | {"oldestWaiting": page.last})  # waiting changes are about as old, or newer
         return new | {name: self.place[name] for name in LEASE if name in self.place}
 
 
@@ -492,7 +513,7 @@ _FAILURES = ("failures", "failingSince")
 
 
 def _attempt(tried: Try, number: int) -> Mapping[str, object]:
-    """What the owner of a webhook sees of an attempt."""
+    """Return an attempt as the owner of the webhook sees it."""
     about: dict[str, object] = {
         name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
     }

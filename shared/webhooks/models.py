@@ -1,4 +1,4 @@
-"""What clients send about webhooks."""
+"""Request bodies of the webhook operations."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -16,7 +16,7 @@ from shared.web.parameters import rfc3339
 from shared.webhooks.address import LONGEST_URL
 
 LONGEST_DESCRIPTION = 300
-"""Characters."""
+"""Maximum characters of a description."""
 
 
 def _known(type_: str) -> str:
@@ -32,7 +32,7 @@ def _different(types: list[str]) -> list[str]:
 
 
 def _time(value: Any) -> Any:
-    """A time as epoch seconds: one in RFC 3339 is the second that it lies in, so that a replay leaves nothing out."""
+    """Return a time as epoch seconds. RFC 3339 times are rounded down, so that a replay skips nothing."""
     if not isinstance(value, str):
         return whole(value)
     try:

@@ -1,7 +1,8 @@
-"""How far webhooks are, who works on them, and what their receivers answered.
+"""Delivery state of webhooks: log positions, leases of workers, failures and recent attempts.
 
-A place is one item. Each write of it takes the next `turn`, on condition that the turn is the one that was read. So whoever replays,
-patches, pauses or deletes a webhook takes the turn of the worker that is at it, and of two workers only one gets to write.
+The state of a webhook is one item. Each write increments `turn`, on condition that `turn` is unchanged since the read.
+A replay, change, pause or deletion therefore invalidates the turn of the current worker. Of two workers, only one can
+write.
 """
 
 import zlib
@@ -35,38 +36,41 @@ from shared.schema import (
 )
 
 LEASE_SECONDS = 120
-"""How long a worker has a webhook to itself: as long as it may run at most, and less than its message stays hidden. So the message
-of a worker that died comes again when the lease is over."""
+"""Duration of a worker's lease, in seconds. It covers the maximum run time, and is shorter than the message's
+visibility timeout. After a worker dies, its message is therefore received again when the lease has expired."""
 LONGEST_LEASE = LEASE_SECONDS + 1
-"""Seconds until the end of a lease at most: a place that says more was written by a clock that was ahead."""
+"""Maximum seconds until a lease expires. A longer lease was written by a fast clock, and is ignored."""
 DAYS_KEPT = 7
-"""How long attempts are kept."""
+"""Retention of attempts, in days."""
 SECONDS_BETWEEN_TESTS = 10
-"""As long as a test may take: so one webhook's tests hold one function at most."""
+"""Minimum seconds between tests. A test takes no longer, so the tests of one webhook occupy at most one function."""
 LARGEST_READ = 25
-"""Items of attempts that one Query reads: each has at least one of them, and up to a page of the feed."""
+"""Attempt items per Query. Each holds between one attempt and a page of the feed."""
 INDEXED = ("rel", "relShard", "relSort", "relId")
-"""What puts an item into the index."""
+"""Attributes that project an item into the relation index."""
 WAITING = (*INDEXED, "nextAttemptAt")
-"""What a place says while it is due, now or later."""
+"""Attributes of a webhook that is due, now or later."""
 WAKE, WAKE_SECONDS = "wokenAt", 60
-"""Attribute of a place for which a message was sent while the queue was behind: when, in epoch seconds. For WAKE_SECONDS, changes send no
-other: the worker that receives the message removes the attribute before it reads the feed."""
+"""Attribute with the time (epoch seconds) of the last message that was sent while the queue was behind.
+
+Changes send no further message for WAKE_SECONDS. The receiving worker removes the attribute before it reads the feed.
+"""
 QUEUED = "queuedAt"
-"""Attribute of a place that waits for a concurrency quota (shared/webhooks/quotas.py): since when, in epoch seconds."""
+"""Attribute of a webhook that waits for a concurrency quota (shared/webhooks/quotas.py): epoch seconds since when."""
 _WORKER = Caller.job("deliveries")
 
 
 class PlaceStore:
-    """The places of webhooks in the table, and the attempts beside them."""
+    """Delivery states and attempts of webhooks in the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def followers(self, user_id: str | None) -> Iterator[str]:
-        """The ids of the webhooks that follow one owner's changes, or everybody's (None), and are not paused.
+        """Yield the ids of active webhooks that subscribe to one owner's changes, or to all owners' (`None`).
 
-        The index lags behind by a second or so: whoever puts a webhook there has it looked at a little later.
+        Eventually consistent: the index lags by about a second. A new webhook must therefore be scheduled for a later
+        check.
         """
         relation, window = unsharded(follower_relation(user_id)), Window(0, LAST_SECOND + 1, ascending=True, limit=100)
         while True:
@@ -77,40 +81,41 @@ class PlaceStore:
             window = window._replace(after=page.resume)
 
     def read(self, webhook_id: str) -> Item | None:
-        """How far a webhook is, at this moment."""
+        """Return the delivery state of a webhook, or `None`. Consistent."""
         return self.table.get(WEBHOOK_PLACE.key(webhookId=webhook_id), consistent=True)
 
     def read_all(self, webhook_ids: Sequence[str]) -> list[Item | None]:
-        """Return the places of webhooks in their order, at this moment; `None` for one that is not there."""
+        """Return delivery states in the order of the ids, with `None` for each that does not exist. Consistent."""
         keys = [WEBHOOK_PLACE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
         return self.table.get_all(keys, consistent=True) if keys else []
 
     def set_wake(self, place: Item, at: int | None) -> None:
-        """Write that a message was sent for a webhook, or with `None` that it was received; the turn stays as it is.
+        """Record that a message was sent at a time (epoch seconds), or with `None` that it was received.
 
-        Two senders at a time may both send. Does nothing when the webhook was deleted.
+        The turn is unchanged. Two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
         change = change_between({WAKE: 0}, {} if at is None else {WAKE: at})
         with suppress(ConditionFailed):
             self.table.write(self.table.update(key_of(place), change, condition=Expression.of("attribute_exists(#pk)")))
 
     def webhook(self, webhook_id: str) -> Item | None:
-        """The webhook itself, at this moment.
+        """Return the webhook item, or `None`. Consistent.
 
-        Read after its place it is as new as that: whoever changes what it delivers, or where, takes the turn in the same transaction.
+        If read after the delivery state, it is at least as new. Changes of its URL or types take the turn in the same
+        transaction.
         """
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
     def begin(self, webhook_id: str, places: Mapping[str, Place]) -> None:
-        """Write where a follower begins that is not a webhook of anybody's, unless it has begun."""
+        """Create the delivery state of a subscriber without a webhook item, unless it exists."""
         place = {**WEBHOOK_PLACE.key(webhookId=webhook_id), "webhookId": webhook_id, "turn": 1, "places": plain(places)}
         with suppress(ConditionFailed):
             self.table.write(self.table.put(place, condition=ABSENT))
 
     def save(self, place: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
-        """Write what a turn made of a place, and return it as it is then; while the table is busy, again and again while `in_time`.
+        """Write the result of a turn and return the stored state.
 
-        Raises LeaseLost; Unavailable.
+        Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
         """
         new = _next(place, new, now)
         write = self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN]))
@@ -125,9 +130,10 @@ class PlaceStore:
                 return new
 
     def pause(self, place: Item, new: Item, hook: Item, because: str, now: int) -> None:
-        """Pause a webhook with a reason, a sentence, and write what the last turn made of its place: one transaction.
+        """Pause a webhook with a reason (a sentence) and write the result of the last turn in one transaction.
 
-        Raises LeaseLost; ConditionFailed when the webhook was changed since it was read, but not what it delivers, or where.
+        Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
+        since it was read.
         """
         new = _next(place, idle(new), now)
         paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
@@ -139,10 +145,10 @@ class PlaceStore:
         write_held(self.table, writes, new)
 
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
-        """Note that a test begins at `now` (epoch seconds), by the id of what it sends.
+        """Record the start of a test at `now` (epoch seconds) with the id of the test event.
 
-        Beside the worker, whose turn it leaves alone: that writes only what it has changed. Raises TooSoon while the last test is
-        less than SECONDS_BETWEEN_TESTS ago; NotFound when the webhook is gone.
+        The turn of a worker stays valid, because workers write only attributes that they changed. Raises TooSoon less
+        than SECONDS_BETWEEN_TESTS after the last test, and NotFound if the webhook was deleted.
         """
         write = self.table.update(
             WEBHOOK_PLACE.key(webhookId=webhook_id),
@@ -158,29 +164,30 @@ class PlaceStore:
             if failure.item is None:
                 raise NotFound("There is no such webhook.") from failure
             if failure.item["testId"] == test_id:
-                return  # the answer to an earlier attempt was lost
+                return  # the response of an earlier attempt was lost
             wait = failure.item["testedAt"] + SECONDS_BETWEEN_TESTS - now
             raise TooSoon(
                 f"A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds.", headers={"Retry-After": str(wait)}
             ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what was tried in a turn until `at` (epoch milliseconds), in this order, for DAYS_KEPT days."""
+        """Store the attempts of a turn in this order, which ended at `at` (epoch milliseconds), for DAYS_KEPT days."""
         item = {
             **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
             "attempts": zlib.compress(orjson.dumps(attempts)),
             TTL_ATTRIBUTE: at // 1000 + DAYS_KEPT * 86_400,
         }
-        with suppress(ConditionFailed):  # it is there: the answer of an earlier attempt to write it was lost
+        with suppress(ConditionFailed):  # it exists: the response of an earlier attempt to write it was lost
             self.table.write(self.table.put(item, condition=ABSENT))
 
     def attempts(self, webhook_id: str, now: int, *, limit: int, after: Position | None = None) -> Page[dict[str, Any]]:
-        """A page of a webhook's attempts, the latest first, as `add_attempts` was given them.
+        """Return a page of a webhook's attempts, newest first, in the form that `add_attempts` received.
 
-        A Position is the time of an item in epoch milliseconds, with its turn and how many of its attempts were shown.
+        The position is the time of an item (epoch milliseconds), its turn, and the number of its attempts that were
+        returned.
         """
         turn, _, shown = after.id.partition("/") if after else ("", "", "0")
-        newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # behind all digits
+        newest = _sort_key(after.at, turn) if after else f"{WEBHOOK_ATTEMPTS.sort_prefix}:"  # greater than all digits
         condition = Expression.of(
             "#pk = :pk AND #sk BETWEEN :oldest AND :newest",
             pk=WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at="", turn="")[PARTITION_KEY],
@@ -210,27 +217,33 @@ class PlaceStore:
 
 
 def _sort_key(at: int, turn: int | str) -> str:
-    """Of the attempts of one run: `at` in epoch milliseconds."""
+    """Return the sort key of the attempts of one turn; `at` is in epoch milliseconds."""
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
 def plain(places: Mapping[str, Place]) -> Item:
-    """Places of logs as they are stored."""
+    """Return log positions in their stored form."""
     return {log: list(place) for log, place in places.items()}
 
 
 def due(place: Item, at: int) -> Item:
-    """The place of a webhook that is to be looked at from a time on (epoch seconds), by the sweeper if by nobody else, and not before."""
+    """Return the state of a webhook that is not due before a time (epoch seconds).
+
+    At that time the sweeper sends a message if no other message was received.
+    """
     return seen_at(place, at) | {"nextAttemptAt": at}
 
 
 def seen_at(place: Item, at: int) -> Item:
-    """The place of a webhook that the sweeper sends for at a time (epoch seconds), and that changes may wake before."""
+    """Return the state of a webhook that the sweeper checks at a time (epoch seconds).
+
+    Changes may trigger it earlier.
+    """
     return place | {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
 
 
 def idle(place: Item) -> Item:
-    """The place of a webhook that nobody works on, and that waits for changes alone."""
+    """Return the state of a webhook without a lease or a due time, which waits only for changes."""
     return without(place, *WAITING, *LEASE, QUEUED)
 
 

@@ -1,7 +1,7 @@
-"""Concurrency quotas of deliveries: the webhooks of one owner that may be with the workers at a time.
+"""Concurrency quotas of deliveries: the number of an owner's webhooks that workers may serve at a time.
 
-Slow receivers have quotas of their own: one for their owner, so that the owner's other webhooks need not wait for them, and one for
-all owners together, so that they leave workers to quick receivers however many owners they have.
+Slow receivers have separate quotas. One is for each owner, so that the owner's other webhooks need not wait. Another is
+for all owners together, so that workers remain free for quick receivers.
 """
 
 import time
@@ -13,17 +13,21 @@ from shared.core.attributes import Item
 from shared.webhooks.places import LONGEST_LEASE, QUEUED, PlaceStore
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
-"""Names of the quotas: an owner's, that of an owner's slow receivers, and that of all slow receivers."""
+"""Names of the quotas: of an owner, of an owner's slow receivers, and of all slow receivers."""
 EVERYBODY = "*"
 """Owner of the quota of all slow receivers."""
 SLOW_MS = 2000
-"""Average time of a slow receiver's answers, in milliseconds."""
+"""Average response time from which a receiver is slow, in milliseconds."""
 WEIGHT = 0.25
-"""Weight of the newest answers in the average: a receiver is slow after one turn of 9 s, and quick again after some quick turns."""
+"""Weight of the newest responses in the average. A receiver is slow after one turn of 9 s, and quick after several
+quick turns."""
 
 
 class DeliveryQuotas(Quotas[str]):
-    """Quotas of webhooks; `clock` returns epoch seconds. A webhook that has its claim and no lease is not with a worker."""
+    """Quotas of webhooks. `clock` returns epoch seconds.
+
+    A webhook with a claim but no lease is not served by a worker.
+    """
 
     def __init__(self, places: PlaceStore, most: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
         super().__init__(places.table, most)
@@ -34,17 +38,17 @@ class DeliveryQuotas(Quotas[str]):
         return is_leased(self._places.read(name) or {}, self._clock(), LONGEST_LEASE)
 
     def _waiting(self, claim: Claim) -> str:
-        return claim.name  # a message for a webhook that does not wait any more does no harm
+        return claim.name  # an unnecessary message is harmless
 
 
 def is_slow(place: Item) -> bool:
-    """Return whether the receiver of a webhook is slow; a receiver that has not answered yet is not."""
+    """Return whether the receiver of a webhook is slow; it is not before its first response."""
     average: int = place.get("answerMs", 0)
     return average >= SLOW_MS
 
 
 def average_ms(before: int | None, newest: float) -> int:
-    """Return the average time of answers after the newest ones, in milliseconds; `before` is `None` without earlier answers."""
+    """Return the moving average of response times in milliseconds; `before` is `None` without earlier responses."""
     return round(newest if before is None else before + WEIGHT * (newest - before))
 
 

@@ -1,4 +1,4 @@
-"""When a receiver that fails is called again, and when no longer."""
+"""Retry schedule of failing receivers, and the conditions for pausing a webhook."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from shared.webhooks.sending import Answer
 
 DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
-"""Seconds before the second, third ... attempt; the last before all later ones."""
+"""Seconds before the second, third and later attempts. The last delay applies to all further attempts."""
 JITTER = 0.2
-"""By which part each is longer or shorter, so that receivers that failed together are not called together."""
+"""Random fraction by which a delay varies, so that receivers that failed together are not retried together."""
 LONGEST_RETRY_AFTER = 28_800
-"""Seconds for which a receiver may ask."""
+"""Maximum Retry-After of a receiver, in seconds."""
 MOST_BUS_DELAY = 600
-"""Seconds between attempts to reach the event bus, which nobody could resume if it was paused."""
+"""Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume it.
+"""
 DAYS_FAILING = 3
-"""For how long nothing was taken, after which a webhook is paused."""
+"""Days without an accepted change after which a webhook is paused."""
 
 GONE_FOR_GOOD = "The receiver answered 410 Gone."
 
@@ -22,9 +23,9 @@ GONE_FOR_GOOD = "The receiver answered 410 Gone."
 def delay_after(
     failures: int, answers: Sequence[Answer], chance: Callable[[float, float], float], *, longest: int | None = None
 ) -> int:
-    """Seconds until the next attempt, after this many failures in a row, the last with these answers; `longest` at most.
+    """Return the seconds until the next attempt after consecutive failures; at most `longest`.
 
-    `chance` returns a number between two.
+    `answers` are the responses of the last attempt. `chance` returns a random number between its two arguments.
     """
     delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
     asked = max(answer.retry_after or 0 for answer in answers)
@@ -33,12 +34,15 @@ def delay_after(
 
 
 def is_due(at: int, now: float) -> bool:
-    """Whether it is time for an attempt (epoch seconds); also if that was set by a clock that was ahead."""
+    """Return whether a retry time (epoch seconds) is reached, or is so late that a fast clock must have set it."""
     return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
 
 
 def reason_to_pause(answers: Sequence[Answer], seconds: int) -> str | None:
-    """Why a receiver that has taken nothing for `seconds`, and answered so last, is not called again; None: it is."""
+    """Return why to pause a webhook whose receiver has accepted nothing for `seconds`, or `None` to retry it.
+
+    `answers` are the responses of the last attempt.
+    """
     for answer in answers:
         if answer.is_forbidden:
             return answer.error

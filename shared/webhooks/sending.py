@@ -1,4 +1,4 @@
-"""One request to an address that somebody else named: pinned to an address that was checked, and over in time whatever happens."""
+"""HTTP POST to a URL supplied by a user: connects only to checked addresses, within a total time limit."""
 
 import io
 import math
@@ -18,38 +18,39 @@ from shared.aws.lean.connections import Response, posted
 from shared.webhooks.address import Forbidden, Receiver, forbidden, receiver_of
 
 MOST_BYTES = 65_536
-"""Of an answer that are read, its headers included."""
+"""Maximum bytes of a response that are read, including its headers."""
 _PIECE = 256
 _WITHOUT_BODY = (204, 304)
 
 Resolve = Callable[..., Sequence[tuple[Any, ...]]]
-"""Takes and returns what `socket.getaddrinfo` does."""
+"""Function with the signature and the result of `socket.getaddrinfo`."""
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""Opens a connection to an IP address and a port within seconds, or raises OSError."""
+"""Function that connects to an IP address and a port within a time-out in seconds, or raises OSError."""
 
 _resolving = threading.BoundedSemaphore(16)
-"""Lookups at a time: getaddrinfo has no time-out, so its thread may go on for as long as the system's resolver waits."""
+"""Limit of concurrent lookups. getaddrinfo has no time-out, so its thread may run as long as the system's resolver
+waits."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a request: a status, or an error."""
+    """Result of a request: a status or an error."""
 
     status: int | None
-    """Of what was answered in time, even if its body was cut off."""
+    """Status, if it arrived in time, even if the body was truncated."""
     ms: int
     body: bytes
-    """As much of it as there was within MOST_BYTES and the time."""
+    """Body, truncated at MOST_BYTES or at the time limit."""
     error: str | None
-    """Why there is no status, as a sentence for whoever named the address."""
+    """Reason for a missing status, as a sentence for the user that supplied the URL."""
     is_forbidden: bool
-    """Whether the URL leads to where webhooks must not; nothing was sent then."""
+    """Whether the URL or its address is forbidden. In that case nothing was sent."""
     retry_after: int | None
-    """After how many seconds the receiver asks to be called again."""
+    """Delay in seconds that the receiver requested with Retry-After."""
 
 
 class _Unanswered(Exception):
-    """There is no status; the text is a sentence."""
+    """Failure without a status. The text is a sentence."""
 
 
 def send(
@@ -63,11 +64,11 @@ def send(
     connect: Connect = socket.create_connection,
     trust: ssl.SSLContext | None = None,
 ) -> Answer:
-    """POST a body, and return what came of it within `seconds` for everything; never raises, and follows no redirect.
+    """POST a body and return the result. Takes at most `seconds` in total, never raises, and follows no redirect.
 
-    The name is resolved once. If any of its addresses must not be called, none is; else the connection is to an address that
-    was checked, and TLS verifies the name. `trust` is whose certificates are believed: by default those that the system
-    believes. `local` also allows http, and this machine. Proxies are not used.
+    The name is resolved once. If any of its addresses is forbidden, no connection is opened; otherwise the connection
+    uses a checked address. TLS verifies the name against `trust`, by default the CAs of the system. `local` also allows
+    http and loopback. Proxies are not used.
     """
     begun = time.monotonic()
 
@@ -96,7 +97,7 @@ def send(
 
 
 def _addresses(receiver: Receiver, resolve: Resolve, time_left: Callable[[], float], *, local: bool) -> list[str]:
-    """Where a receiver is; raises Forbidden if it must not be called at all of them."""
+    """Return the addresses of a receiver. Raises Forbidden if any of them is forbidden."""
     addresses = [receiver.host]
     if receiver.is_name:
         addresses = list(dict.fromkeys(str(found[4][0]) for found in _resolved(receiver, resolve, time_left)))
@@ -107,13 +108,13 @@ def _addresses(receiver: Receiver, resolve: Resolve, time_left: Callable[[], flo
 
 
 def _resolved(receiver: Receiver, resolve: Resolve, time_left: Callable[[], float]) -> Sequence[tuple[Any, ...]]:
-    """What a name is resolved to, by a thread that may be left behind until the system's resolver gives up."""
+    """Resolve a name in a separate thread, which is abandoned at the time limit."""
     results = SimpleQueue[Sequence[tuple[Any, ...]]]()
 
     def look_up() -> None:
         try:
             results.put(resolve(receiver.host, receiver.port, type=socket.SOCK_STREAM))
-        except (OSError, UnicodeError):  # a label that the codec of Python does not like
+        except (OSError, UnicodeError):  # a label that Python's codec rejects
             results.put([])
         finally:
             _resolving.release()
@@ -137,7 +138,10 @@ def _connection(
     trust: ssl.SSLContext | None,
     time_left: Callable[[], float],
 ) -> socket.socket:
-    """A connection to the first address that takes one, each in its share of the time; with TLS for the receiver's name."""
+    """Connect to the first address that accepts, with an equal share of the remaining time for each.
+
+    Adds TLS for the receiver's name if the URL is https.
+    """
     for others, address in zip(reversed(range(len(addresses))), addresses, strict=True):
         try:
             connection = connect((address, receiver.port), time_left() / (others + 1))
@@ -149,7 +153,7 @@ def _connection(
         return connection
     try:
         connection.settimeout(time_left())
-        # One limit for the whole handshake: Python counts it down.
+        # One limit for the whole handshake, because Python subtracts the elapsed time.
         return (trust or _system_trust()).wrap_socket(connection, server_hostname=receiver.host)
     except OSError:
         connection.close()
@@ -158,12 +162,12 @@ def _connection(
 
 @cache
 def _system_trust() -> ssl.SSLContext:
-    """Made once: to parse all that browsers trust takes 18 ms."""
+    """Return the CAs of the system, loaded once: parsing them takes 18 ms."""
     return ssl.create_default_context()
 
 
 def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[], float]) -> None:
-    """What `sendall` does, whose time-out over TLS begins anew with each record."""
+    """Send the whole request within the time limit. With TLS, `sendall` would restart its time-out at each record."""
     rest = memoryview(request)
     while rest:
         connection.settimeout(time_left())
@@ -171,7 +175,7 @@ def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[],
 
 
 class _Stream(io.RawIOBase):
-    """What a receiver sends. It ends when the receiver ends it, after MOST_BYTES, or at a `fault`, such as no time left."""
+    """Response stream. It ends with the connection, after MOST_BYTES, or at a `fault` such as the time limit."""
 
     def __init__(self, connection: socket.socket, time_left: Callable[[], float]) -> None:
         self.fault: OSError | None = None
@@ -179,7 +183,7 @@ class _Stream(io.RawIOBase):
         self._connection, self._time_left = connection, time_left
 
     def makefile(self, _: str) -> io.BufferedReader:
-        """As a socket does, for http.client."""
+        """Return a buffered reader. http.client calls this method of sockets."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -199,11 +203,11 @@ class _Stream(io.RawIOBase):
 
 
 def _answer(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body, of which only the body may be cut off; raises _Unanswered or OSError."""
+    """Return status, headers and body. Only the body may be truncated. Raises _Unanswered or OSError."""
     with Response(cast(socket.socket, stream), method="POST") as response:
         try:
             response.begin()
-            while 100 <= response.status < 200:  # an interim answer (RFC 9110, section 15.2)
+            while 100 <= response.status < 200:  # an interim response (RFC 9110, section 15.2)
                 response.begin()
         except (HTTPException, ValueError) as error:
             if stream.fault:
@@ -215,18 +219,21 @@ def _answer(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
             raise _Unanswered("What the receiver answered is not HTTP.")
         content = bytearray()
         try:
-            # In pieces, as half of one that is cut off is lost.
+            # Small reads, because http.client discards a partially received read.
             while response.status not in _WITHOUT_BODY and (piece := response.read(_PIECE)):
                 content += piece
         except IncompleteRead as error:
             content += error.partial
-        except (HTTPException, ValueError):  # what should be the length of a chunk, or too long for it
+        except (HTTPException, ValueError):  # an invalid or too long chunk size
             pass
         return response.status, response.fields, bytes(content)
 
 
 def seconds_of(retry_after: str, now: float) -> int | None:
-    """The header Retry-After at `now` (epoch seconds) in seconds, at least 0; None if it is neither form (RFC 9110, 10.2.3)."""
+    """Return Retry-After (RFC 9110, section 10.2.3) as seconds from `now` (epoch seconds).
+
+    The result is at least 0, or `None` if the header is invalid.
+    """
     if retry_after.isascii() and retry_after.isdigit():
         return int(retry_after[:9])
     try:

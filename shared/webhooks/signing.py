@@ -1,4 +1,4 @@
-"""Signatures by which a receiver knows that an event is ours: Standard Webhooks 1.0.0, symmetric.
+"""Signatures of events according to Standard Webhooks 1.0.0, symmetric.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -11,19 +11,22 @@ PREFIX = "whsec_"
 
 
 def secret_of(master: str, webhook_id: str, generation: int) -> bytes:
-    """The 32 bytes that one webhook's events are signed with; each rotation makes another `generation`.
+    """Return the 32-byte secret of a webhook; each rotation uses another `generation`.
 
-    It is derived rather than stored, so that nobody who reads the table can sign.
+    Secrets are derived, not stored, so that read access to the table does not allow signing.
     """
     return hmac.digest(master.encode(), f"webhook secret/{webhook_id}/{generation}".encode(), "sha256")
 
 
 def spelled(secret: bytes) -> str:
-    """A secret as it is shown, and as the libraries of Standard Webhooks take it."""
+    """Return a secret in the text form that users see and that Standard Webhooks libraries accept."""
     return PREFIX + b64encode(secret).decode()
 
 
 def signature(secrets: Sequence[bytes], id_: str, timestamp: int, body: bytes) -> str:
-    """The header `webhook-signature` of an event sent at `timestamp` (epoch seconds): one signature for each secret."""
+    """Return the `webhook-signature` header of an event sent at `timestamp` (epoch seconds).
+
+    It has one signature for each secret.
+    """
     signed = b".".join((id_.encode(), str(timestamp).encode(), body))
     return " ".join(f"v1,{b64encode(hmac.digest(secret, signed, 'sha256')).decode()}" for secret in secrets)

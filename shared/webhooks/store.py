@@ -1,8 +1,8 @@
-"""Webhooks as their owners know them: who has which, where they lead, what they follow, and their secrets.
+"""Webhooks as their owners manage them: URL, subscription and secrets.
 
-How far a webhook is stands in an item beside it, which the worker writes (shared/webhooks/places.py). What changes where or what
-it delivers is one transaction with that item: it takes the worker's turn, so that what a worker does about the webhook as it
-was before counts for nothing, and makes the webhook due, so that the sweeper wakes the worker if the message to it is lost.
+The delivery state is a separate item, which the worker writes (shared/webhooks/places.py). A change of the URL, the
+types or the positions is one transaction with that item. It invalidates the worker's current turn, so results for the
+previous version are discarded. It also makes the webhook due, so the sweeper sends a message if the first one is lost.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,9 +28,9 @@ from shared.webhooks.places import INDEXED, WAITING, due, plain
 from shared.webhooks.signing import secret_of
 
 MOST_WEBHOOKS = 20
-"""Of one user."""
+"""Maximum webhooks of one user."""
 OVERLAP_SECONDS = 86_400
-"""How long what is sent is signed with the previous secret too."""
+"""Seconds after a rotation during which events are also signed with the previous secret."""
 
 FIELDS = (
     "webhookId",
@@ -45,21 +45,21 @@ FIELDS = (
     "updatedAt",
     "version",
 )
-"""What the document has of the item, in this order."""
+"""Attributes of the item that the document has, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
-"""What decides where and what is delivered."""
+"""Attributes that affect delivery."""
 _WHAT = "the webhook"
 
 
 @dataclass(frozen=True)
 class Followed:
-    """A webhook, and how far it is."""
+    """A webhook and its delivery state."""
 
     hook: Item
     place: Item
 
     def document(self, now: int) -> dict[str, Any]:
-        """It as its owner sees it: at `now`, in epoch seconds; its secrets are not in it."""
+        """Return the document that the owner sees at `now` (epoch seconds), without secrets."""
         shown = {name: self.hook[name] for name in FIELDS if name in self.hook}
         if "oldestWaiting" in self.place:
             shown["behindSince"] = self.place["oldestWaiting"]
@@ -70,7 +70,10 @@ class Followed:
 
 
 def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
-    """What a webhook signs with at `now` (epoch seconds): its secret, and for a day after a rotation the one before."""
+    """Return the signing secrets at `now` (epoch seconds).
+
+    These are the present one and, for a day after a rotation, the previous one.
+    """
     generation: int = hook["generation"]
     is_recent = now < hook.get("rotatedAt", 0) + OVERLAP_SECONDS
     generations = (generation, generation - 1) if is_recent else (generation,)
@@ -78,7 +81,7 @@ def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
 
 
 def place_of_webhook(hook: Item) -> Item:
-    """Where a webhook stands in the index, while it is not paused: by whose changes it follows."""
+    """Return the index attributes of a webhook by the owner it subscribes to; empty while it is paused."""
     if hook["paused"]:
         return {}
     relation = follower_relation(hook.get("follows"))
@@ -86,7 +89,10 @@ def place_of_webhook(hook: Item) -> Item:
 
 
 class WebhookStore:
-    """Webhooks in the table. Methods raise the errors of shared.core.errors; to strangers, webhooks do not exist."""
+    """Webhooks in the table.
+
+    Methods raise the errors of `shared.core.errors`; for other users, webhooks do not exist.
+    """
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -100,11 +106,11 @@ class WebhookStore:
         now: int,
         once: Once | None = None,
     ) -> dict[str, Any]:
-        """Create a webhook of the caller's and return its document with the `generation` of its secret; with `once`, those of the
-        first time.
+        """Create a webhook for the caller and return its document with the `generation` of its secret.
 
-        `content` has `url`, `types`, `paused`, and may have `follows` and `description`; `places` says for each log that it
-        follows from where on. Whether the caller may follow them is for `require_following`. Raises LimitReached.
+        `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `places` has the first
+        position for each log. With `once`, a repeated request returns the first result. Does not check the
+        subscription: see `require_following`. Raises LimitReached.
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
@@ -132,20 +138,20 @@ class WebhookStore:
             ) from failure
 
     def read(self, webhook_id: str) -> Followed | None:
-        """A webhook, and how far it is; None when it is not there. Consistent."""
+        """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
         keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_PLACE)]
         hook, place = self.table.get_all(keys, consistent=True)
         return Followed(hook, place) if hook and place else None
 
     def read_for(self, webhook_id: str, caller: Caller) -> Followed:
-        """A webhook of the caller's; raises NotFound."""
+        """Return a webhook of the caller. Raises NotFound."""
         followed = self.read(webhook_id)
         if followed is None or not caller.owns(followed.hook["userId"]):
             raise NotFound("There is no such webhook.")
         return followed
 
     def of_user(self, user_id: str) -> list[Followed]:
-        """All webhooks of a user, the newest first. Consistent."""
+        """Return all webhooks of a user, newest first. Consistent."""
         listed = self.table.get(WEBHOOKS.key(userId=user_id), attributes=("ids",), consistent=True) or {}
         ids: Collection[str] = listed.get("ids", ())
         items = self.table.batch_get(
@@ -158,15 +164,15 @@ class WebhookStore:
         return [Followed(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
 
     def owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Followed]:
-        """A page of `of_user`."""
+        """Return a page of `of_user`."""
         left = [one for one in self.of_user(user_id) if after is None or _position(one) < after]
         return Page(left[:limit], _position(left[limit - 1]) if len(left) > limit else None)
 
     def following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Followed]:
-        """A page of all users' webhooks that follow one user's changes, or everybody's (None), and are not paused, the newest first.
+        """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
 
-        By the index, which has a new one after a second or so. It may still have what was deleted or paused since: that is left
-        out, so a page may be short.
+        The newest are first. Reads the index, which lags by about a second. Deleted and paused webhooks are
+        removed from the page, so it may be short.
         """
         window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
         entries = Lists(self.table).related(unsharded(follower_relation(user_id)), window)
@@ -179,11 +185,11 @@ class WebhookStore:
     def change(
         self, webhook_id: str, patch: Mapping[str, Value], caller: Caller, now: int, matches: Callable[[int], bool]
     ) -> dict[str, Any]:
-        """Apply a JSON Merge Patch to a webhook of the caller's and return its document. When another address or other types are to
-        be delivered, or it is no longer paused, its failures are forgotten and it is due.
+        """Apply a JSON Merge Patch to a webhook of the caller and return its document.
 
-        `matches` is the caller's condition on the version (If-Match): raises VersionMismatch. Raises Forbidden when it would
-        deliver what the caller may not follow (any more).
+        A change of the URL or types, or the end of a pause, resets its failures and makes it due. `matches` is the
+        If-Match condition on the version: raises VersionMismatch. Raises Forbidden if the caller may not subscribe to
+        these changes (any more).
         """
 
         def plan(hook: Item) -> Item:
@@ -200,17 +206,19 @@ class WebhookStore:
         now: int,
         matches: Callable[[int], bool],
     ) -> dict[str, Any]:
-        """Let a webhook of the caller's go on from other places of its logs and return its document; one that is paused stays so.
+        """Move a webhook of the caller to other log positions and return its document. A paused webhook stays paused.
 
-        Raises what `change` does.
+        Raises the errors of `change`.
         """
         return self._revise(webhook_id, caller, now, lambda hook: hook, matches, places=places)
 
     def rotate(
         self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool], once: Once | None = None
     ) -> dict[str, Any]:
-        """Give a webhook of the caller's another secret and return its document with the `generation` of that; with `once`, those of
-        the first time. Raises what `change` does."""
+        """Replace the secret of a webhook of the caller. Return its document with the `generation` of the new secret.
+
+        With `once`, a repeated request returns the first result. Raises the errors of `change`.
+        """
 
         def plan(hook: Item) -> Item:
             return hook | {"generation": hook["generation"] + 1, "rotatedAt": now}
@@ -218,9 +226,9 @@ class WebhookStore:
         return self._revise(webhook_id, caller, now, plan, matches, once=once, shown=("generation",))
 
     def delete(self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
-        """Delete a webhook of the caller's; DynamoDB removes what its receiver answered a week after that.
+        """Delete a webhook of the caller. Its attempts expire within a week.
 
-        `matches` is the caller's condition on the version (If-Match): raises VersionMismatch.
+        `matches` is the If-Match condition on the version: raises VersionMismatch.
         """
 
         def attempt(_: Item | None) -> None:
@@ -234,7 +242,7 @@ class WebhookStore:
             try:
                 self.table.transact(writes)
             except ConditionFailed as failure:
-                # When nothing is there any more, an attempt whose answer was lost has deleted it, or somebody else has.
+                # If no item exists, an attempt whose response was lost deleted it, or another request did.
                 if failure.item is not None:
                     raise
 
@@ -252,15 +260,15 @@ class WebhookStore:
         once: Once | None = None,
         shown: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Change a webhook of the caller's as `plan` makes of the present one, and let it go on from `places`, if any are given.
+        """Change a webhook of the caller with `plan`, and optionally move it to the positions in `places`.
 
-        Returns its document, and what else of it is to be `shown`. What changes nothing is not written.
+        Returns its document and the attributes in `shown`. Writes nothing if nothing changes.
         """
         key, write_id = WEBHOOK.key(webhookId=webhook_id), new_write_id()
 
         def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
-            # After the webhook: see VideoStore.change.
+            # Read after the webhook: see VideoStore.change.
             if answer := earlier_answer(self.table, once):
                 return answer
             hook, place = followed.hook, followed.place
@@ -276,7 +284,8 @@ class WebhookStore:
             if places is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
                 said, forgotten = _turned(webhook_id, now, paused=new["paused"], places=places)
                 turn = change_between(dict.fromkeys(forgotten), said) + Expression.of("ADD #turn :one", one=1)
-                # A worker may write it at any time; that the webhook is as it was read guards the transaction.
+                # A worker may write the delivery state at any time. The condition on the webhook guards the
+                # transaction.
                 writes.append(self.table.update(WEBHOOK_PLACE.key(webhookId=webhook_id), turn))
                 place = without(place, *forgotten) | said
             answer = Followed(new, place).document(now) | {name: new[name] for name in shown}
@@ -287,7 +296,7 @@ class WebhookStore:
     def _listed(
         self, how: str, webhook_id: str, user_id: str, caller: Caller, now: int, condition: Expression | None = None
     ) -> Write:
-        """The write that puts a webhook into the list of a user's (`ADD`), or takes it out (`DELETE`)."""
+        """Return the write that adds a webhook to a user's list (`ADD`) or removes it (`DELETE`)."""
         change = Expression.of(f"{how} #ids :ids", ids={webhook_id}) + signing({}, caller, now)
         return self.table.update(WEBHOOKS.key(userId=user_id), change, condition=condition)
 
@@ -297,7 +306,7 @@ def _position(followed: Followed) -> Position:
 
 
 def require_following(user_id: str | None, caller: Caller) -> None:
-    """Raise Forbidden unless the caller may follow the changes of this user's things, or of everybody's (None)."""
+    """Raise Forbidden unless the caller may subscribe to this user's changes, or to all users' (`None`)."""
     if user_id != caller.subject and not caller.follows_all:
         raise Forbidden(f"To follow the changes of others needs a token with the scope {CHANGES} or {ADMIN}.")
 
@@ -305,9 +314,9 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 def _turned(
     webhook_id: str, now: int, *, paused: bool, places: Mapping[str, Place] | None
 ) -> tuple[Item, Sequence[str]]:
-    """What the place of a webhook is to say when the worker's turn is taken, and what it is to say no more.
+    """Return the attributes to set and to remove in the delivery state when the worker's turn is invalidated.
 
-    A worker that is sending keeps its lease: it goes on with what is said here, so no other one sends at the same time.
+    A worker that is sending keeps its lease and continues with this state, so no other worker sends at the same time.
     """
     said = {} if paused else due({"webhookId": webhook_id}, now)
     forgotten = [*WAITING] if paused else []
