@@ -171,7 +171,7 @@ class PlaceStore:
             ) from failure
 
     def add_attempts(self, webhook_id: str, at: int, turn: int, attempts: Sequence[Mapping[str, Any]]) -> None:
-        """Store the attempts of a turn in this order, which ended at `at` (epoch milliseconds), for DAYS_KEPT days."""
+        """Store the attempts of a turn that ended at `at` (epoch milliseconds), in this order, for DAYS_KEPT days."""
         item = {
             **WEBHOOK_ATTEMPTS.key(webhookId=webhook_id, at=f"{at:013}", turn=turn),
             "attempts": zlib.compress(orjson.dumps(attempts)),
