@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from bench.stub import stub
 from bench.tables import Grid
 from functions.audit import handler as audit
-from local.testbed.harness import NOW, Context
+from local.testbed.harness import NOW, Context, FakeResources
 from local.testbed.limits import Simulation
 from local.testbed.streams import Raw, change, event
 from shared.aws.dynamodb import Table, make_client
-from shared.core.attributes import Item
+from shared.aws.s3 import Objects
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.feed.log import OLDEST, Feed, shard_logs
-from shared.history.trail import Archive, AuditStore
 from shared.schema import AUDIT_TABLE_NAME
 from shared.videos.video import new_item, stamp
 
@@ -55,13 +54,13 @@ PIPELINED = Reader(100, is_pipelined=True)
 DEPLOYED = Reader(BATCH, is_pipelined=True)
 
 
-class Outside(Archive):
-    """The archive and the queue of followers: they take their time and keep nothing."""
+class Outside(Objects):
+    """The archive's objects and the queue of followers: they take their time and keep nothing."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
         self._wait = wait
 
-    def write(self, entries: Sequence[Item]) -> None:
+    def put(self, *_: object, **__: object) -> None:
         """Store an object."""
         self._wait(S3_SECONDS)
 
@@ -87,8 +86,7 @@ class Shards:
 
     def _function(self, table: Table) -> LambdaHandler:
         outside = Outside(lambda seconds: self.simulation.wait(seconds))
-        feed = Feed(table, lambda: self.simulation.time)
-        return audit.make(AuditStore(table), outside, DAYS, feed, outside)
+        return _audit(table, lambda: self.simulation.time, outside)
 
     def read(self) -> float:
         """Read everything; returns changes a second of one shard."""
@@ -125,6 +123,12 @@ class Shards:
         return len(ids)
 
 
+def _audit(table: Table, clock: Callable[[], float], outside: Outside) -> LambdaHandler:
+    """Return the audit function over a table."""
+    resources = FakeResources(table, clock, audit=table, objects=outside, queues={"deliveries": outside})
+    return resources.make(audit.lambda_handler)
+
+
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
     """Full batches of new videos, as an import writes them."""
     return [
@@ -154,7 +158,7 @@ def processor_seconds() -> float:
         os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = endpoint
         table = Table(AUDIT_TABLE_NAME, make_client())
         for _ in range(20):
-            function = audit.make(AuditStore(table), outside, DAYS, Feed(table), outside)
+            function = _audit(table, time.time, outside)
             started = time.process_time()
             function(event(*batch), Context())
             times.append(time.process_time() - started)

@@ -2,10 +2,12 @@
 
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from functions.reverts import handler as reverts
-from local.testbed.harness import JOBS_PER_DAY, Api, Context, Reply
+from local.testbed.harness import Api, Context, FakeResources, Reply
 from local.testbed.streams import sqs_event
 from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
@@ -15,7 +17,6 @@ from shared.captions.models import ChaptersContent
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.films.quota import QuotaStore
 from shared.history.undoing import ChangeSetReverts
 from shared.relations.credits import RelationStore
 from shared.relations.models import CreditContent, ReleaseContent
@@ -56,9 +57,9 @@ class Undoing(Trailed):
 
     def take_back_pages(self, pages: int) -> None:
         """Let a turn take back this many pages of a change set."""
-        quota = QuotaStore(self.api.table, JOBS_PER_DAY)
-        self.sets = ChangeSetReverts(self.api.table, self.trail, quota, pages=pages)
-        self.worker = reverts.make(self.sets, self.queues["reverts"], self.clock)
+        resources = FakeResources(self.api.table, self.clock, audit=self.trail.table, queues=self.queues)
+        with patch.object(reverts, "ChangeSetReverts", partial(ChangeSetReverts, pages=pages)):
+            self.worker = resources.make(reverts.lambda_handler)
 
     @property
     def now(self) -> int:

@@ -4,8 +4,8 @@ from typing import Any
 
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from local.testbed.backstage import READER, Backstage
-from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+from local.testbed.backstage import Backstage
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
 from local.testbed.streams import sqs_event
 from shared.aws.s3 import Objects
 
@@ -19,9 +19,14 @@ class Workers:
         self.api = api
         self.backstage = backstage
         self.objects = objects
+        self.begin()
+
+    def begin(self) -> None:
+        """Start both functions afresh."""
+        resources = FakeResources(self.api.table, self.backstage.clock, objects=self.objects)
         self.handlers = {
-            "probe": probe.make(backstage.jobs, objects, READER, LADDER, backstage.clock),
-            "thumbnails": thumbnails.make(backstage.jobs, objects, READER, MEDIA_BUCKET, backstage.clock),
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(LADDER)),
+            "thumbnails": resources.make(thumbnails.lambda_handler),
         }
 
     def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 from bench.cost.run import (
     ADD_CREDIT,
     ARRIVAL,
-    AUDIT_DAYS,
     CREATE,
     DESCRIBE,
     PUBLISH,
@@ -27,10 +27,9 @@ from functions.audit import handler as audit
 from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from local.testbed.backstage import READER, Backstage, FakeQueue
-from local.testbed.delivering import DELIVERY_SHARES
+from local.testbed.backstage import Backstage, FakeQueue
 from local.testbed.films import film
-from local.testbed.harness import MASTER, MEDIA_BUCKET, SOURCES_BUCKET, Api, Context
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
 from local.testbed.meter import Meter
 from local.testbed.streams import sqs_event
 from local.testbed.units import Stored, Units
@@ -41,7 +40,6 @@ from shared.core.attributes import AttributeMap
 from shared.core.change_types import JOB_STATES
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
-from shared.history.trail import Archive, AuditStore
 from shared.schema import (
     AUDIT_INDEXES,
     AUDIT_TABLE_NAME,
@@ -57,8 +55,6 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEWER,
 )
-from shared.webhooks.carriers import Receivers
-from shared.webhooks.places import PlaceStore
 
 FIFO_QUEUES = frozenset({"tallies"})
 """Queues whose requests cost more."""
@@ -156,17 +152,19 @@ class _Behind:
         trail = Table(AUDIT_TABLE_NAME, place.table.client)
         self._wakes = FakeQueue()
         feed = Feed(Table(AUDIT_TABLE_NAME, feed_client()), api.clock)
-        self._audit = audit.make(AuditStore(trail), Archive(objects, MEDIA_BUCKET), AUDIT_DAYS, feed, self._wakes)
+        resources = FakeResources(
+            place.table, api.clock, audit=trail, objects=objects, queues={"deliveries": self._wakes}
+        )
+        with mock.patch.object(audit, "Feed", return_value=feed):  # its requests are counted separately
+            self._audit = resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
+        resources = FakeResources(place.table, api.clock, audit=trail, objects=objects)
         self._workers = {
-            "probe": probe.make(self._backstage.jobs, objects, READER, RENDITIONS, api.clock),
-            "thumbnails": thumbnails.make(self._backstage.jobs, objects, READER, MEDIA_BUCKET, api.clock),
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS)),
+            "thumbnails": resources.make(thumbnails.lambda_handler),
             "aggregates": self._backstage.aggregates,
             "tallies": self._backstage.tallies,
         }
-        places, receivers = PlaceStore(place.table), Receivers(lambda: MASTER)
-        self._deliveries = deliveries.make(
-            places, Feed(trail, api.clock), receivers, FakeQueue(), DELIVERY_SHARES, clock=api.clock
-        )
+        self._deliveries = resources.make(deliveries.lambda_handler)
         self._meter = Meter(*clients())
         self._feed_meter = Meter(feed_client(), clients()[1])
 

@@ -1,12 +1,10 @@
 """Moves the totals of users and tags, and the entries that lead to videos, to the present state of videos that changed."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.aws.sqs import Sender
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, service_logger
@@ -25,11 +23,10 @@ class AggregatesSettings(Settings):
     aggregates_queue_url: str
 
 
-def make(
-    aggregates: Aggregates, mover: EntryMover, queue: Sender, clock: Callable[[], float] = time.time
-) -> LambdaHandler:
-    """The handler over totals and entries; `queue` is its own, `clock` gives epoch seconds."""
-
+def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, queue = resources.table(settings.table_name), resources.queue(settings.aggregates_queue_url)
+    aggregates, mover = Aggregates(table, resources.elapsed), EntryMover(table)
     logger = service_logger()
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -49,7 +46,7 @@ def make(
             requests = {body.videoId: body.correlationId for body in bodies.values()}
             contended, unreached = frozenset[str](), frozenset[str]()
             try:
-                aggregates.settle([body.videoId for body in bodies.values()], int(clock()), requests, in_time)
+                aggregates.settle([body.videoId for body in bodies.values()], int(resources.clock()), requests, in_time)
             except Unsettled as error:
                 contended, unreached = error.contended, error.unreached
             for id_, body in bodies.items():
@@ -66,7 +63,7 @@ def make(
             body = parse(AggregatesMessage, message.json_body)
             if not body.entries or body.videoId in moved:
                 return
-            seconds = mover.move_entries(body.videoId, int(clock()), in_time)
+            seconds = mover.move_entries(body.videoId, int(resources.clock()), in_time)
             moved.add(body.videoId)
             if seconds is not None:
                 rest = aggregates_message(body.videoId, body.correlationId, entries=True)
@@ -95,10 +92,4 @@ def make(
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.table_name)
-    queue = resources.queue(settings.aggregates_queue_url)
-    return make(Aggregates(table), EntryMover(table), queue, resources.clock)
-
-
-lambda_handler = EntryPoint(AggregatesSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(AggregatesSettings, make, resources=BackgroundResources)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.aws.sqs import Sender
 from shared.aws.stream import Record, StoringProcessor
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
@@ -49,13 +48,15 @@ class Kept(NamedTuple):
     change: Change
 
 
-def make(store: AuditStore, archive: Archive, days: int, feed: Feed, queue: Sender) -> LambdaHandler:
-    """The handler over a store, an archive and a feed, whose followers `queue` wakes; entries are kept for `days` days."""
-
+def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, queue = resources.table(settings.audit_table_name), resources.queue(settings.deliveries_queue_url)
+    store, feed = AuditStore(table), Feed(table, resources.clock)
+    archive = Archive(resources.objects, settings.archive_bucket)
     logger = service_logger()
 
     def read(record: Record) -> Kept | None:
-        made = entry(record, days)
+        made = entry(record, settings.audit_days)
         return Kept(made, change_of(made)) if made else None
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
@@ -107,11 +108,4 @@ def _measure(entries: Sequence[Item]) -> None:
         emit({metric: count for (of, metric), count in jobs.items() if metric and of == kind}, kind=kind)
 
 
-def _deployed(settings: AuditSettings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.audit_table_name)
-    archive = Archive(resources.objects, settings.archive_bucket)
-    feed, queue = Feed(table, resources.clock), resources.queue(settings.deliveries_queue_url)
-    return make(AuditStore(table), archive, settings.audit_days, feed, queue)
-
-
-lambda_handler = EntryPoint(AuditSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(AuditSettings, make, resources=BackgroundResources)

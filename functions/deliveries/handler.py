@@ -1,20 +1,20 @@
 """Delivers changes to webhooks and the event bus, in the order of each video, until they are taken."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.films.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
+from shared.webhooks import sending
 from shared.webhooks.carriers import Carrier, Receivers
 from shared.webhooks.delivering import Delivered, Deliverer
 from shared.webhooks.places import PlaceStore
 from shared.webhooks.quotas import DeliveryQuotas
+from shared.webhooks.sending import Answer
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -46,21 +46,24 @@ class DeliveriesSettings(Settings):
 
 
 def make(
-    places: PlaceStore,
-    feed: Feed,
-    receivers: Carrier,
-    queue: Sender,
-    shares: Mapping[str, int],
-    *,
-    bus: Carrier | None = None,
-    clock: Callable[[], float] = time.time,
+    settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., Answer] = sending.send
 ) -> LambdaHandler:
-    """The handler over the places and the feed; `queue` is its own, `shares` are the quotas, `clock` gives epoch seconds."""
+    """Return the function's handler; `send` is HTTP."""
+    clock, queue = resources.clock, resources.queue(settings.deliveries_queue_url)
+    places = PlaceStore(resources.table(settings.table_name))
+    feed = Feed(resources.table(settings.audit_table_name), clock)
+    secret = resources.secret(settings.webhook_secret_arn)
+    receivers = Receivers(secret, local=settings.webhook_local, send=send, clock=clock)
+    quotas = DeliveryQuotas(places, settings.shares, clock)
+    bus: Carrier | None = None
+    if settings.event_bus:
+        from shared.webhooks.bus import EventBus  # few have one
+
+        bus = EventBus(settings.event_bus, resources.events(), clock)
 
     def wake(webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         queue.send(deliver_message(webhook_id, claimed), delay_seconds)
 
-    quotas = DeliveryQuotas(places, shares, clock)
     deliverer = Deliverer(places, feed, receivers, quotas, wake, bus=bus, measure=_measure, clock=clock)
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -87,21 +90,4 @@ def _measure(delivered: Delivered) -> None:
     emit({metric: value for metric, value in values.items() if value})
 
 
-def _deployed(settings: DeliveriesSettings, resources: Resources) -> LambdaHandler:
-    bus: Carrier | None = None
-    if settings.event_bus:
-        from shared.webhooks.bus import EventBus  # few have one
-
-        bus = EventBus(settings.event_bus, resources.events())
-    return make(
-        PlaceStore(resources.table(settings.table_name)),
-        Feed(resources.table(settings.audit_table_name), resources.clock),
-        Receivers(resources.secret(settings.webhook_secret_arn), local=settings.webhook_local),
-        resources.queue(settings.deliveries_queue_url),
-        settings.shares,
-        bus=bus,
-        clock=resources.clock,
-    )
-
-
-lambda_handler = EntryPoint(DeliveriesSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(DeliveriesSettings, make, resources=BackgroundResources)

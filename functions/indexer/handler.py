@@ -23,8 +23,13 @@ class IndexerSettings(Settings):
     media_bucket: str
 
 
-def make(builder: Builder) -> LambdaHandler:
-    """The handler over a builder."""
+def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
+    generations = Generations(table, objects, bucket, resources.clock)
+    feed = Feed(resources.table(settings.audit_table_name), resources.clock)
+    films = Films(table, objects, bucket)
+    builder = Builder(generations, Copy(own_folder()), table, feed, films, clock=resources.clock)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
@@ -46,10 +51,4 @@ def make(builder: Builder) -> LambdaHandler:
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
-    table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
-    feed, films = Feed(resources.table(settings.audit_table_name)), Films(table, objects, bucket)
-    return make(Builder(Generations(table, objects, bucket), Copy(own_folder()), table, feed, films))
-
-
-lambda_handler = EntryPoint(IndexerSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(IndexerSettings, make, resources=BackgroundResources)

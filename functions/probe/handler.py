@@ -1,15 +1,12 @@
 """Looks at films that have arrived: what they are, and which renditions they are to have."""
 
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from shared.aws.messages import MessageProcessor
-from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import service_logger
 from shared.films.jobs import JobStore
 from shared.films.worker import JobConsumer, JobWorker, Result
 from shared.media.ladder import wanted
@@ -19,8 +16,6 @@ from shared.video_fields import PROBED
 from shared.videos import video
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
     from shared.entities import Job
 
 
@@ -51,26 +46,12 @@ class ProbeWorker(JobWorker):
         return Result(fields, lambda item: video.probed(item, media, fields, sizes))
 
 
-def make(
-    jobs: JobStore,
-    objects: Objects,
-    reader: Sandbox,
-    renditions: Sequence[str],
-    clock: Callable[[], float] = time.time,
-) -> LambdaHandler:
-    """The handler over the stores; `clock` gives epoch seconds."""
-    consumer = JobConsumer("probe", jobs, clock, [ProbeWorker(objects, reader, renditions)])
-
-    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, consumer.handle, MessageProcessor())
-
-    return service_logger().inject_lambda_context(handle)
-
-
-def _deployed(settings: ProbeSettings, resources: Resources) -> LambdaHandler:
+def make(settings: ProbeSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
     jobs = JobStore(resources.table(settings.table_name))
     reader = Sandbox.within(settings.aws_lambda_function_memory_size)
-    return make(jobs, resources.objects, reader, settings.renditions, resources.clock)
+    workers = [ProbeWorker(resources.objects, reader, settings.renditions)]
+    return JobConsumer("probe", jobs, resources.clock, workers).function()
 
 
-lambda_handler = EntryPoint(ProbeSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(ProbeSettings, make, resources=BackgroundResources)

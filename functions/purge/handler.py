@@ -1,12 +1,9 @@
 """Removes what belonged to a removed video or playlist: its other items, its counters and its objects."""
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
@@ -25,8 +22,10 @@ class PurgeSettings(Settings):
     purge_queue_url: str
 
 
-def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
+def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, queue = resources.table(settings.table_name), resources.queue(settings.purge_queue_url)
+    purge = Purge(table, resources.objects, settings.sources_bucket, settings.media_bucket)
     logger = service_logger()
 
     def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
@@ -34,7 +33,7 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
             playlist_id = parse(PurgePlaylistMessage, body).playlistId
             return logged_end(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
         message = parse(PurgeMessage, body)
-        through = purge.video(message.videoId, int(clock()), in_time, message.correlationId)
+        through = purge.video(message.videoId, int(resources.clock()), in_time, message.correlationId)
         return logged_end(through, video_id=message.videoId)
 
     def logged_end(through: bool, **log: str) -> bool:
@@ -55,10 +54,4 @@ def make(purge: Purge, queue: Sender, clock: Callable[[], float] = time.time) ->
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
-    table = resources.table(settings.table_name)
-    purge = Purge(table, resources.objects, settings.sources_bucket, settings.media_bucket)
-    return make(purge, resources.queue(settings.purge_queue_url), resources.clock)
-
-
-lambda_handler = EntryPoint(PurgeSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(PurgeSettings, make, resources=BackgroundResources)

@@ -1,12 +1,9 @@
 """Takes back change sets that are too large for one request, a page at a time."""
 
-import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.aws.sqs import Sender
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
 from shared.films.messages import RevertMessage, parse
@@ -27,8 +24,11 @@ class RevertsSettings(Settings):
     reverts_queue_url: str
 
 
-def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over the stores; `queue` is its own, `clock` gives epoch seconds."""
+def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
+    sets = ChangeSetReverts(table, trail, QuotaStore(table, settings.jobs_per_day))
+    queue = resources.queue(settings.reverts_queue_url)
     logger = service_logger()
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -37,7 +37,7 @@ def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = tim
 
         def take(message: Message) -> None:
             revert_id = parse(RevertMessage, message.json_body).revertId
-            pause = sets.carry_on(revert_id, clock, in_time)
+            pause = sets.carry_on(revert_id, resources.clock, in_time)
             if pause is None:
                 logger.info("nothing left to take back", extra={"revert_id": revert_id})
             else:
@@ -50,10 +50,4 @@ def make(sets: ChangeSetReverts, queue: Sender, clock: Callable[[], float] = tim
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
-    table, trail = resources.table(settings.table_name), AuditStore(resources.table(settings.audit_table_name))
-    sets = ChangeSetReverts(table, trail, QuotaStore(table, settings.jobs_per_day))
-    return make(sets, resources.queue(settings.reverts_queue_url), resources.clock)
-
-
-lambda_handler = EntryPoint(RevertsSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(RevertsSettings, make, resources=BackgroundResources)

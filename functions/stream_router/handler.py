@@ -1,7 +1,6 @@
 """Stream consumer: creates and queues jobs, and triggers totals, purges and reverts (shared/upkeep/stream_router.py)."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
@@ -21,11 +20,13 @@ class StreamRouterSettings(Settings):
     queue_urls: Mapping[str, str] = several({name: f"{name.upper()}_QUEUE_URL" for name in QUEUES})
 
 
-def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> LambdaHandler:
-    """The handler over a router; `clock` gives epoch seconds."""
+def make(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    queues = {name: resources.queue(url) for name, url in settings.queue_urls.items()}
+    router = StreamRouter(resources.table(settings.table_name), settings.shares, queues, settings.media_bucket)
 
     def route(record: Record) -> None:
-        router.route(record, int(clock()))
+        router.route(record, int(resources.clock()))
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         return process(event, route, StreamProcessor(router.flush))
@@ -33,10 +34,4 @@ def make(router: StreamRouter, clock: Callable[[], float] = time.time) -> Lambda
     return service_logger().inject_lambda_context(handle)
 
 
-def _deployed(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:
-    queues = {name: resources.queue(url) for name, url in settings.queue_urls.items()}
-    router = StreamRouter(resources.table(settings.table_name), settings.shares, queues, settings.media_bucket)
-    return make(router, resources.clock)
-
-
-lambda_handler = EntryPoint(StreamRouterSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(StreamRouterSettings, make, resources=BackgroundResources)

@@ -1,11 +1,9 @@
 """Makes the pictures of films, which are the poster in several widths and the storyboard, and takes their subtitles out."""
 
-import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from shared.aws.messages import MessageProcessor
-from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects, object_uri
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.film_store import FilmCaptions
@@ -14,7 +12,6 @@ from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import service_logger
 from shared.films.job import Beside, for_job
 from shared.films.jobs import JobStore
 from shared.films.worker import JobConsumer, JobWorker, Result
@@ -24,8 +21,6 @@ from shared.videos import video
 from shared.videos.links import THUMBNAILS
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.typing import LambdaContext
-
     from shared.entities import Job
 
 NAME = "thumbnails"
@@ -132,27 +127,16 @@ class CaptionsWorker(ThumbnailWorker):
         return Result({}, lambda video_item: video_item, placing)
 
 
-def make(
-    jobs: JobStore, objects: Objects, reader: Sandbox, bucket: str, clock: Callable[[], float] = time.time
-) -> LambdaHandler:
-    """The handler over the stores; `clock` gives epoch seconds."""
+def make(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
+    """Return the function's handler."""
+    table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
+    reader = Sandbox.within(settings.aws_lambda_function_memory_size)
     workers = (
         PosterWorker(objects, reader, bucket),
         StoryboardWorker(objects, reader, bucket),
-        CaptionsWorker(objects, reader, bucket, FilmCaptions(jobs.table), clock),
+        CaptionsWorker(objects, reader, bucket, FilmCaptions(table), resources.clock),
     )
-    consumer = JobConsumer(NAME, jobs, clock, workers)
-
-    def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, consumer.handle, MessageProcessor())
-
-    return service_logger().inject_lambda_context(handle)
+    return JobConsumer(NAME, JobStore(table), resources.clock, workers).function()
 
 
-def _deployed(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
-    jobs = JobStore(resources.table(settings.table_name))
-    reader = Sandbox.within(settings.aws_lambda_function_memory_size)
-    return make(jobs, resources.objects, reader, settings.media_bucket, resources.clock)
-
-
-lambda_handler = EntryPoint(ThumbnailsSettings, _deployed, resources=BackgroundResources)
+lambda_handler = EntryPoint(ThumbnailsSettings, make, resources=BackgroundResources)

@@ -13,25 +13,20 @@ from functions.audit import handler as audit
 from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.tallies import handler as tallies
-from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, Clock, Context, FakeResources
+from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, VARIABLES, Clock, Context, FakeResources
 from local.testbed.lean_moto import stream_records
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import QuotaExceeded
 from shared.core.settings import LambdaHandler
 from shared.entities import Job
-from shared.feed.log import Feed
 from shared.films.jobs import JobStore
 from shared.films.messages import JobMessage, parse
 from shared.films.quota import QuotaStore
-from shared.history.trail import Archive, AuditStore
-from shared.kinds import JOB_QUEUES
 from shared.media.sandbox import Sandbox
-from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.stream_router import StreamRouter
 from shared.videos import video
 from shared.videos.catalogue import VideoStore
 
@@ -41,7 +36,7 @@ DAYS = 400
 """Days for which the trail keeps entries."""
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
-READER = Sandbox()
+READER = Sandbox.within(int(VARIABLES["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]))
 """One for all tests of a process: it takes a moment to start."""
 atexit.register(READER.close)
 
@@ -70,10 +65,16 @@ class FakeQueue:
 
 
 def make_audit(
-    entries: Table, *, feed: Feed | None = None, queue: FakeQueue | None = None, archive: Archive | None = None
+    entries: Table,
+    clock: Clock | None = None,
+    *,
+    queue: FakeQueue | None = None,
+    objects: Objects | None = None,
 ) -> LambdaHandler:
-    """Return the audit function over a table of entries. A feed, queue or archive that is not given keeps nothing."""
-    return audit.make(AuditStore(entries), archive or Mock(Archive), DAYS, feed or Mock(Feed), queue or FakeQueue())
+    """Return the audit function over a table of entries. A queue or archive that is not given keeps nothing."""
+    queues = {"deliveries": queue or FakeQueue()}
+    resources = FakeResources(entries, clock or Clock(), audit=entries, objects=objects or Mock(Objects), queues=queues)
+    return resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
 
 
 class Backstage:
@@ -85,10 +86,10 @@ class Backstage:
         self.jobs = JobStore(table)
         self.videos = VideoStore(table)
         self.queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        self.router = stream_router.make(StreamRouter(table, JOB_QUEUES, self.queues, MEDIA_BUCKET), clock)
         resources = FakeResources(table, clock, queues=self.queues)
+        self.router = resources.make(stream_router.lambda_handler)
         self.sweeper = resources.make(sweeper.lambda_handler)
-        self.aggregates = aggregates.make(Aggregates(table), EntryMover(table), self.queues["aggregates"], clock)
+        self.aggregates = resources.make(aggregates.lambda_handler)
         self.tallies = resources.make(tallies.lambda_handler)
         self.seen: list[dict[str, Any]] = []
         """All stream records that were handled, in order."""

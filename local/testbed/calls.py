@@ -15,9 +15,9 @@ from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue, make_audit
+from local.testbed.backstage import RENDITIONS, Backstage, make_audit
 from local.testbed.delivering import Delivering
-from local.testbed.harness import JOBS_PER_DAY, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
+from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
 from local.testbed.told import change, tell
 from local.testbed.trailed import Trailed
 from local.testbed.viewed import Viewed
@@ -28,11 +28,8 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.caller import Caller, request_of
 from shared.feed.log import Feed
 from shared.films.messages import TallyMessage, parse, revert_message, tally_message
-from shared.films.quota import QuotaStore
 from shared.films.uploads import LARGEST_PUT, MIB
 from shared.films.wants import input_hash
-from shared.history.trail import AuditStore
-from shared.history.undoing import ChangeSetReverts
 from shared.relations.mover import EntryMover
 from shared.search.building import At, Builder, some_videos
 from shared.search.films import Films
@@ -347,11 +344,9 @@ def _run(api: Api) -> str:
 
 
 def _work_on_run(api: Api, path: str) -> Reply:
-    trail = AuditStore(Table(schema.AUDIT_TABLE_NAME, api.table.client))
-    sets = ChangeSetReverts(api.table, trail, QuotaStore(api.table, JOBS_PER_DAY))
+    work = FakeResources(api.table, api.clock).make(reverts.lambda_handler)
     event = streams.sqs_event(revert_message(path.rpartition("/")[2]))
-    answer = reverts.make(sets, FakeQueue(), api.clock)(event, Context())
-    assert answer == {"batchItemFailures": []}
+    assert work(event, Context()) == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 
 
@@ -362,10 +357,10 @@ def _told(api: Api) -> str:
 
 
 def _audit(api: Api, video_id: str) -> Reply:
-    table = Table(schema.AUDIT_TABLE_NAME, api.table.client)
     item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
     record = streams.change(None, item)
-    assert make_audit(table, feed=Feed(table, api.clock))(streams.event(record), Context()) == {"batchItemFailures": []}
+    audited = make_audit(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
+    assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
     return Reply(200, {}, b"")
 
 

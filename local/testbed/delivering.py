@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from functions.deliveries import handler as deliveries
 from local.testbed.backstage import FakeQueue
-from local.testbed.harness import MASTER, Clock, Context
+from local.testbed.harness import Clock, Context, FakeResources
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
@@ -19,7 +20,6 @@ from shared.films.messages import changed_message, deliver_message
 from shared.routes import ADMIN, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME
 from shared.upkeep.sweeping import send_for_due
-from shared.webhooks.carriers import Carrier, Receivers
 from shared.webhooks.delivering import INDEX_SECONDS
 from shared.webhooks.places import PlaceStore
 from shared.webhooks.sending import Answer
@@ -28,8 +28,6 @@ from shared.webhooks.store import WebhookStore
 ALICE = Caller("alice", frozenset({READ, WRITE}))
 ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))
 URL = "https://hooks.example/in"
-DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
-"""As on AWS."""
 
 
 def answered(status: int | None = 204, **said: Any) -> Answer:
@@ -97,12 +95,13 @@ class Delivering:
         self.queue = Queue(clock)
         self.worker = self.make()
 
-    def make(self, receivers: Carrier | None = None, bus: Carrier | None = None) -> LambdaHandler:
-        """A worker."""
-        receivers = receivers or Receivers(lambda: MASTER, send=self.receiver, clock=self.clock)
-        return deliveries.make(
-            self.places, self.feed, receivers, self.queue, DELIVERY_SHARES, bus=bus, clock=self.clock
-        )
+    def make(self, events: Any = None, send: Callable[..., Answer] | None = None, **variables: str) -> LambdaHandler:
+        """Return a worker; `events` is a client of EventBridge, if there is a bus."""
+        queues = {"deliveries": self.queue}
+        resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
+        variables |= {"EVENT_BUS": "the-bus"} if events else {}
+        make = partial(deliveries.make, send=send or self.receiver)
+        return resources.make(deliveries.lambda_handler, make, **variables)
 
     def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
         """Create a webhook that follows the caller's own changes, or everybody's, and let the worker look at it."""

@@ -39,6 +39,7 @@ from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
 from shared.films.wants import jobs_per_upload
+from shared.kinds import JOB_QUEUES
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.search.films import Films
 from shared.search.generations import Generations
@@ -74,6 +75,9 @@ CURSOR_SECRET = "a secret of the tests"
 MASTER = "what the tests' webhooks sign with"
 """What their secrets are derived from."""
 
+DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
+"""Deliveries at a time for one owner, by queue, as on AWS."""
+
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = jobs_per_upload(1)
 VARIABLES = {
@@ -89,7 +93,7 @@ VARIABLES = {
     "ARCHIVE_BUCKET": "archive",
     "JOBS_PER_DAY": str(JOBS_PER_DAY),
     "RENDITIONS": "240p",
-    "SHARES": "probe=4,thumbnails=4,transcode=10",
+    "SHARES": ",".join(f"{queue}={share}" for queue, share in [*JOB_QUEUES.items(), *DELIVERY_SHARES.items()]),
     "VIEW_WINDOW_SECONDS": "1800",
     "COUNT_OWN_VIEWS": "false",
     "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
@@ -348,11 +352,13 @@ class FakeResources(Resources):
         audit: Table | None = None,
         objects: Objects | None = None,
         queues: Mapping[str, Any] | None = None,
+        events: Any = None,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.audit = audit or Table(schema.AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
         self._tables = {self.audit.name: self.audit, table.name: table}
         self._queues = defaultdict(_some_queue) if queues is None else queues
+        self._events = events
         self.main = table
         self.clock = clock
         self.elapsed = elapsed or clock
@@ -366,6 +372,9 @@ class FakeResources(Resources):
 
     def secret(self, arn: str) -> Callable[[], str]:
         return lambda: arn
+
+    def events(self) -> Any:
+        return self._events
 
     def make(
         self,

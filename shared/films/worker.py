@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from shared.aws.messages import Message
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import process
 from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
 from shared.films.job import Beside
 from shared.films.jobs import JobStore
@@ -18,6 +20,8 @@ from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import Sandbox
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
     from shared.entities import Job
 
 
@@ -69,6 +73,14 @@ class JobConsumer:
         self._clock = clock
         self._workers = {worker.kind: worker for worker in workers}
         self._logger = service_logger()
+
+    def function(self) -> LambdaHandler:
+        """Return the handler of the queue's function."""
+
+        def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
+            return process(event, self.handle, MessageProcessor())
+
+        return self._logger.inject_lambda_context(handle)
 
     def handle(self, message: Message) -> None:
         """Do the job of one message, unless another worker has taken it or it is no longer required.

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Self
 
@@ -61,8 +62,9 @@ class Sandbox:
         self._connection: Connection | None = None
 
     @classmethod
+    @cache
     def within(cls, memory_mb: int) -> Self:
-        """Return a sandbox for a Lambda function with this much memory, in megabytes."""
+        """Return this process's sandbox for a Lambda function with this much memory, in megabytes."""
         return cls(memory=(memory_mb - WORKER_MB) << 20)
 
     def run(self, task: str, source: Source, *arguments: object) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +14,7 @@ from functions.aggregates import handler
 from functions.stream_router import handler as stream_router
 from local.testbed import streams
 from local.testbed.backstage import Backstage, FakeQueue
-from local.testbed.harness import NOW, Api, Clock, Context, ShortContext, recorded
+from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
@@ -23,6 +23,7 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable, WriteContention
+from shared.core.settings import LambdaHandler
 from shared.films.messages import aggregates_message
 from shared.relations.credits import credit_item
 from shared.relations.models import CreditContent
@@ -182,19 +183,19 @@ class TestRouter:
             assert self._sent(streams.change({**key}, None)) == {}
             assert self._sent(streams.change(None, {**key})) == {}
 
-    def test_what_stands_before_a_record_that_fails_is_counted(self) -> None:
-        queues = {name: FakeQueue() for name in ("aggregates", "purge", "tallies")}
-        handle = stream_router.make(StreamRouter(None, {}, queues, "media"))  # type: ignore[arg-type]
+    def test_what_stands_before_a_record_that_fails_is_counted(self, table: Table) -> None:
+        queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
+        handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
         unreadable = streams.change(None, VIDEO, sequence=2)
         del unreadable["dynamodb"]["NewImage"]
         report = handle(streams.event(streams.change(None, VIDEO), unreadable), Context())
         assert report == {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(unreadable)}]}
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
-    def test_while_their_queue_is_busy_the_records_come_again(self) -> None:
+    def test_while_their_queue_is_busy_the_records_come_again(self, table: Table) -> None:
         queue = _BusyAtFirst()
-        queues = {"aggregates": queue, "tallies": FakeQueue()}
-        handle = stream_router.make(StreamRouter(None, {}, queues, "media"))  # type: ignore[arg-type]
+        queues = defaultdict[str, FakeQueue](FakeQueue, aggregates=queue)
+        handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
         change = streams.change(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
         assert handle(streams.event(change), Context()) == report
@@ -573,13 +574,19 @@ class TestYears:
         assert len(tries) == MAX_ATTEMPTS
 
 
+def _worker(table: Table, queue: FakeQueue | None = None) -> LambdaHandler:
+    """Return the function over a table; its messages are for `queue`."""
+    queues = {"aggregates": queue or FakeQueue()}
+    return FakeResources(table, lambda: NOW, queues=queues).make(handler.lambda_handler)
+
+
 class TestWorker:
     def _message(self, video_id: str, *, entries: bool = False) -> str:
         return json.dumps(aggregates_message(video_id, entries=entries))
 
     def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
         good = api.publish()["videoId"]
-        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
+        worker = _worker(table)
         event = streams.sqs_event(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}, {"itemIdentifier": "m2"}]}
         assert_exact(table)
@@ -588,35 +595,31 @@ class TestWorker:
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         good, bad = api.publish()["videoId"], api.publish()["videoId"]
-        aggregates = Aggregates(table)
-        settle = aggregates.settle
+        settle = Aggregates.settle
 
-        def failing(video_ids: Sequence[str], *asked: Any) -> int:
+        def failing(aggregates: Aggregates, video_ids: Sequence[str], *asked: Any) -> int:
             if bad in video_ids:
                 raise InternalError("It broke.")
-            return settle(video_ids, *asked)
+            return settle(aggregates, video_ids, *asked)
 
-        monkeypatch.setattr(aggregates, "settle", failing)
+        monkeypatch.setattr(Aggregates, "settle", failing)
         event = streams.sqs_event(self._message(good), self._message(bad))
-        assert handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context()) == {
-            "batchItemFailures": [{"itemIdentifier": "m1"}]
-        }
+        assert _worker(table)(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
         assert marker(table, good)
         assert not marker(table, bad)
 
     def test_when_the_table_is_busy_all_are_delivered_again(
         self, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        aggregates = Aggregates(table)
         calls = []
 
-        def busy(video_ids: Sequence[str], *_: object) -> int:
+        def busy(_: Aggregates, video_ids: Sequence[str], *__: object) -> int:
             calls.append(video_ids)
             raise Unavailable
 
-        monkeypatch.setattr(aggregates, "settle", busy)
+        monkeypatch.setattr(Aggregates, "settle", busy)
         event = streams.sqs_event(self._message("a"), self._message("b"))
-        answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
+        answer = _worker(table)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert calls == [["a", "b"]]
 
@@ -628,7 +631,7 @@ class TestWorker:
         for video_id in (large, other):
             _date(api, video_id, 2000)
         queue = FakeQueue()
-        worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
+        worker = _worker(table, queue)
         messages = [self._message(large, entries=True), self._message(other, entries=True), self._message(plain)]
 
         # One step for the totals of all, and two for entries.
@@ -649,7 +652,7 @@ class TestWorker:
         monkeypatch.setattr("shared.upkeep.aggregates.LARGEST_TRANSACTION", 4)
         video_ids = [str(api.publish(tags=[f"t{n}"])["videoId"]) for n in range(3)]
         queue = FakeQueue()
-        worker = handler.make(Aggregates(table), EntryMover(table), queue, lambda: NOW)
+        worker = _worker(table, queue)
         messages = [self._message(video_id, entries=video_id == video_ids[2]) for video_id in video_ids]
 
         assert worker(streams.sqs_event(*messages), ShortContext(1)) == {"batchItemFailures": []}
@@ -667,7 +670,7 @@ class TestWorker:
         video_id = _credited(api)
         _date(api, video_id, 2000)
         event = streams.sqs_event(self._message(video_id, entries=True), self._message(str(api.publish()["videoId"])))
-        worker = handler.make(Aggregates(table), EntryMover(table), _BusyAtFirst(), lambda: NOW)
+        worker = _worker(table, _BusyAtFirst())
         assert worker(event, ShortContext(1)) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert_exact(table)
 
@@ -675,7 +678,7 @@ class TestWorker:
         video_id = _credited(api)
         _date(api, video_id, 2000)
         event = streams.sqs_event(*[self._message(video_id, entries=True)] * 3)
-        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
+        worker = _worker(table)
         with recorded(table.client) as operations:
             assert worker(event, Context()) == {"batchItemFailures": []}
         # Its totals, and its entries.
@@ -697,7 +700,7 @@ class TestWorker:
             transact(writes)
 
         monkeypatch.setattr(table, "transact", conflicting)
-        worker = handler.make(Aggregates(table), EntryMover(table), FakeQueue(), lambda: NOW)
+        worker = _worker(table)
         event = streams.sqs_event(self._message(good), self._message(bad), self._message(bad))
         assert worker(event, Context()) == {"batchItemFailures": [{"itemIdentifier": id_} for id_ in ("m1", "m2")]}
         assert (bool(marker(table, good)), bool(marker(table, bad))) == (True, False)
@@ -708,19 +711,16 @@ class TestWorker:
         good, bad = _credited(api), _credited(api)
         for video_id in (good, bad):
             _date(api, video_id, 2000)
-        mover = EntryMover(table)
-        move_entries = mover.move_entries
+        move_entries = EntryMover.move_entries
 
-        def failing(video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
+        def failing(mover: EntryMover, video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
             if video_id == bad:
                 raise Unavailable
-            return move_entries(video_id, now, in_time)
+            return move_entries(mover, video_id, now, in_time)
 
-        monkeypatch.setattr(mover, "move_entries", failing)
+        monkeypatch.setattr(EntryMover, "move_entries", failing)
         event = streams.sqs_event(self._message(bad, entries=True), self._message(good, entries=True))
-        assert handler.make(Aggregates(table), mover, FakeQueue(), lambda: NOW)(event, Context()) == {
-            "batchItemFailures": [{"itemIdentifier": "m0"}]
-        }
+        assert _worker(table)(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, good) == [2000] * 3
         assert_exact(table)
 
@@ -729,14 +729,13 @@ class TestWorker:
     ) -> None:
         video_id = _credited(api)
         _date(api, video_id, 2000)
-        aggregates = Aggregates(table)
 
         def busy(*_: Any) -> int:
             raise Unavailable
 
-        monkeypatch.setattr(aggregates, "settle", busy)
+        monkeypatch.setattr(Aggregates, "settle", busy)
         event = streams.sqs_event(self._message(video_id, entries=True))
-        answer = handler.make(aggregates, EntryMover(table), FakeQueue(), lambda: NOW)(event, Context())
+        answer = _worker(table)(event, Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, video_id) == [0] * 3
 

@@ -16,7 +16,7 @@ from moto import mock_aws
 
 from functions.audit import handler as audit_handler
 from local.testbed.backstage import FakeQueue
-from local.testbed.harness import NOW, Context, create_audit_table
+from local.testbed.harness import NOW, Context, FakeResources, create_audit_table
 from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import raised
@@ -31,7 +31,7 @@ from shared.core.settings import LambdaHandler
 from shared.feed.change import change_of
 from shared.feed.log import OLDEST, Feed, logs_of, shard_logs
 from shared.history.entries import LARGEST_ENTRY, document, entry
-from shared.history.trail import Archive, AuditStore
+from shared.history.trail import AuditStore
 from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
 from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
 from tests.integration.faults import Killed
@@ -469,8 +469,8 @@ class Cloud:
         self.ahead = Ahead(self)
         table = Table("VideoAudit", self.ahead, attempts=attempts, sleep=lambda _: None)
         objects = Objects(client, attempts=attempts, sleep=lambda _: None)
-        feed = Feed(table, lambda: NOW)
-        return audit_handler.make(AuditStore(table), Archive(objects, "archive"), DAYS, feed, FakeQueue())
+        resources = FakeResources(table, lambda: NOW, audit=table, objects=objects, queues={"deliveries": FakeQueue()})
+        return resources.make(audit_handler.lambda_handler)
 
     def deliver(self, *batches: Sequence[Raw], attempts: int = 1, retries: int = 10, bisect: bool = True) -> list[Raw]:
         """Deliver batches one after the other; returns what was given up."""
@@ -729,8 +729,8 @@ def test_it_works_the_same_on_a_table_and_a_bucket() -> None:
         s3 = make_s3_client()
         s3.create_bucket(Bucket="archive")
         store = AuditStore(Table("VideoAudit", client, sleep=lambda _: None))
-        feed = Feed(store.table, lambda: NOW)
-        function = audit_handler.make(store, Archive(Objects(s3), "archive"), DAYS, feed, FakeQueue())
+        resources = FakeResources(store.table, lambda: NOW, audit=store.table, objects=Objects(s3))
+        function = resources.make(audit_handler.lambda_handler)
         for _ in range(2):
             assert function(event(*HISTORY), Context()) == {"batchItemFailures": []}
 

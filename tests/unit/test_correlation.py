@@ -11,10 +11,9 @@ from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
 from local.testbed import streams
-from local.testbed.backstage import READER, Backstage, make_audit
+from local.testbed.backstage import Backstage, make_audit
 from local.testbed.films import film
 from local.testbed.harness import (
-    MEDIA_BUCKET,
     NOW,
     SOURCES_BUCKET,
     Api,
@@ -34,12 +33,10 @@ from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
-from shared.history.trail import Archive
 from shared.kinds import kind_of
 from shared.relations.ratings import RatingStore
-from shared.schema import AUDIT_TABLE_NAME, INDEXES, MARKER, PLAYLIST, PROFILE, RATING_TOTALS, UPLOAD, VIDEO
+from shared.schema import INDEXES, MARKER, PLAYLIST, PROFILE, RATING_TOTALS, UPLOAD, VIDEO
 from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.purging import Purge
 from shared.video_fields import PROJECTION
 from shared.videos.catalogue import VideoStore
 from shared.videos.video import new_item
@@ -62,15 +59,14 @@ class Service:
         self.requests: list[str] = []
         """The ids of the requests so far."""
         self.backstage = Backstage(table, clock)
-        self.audit = make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
+        resources = FakeResources(table, clock, objects=objects, queues=self.backstage.queues)
+        self.audit = make_audit(resources.audit, clock, objects=objects)
         self.workers = {
-            "arrivals": FakeResources(table, clock, objects=objects).make(arrivals_handler.lambda_handler),
-            "probe": probe_handler.make(self.backstage.jobs, objects, READER, ("240p",), clock),
-            "thumbnails": thumbnails_handler.make(self.backstage.jobs, objects, READER, MEDIA_BUCKET, clock),
+            "arrivals": resources.make(arrivals_handler.lambda_handler),
+            "probe": resources.make(probe_handler.lambda_handler),
+            "thumbnails": resources.make(thumbnails_handler.lambda_handler),
             "aggregates": self.backstage.aggregates,
-            "purge": purge_handler.make(
-                Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), self.backstage.queues["purge"], clock
-            ),
+            "purge": resources.make(purge_handler.lambda_handler),
         }
 
     def _noting(self, handle: LambdaHandler) -> LambdaHandler:

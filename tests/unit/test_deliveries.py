@@ -11,20 +11,19 @@ from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
 from local.testbed.backstage import FakeQueue
 from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answered
-from local.testbed.harness import MASTER, NOW, Clock, Context, FakeResources, ShortContext, recorded
+from local.testbed.harness import NOW, Clock, Context, FakeResources, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LEASE
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.settings import LambdaHandler
-from shared.feed.log import DAYS_KEPT, owner_log
+from shared.feed.log import DAYS_KEPT, Feed, owner_log
 from shared.films.messages import changed_message, deliver_message
 from shared.webhooks import delivering as delivering_module
-from shared.webhooks.bus import EventBus
-from shared.webhooks.carriers import AT_A_TIME, Receivers
+from shared.webhooks.carriers import AT_A_TIME
 from shared.webhooks.delivering import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
 from shared.webhooks.event import body_of
-from shared.webhooks.places import LEASE_SECONDS, WAITING, WAKE_SECONDS
+from shared.webhooks.places import LEASE_SECONDS, WAITING, WAKE_SECONDS, PlaceStore
 from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.sending import Answer
 from tests import logs
@@ -68,7 +67,7 @@ class TestWhoIsWoken:
         assert service.tell() == ["all"]
 
     def test_the_bus_too_if_there_is_one(self, service: Delivering) -> None:
-        service.worker = service.make(bus=Bus(service))
+        service.worker = service.make(Bus())
         assert service.tell("alice") == [BUS]
 
     def test_a_message_that_cannot_be_done_comes_again(self, service: Delivering) -> None:
@@ -106,12 +105,14 @@ class TestWhoIsWoken:
         assert service.tell("alice") == ["hook"]
         assert service.tell("alice") == ["hook"]  # the queue is not behind any more
 
-    def test_a_change_after_the_message_was_received_sends_another(self, service: Delivering) -> None:
+    def test_a_change_after_the_message_was_received_sends_another(
+        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         service.create()
         service.change("a", user="somebody")
         assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         service.queue.waiting.clear()
-        read = service.feed.read
+        read = Feed.read
         told: list[list[str]] = []
 
         def meanwhile(*arguments: Any, **options: Any) -> Any:
@@ -121,7 +122,7 @@ class TestWhoIsWoken:
                 told.append(service.tell("alice"))
             return found
 
-        service.feed.read = meanwhile  # type: ignore[method-assign]
+        monkeypatch.setattr(Feed, "read", meanwhile)
         service.deliver()
         assert told == [["hook"]]
 
@@ -163,7 +164,7 @@ class TestWhoIsWoken:
 
         service.create()
         with monkeypatch.context() as patched:
-            patched.setattr(service.places, "set_wake", refuse)
+            patched.setattr(PlaceStore, "set_wake", refuse)
             assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert len(service.queue.waiting) == 1
 
@@ -863,8 +864,8 @@ class TestWhatIsMeasured:
         assert metrics() == [{"DeliveriesDone": 1}]
 
     def test_a_bus_that_fails_is(self, service: Delivering, metrics: Any) -> None:
-        bus = Bus(service)
-        service.worker = service.make(bus=bus)
+        bus = Bus()
+        service.worker = service.make(bus)
         service.change("a")
         bus.codes = ["InternalFailure"] * 2
         with log_lines() as lines:
@@ -876,11 +877,10 @@ class TestWhatIsMeasured:
         assert metrics() == [{"DeliveriesFailed": 1, "DeliveryWait": 1000}]
 
 
-class Bus(EventBus):
+class Bus:
     """An event bus that answers as it is told to, and keeps what it takes."""
 
-    def __init__(self, service: Delivering) -> None:
-        super().__init__("the-bus", self, service.clock)
+    def __init__(self) -> None:
         self.puts: list[list[dict[str, Any]]] = []
         self.codes: list[str | None] = []
         """The errors of the next entries; then there are none."""
@@ -898,8 +898,8 @@ class Bus(EventBus):
 class TestTheBus:
     @pytest.fixture
     def bus(self, service: Delivering) -> Bus:
-        bus = Bus(service)
-        service.worker = service.make(bus=bus)
+        bus = Bus()
+        service.worker = service.make(bus)
         return bus
 
     def test_gets_everybodys_changes_from_the_oldest_on(self, service: Delivering, bus: Bus) -> None:
@@ -974,16 +974,18 @@ class TestTheBus:
         assert service.place(BUS) == {}
 
 
-def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering) -> None:
+def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreadable() -> str:
         raise Unavailable
 
     service.create()
     service.change("a")
-    service.worker = service.make(Receivers(unreadable, send=service.receiver, clock=service.clock))
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeResources, "secret", lambda *_: unreadable)
+        service.worker = service.make()
     assert not service.deliver()
     assert service.receiver.got == []
-    service.worker = service.make(Receivers(lambda: MASTER, send=service.receiver, clock=service.clock))
+    service.worker = service.make()
     service.clock.advance(LEASE_SECONDS)
     service.deliver()
     assert service.receiver.ids == ["a"]

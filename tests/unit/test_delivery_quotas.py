@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from local.testbed.delivering import ALICE, DELIVERY_SHARES, Delivering, always, answered
-from local.testbed.harness import Clock, recorded
+from local.testbed.delivering import ALICE, Delivering, always, answered
+from local.testbed.harness import DELIVERY_SHARES, Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
 from shared.films.messages import changed_message, deliver_message
 from shared.routes import READ, WRITE
 from shared.webhooks.delivering import MOST_REST, QUOTA_SECONDS, REST_TIMES
-from shared.webhooks.places import LEASE_SECONDS
+from shared.webhooks.places import LEASE_SECONDS, PlaceStore
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
 from shared.webhooks.sending import Answer
 from tests.integration.contents import items_of
@@ -496,7 +496,7 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
     def answer(_: dict[str, Any]) -> Answer:
         assert service.deliver("h3")
         assert waiting_names(service) == ["h3"]
-        monkeypatch.setattr(service.places, failing, fail)
+        monkeypatch.setattr(PlaceStore, failing, fail)
         return answered()
 
     service.receiver.answer = answer

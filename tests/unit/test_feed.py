@@ -677,7 +677,7 @@ def records(count: int) -> list[streams.Raw]:
 class TestTheAuditFunction:
     def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[streams.Raw]) -> None:
         """Run an instance of its own over records."""
-        function = make_audit(trail, feed=Feed(trail, clock), queue=queue)
+        function = make_audit(trail, clock, queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
 
     def test_appends_what_it_keeps_and_wakes_whoever_follows(self, trail: Table, clock: Clock, feed: Feed) -> None:
@@ -699,7 +699,7 @@ class TestTheAuditFunction:
     ) -> None:
         queue, line = FakeQueue(), Line(trail.client)
         line.arm(incident, call)
-        function = make_audit(trail, feed=Feed(trail, clock), queue=queue)
+        function = make_audit(trail, clock, queue=queue)
         given_up = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
         line.disarm()
         assert given_up == []

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from functions.thumbnails import handler as thumbnails
 from local.testbed.backstage import READER, Backstage
 from local.testbed.films import TINY, Spoken, film, spoken
-from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
+from local.testbed.harness import Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -176,12 +175,10 @@ def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: Workers
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_a_job_that_fails_keeps_no_video_from_being_ready(
-    workers: Workers, monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> None:
+def test_a_job_that_fails_keeps_no_video_from_being_ready(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subtitles, "MOST_READ", 0)
-    impatient = thumbnails.make(workers.backstage.jobs, workers.objects, _Here(), MEDIA_BUCKET, clock)
-    workers.handlers["thumbnails"] = impatient
+    monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
+    workers.begin()
     video_id = uploaded(workers, Spoken(), container="matroska")
     job = workers.backstage.job(video_id, "captions")
     assert (job["state"], job["error"]["reason"], job["error"]["final"]) == ("failed", errors.TOO_LONG_TO_READ, True)

@@ -1,5 +1,6 @@
 """What a removed video or playlist leaves behind is removed too, however much it is and wherever it breaks off."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from functions.purge import handler
 from local.testbed.backstage import Backstage, FakeQueue
-from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, ShortContext
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, FakeResources, ShortContext
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -38,16 +39,18 @@ from shared.videos.video import GRACE_SECONDS
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
+Run = Callable[..., dict[str, Any]]
+
+
 @pytest.fixture
-def purge(table: Table, objects: Objects) -> Purge:
-    """The purge over the tests' stores."""
-    return Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET)
+def purge(table: Table, objects: Objects) -> Run:
+    """Return a function that delivers messages to the function over the tests' stores; what it sends is for `queue`."""
 
+    def run(*bodies: dict[str, Any], queue: FakeQueue | None = None, context: Context | None = None) -> dict[str, Any]:
+        resources = FakeResources(table, time.time, objects=objects, queues={"purge": queue or FakeQueue()})
+        return resources.make(handler.lambda_handler)(sqs_event(*bodies), context or Context())
 
-def _run(
-    purge: Purge, *bodies: dict[str, Any], queue: FakeQueue | None = None, context: Context | None = None
-) -> dict[str, Any]:
-    return handler.make(purge, queue or FakeQueue())(sqs_event(*bodies), context or Context())
+    return run
 
 
 def _items(table: Table) -> list[tuple[str, str]]:
@@ -142,54 +145,52 @@ def _keys(objects: Objects) -> list[str]:
 
 
 def test_nothing_of_it_is_left_and_nothing_else_is_touched(
-    api: Api, backstage: Backstage, purge: Purge, objects: Objects
+    api: Api, backstage: Backstage, purge: Run, objects: Objects
 ) -> None:
     gone, kept = (_with_everything(api, backstage, objects) for _ in range(2))
     backstage.table.delete(VIDEO.key(videoId=gone))
     backstage.settle()
     (message,) = backstage.queues["purge"].take()
-    assert _run(purge, message) == {"batchItemFailures": []}
+    assert purge(message) == {"batchItemFailures": []}
     assert {gone in pk for pk, _ in _items(backstage.table)} == {False}
     assert len([pk for pk, _ in _items(backstage.table) if kept in pk]) > 5
     assert [kept in key for key in _keys(objects)] == [True] * 4
 
 
-def test_a_video_that_exists_again_is_left_alone(
-    api: Api, backstage: Backstage, purge: Purge, objects: Objects
-) -> None:
+def test_a_video_that_exists_again_is_left_alone(api: Api, backstage: Backstage, purge: Run, objects: Objects) -> None:
     video_id = _with_everything(api, backstage, objects)
     before = _items(backstage.table)
-    _run(purge, purge_message(video_id))
+    purge(purge_message(video_id))
     assert (_items(backstage.table), len(_keys(objects))) == (before, 4)
 
 
 def test_its_counter_goes_too_so_that_the_id_can_begin_again(
-    api: Api, backstage: Backstage, purge: Purge, objects: Objects
+    api: Api, backstage: Backstage, purge: Run, objects: Objects
 ) -> None:
     video_id = _with_everything(api, backstage, objects)
     backstage.table.delete(VIDEO.key(videoId=video_id))
-    _run(purge, purge_message(video_id))
+    purge(purge_message(video_id))
     assert api.create("admin", videoId=video_id)["viewCount"] == 0
     assert api.get(f"/v1/videos/{video_id}", user="admin").json["viewCount"] == 0
 
 
-def test_thousands_of_children_go(table: Table, purge: Purge) -> None:
+def test_thousands_of_children_go(table: Table, purge: Run) -> None:
     names = [f"CREDIT#{number:04}" for number in range(2500)]
     for start in range(0, len(names), 25):
         batch = [{"pk": {"S": "VIDEO#v"}, "sk": {"S": name}} for name in names[start : start + 25]]
         requests: Any = {table.name: [{"PutRequest": {"Item": item}} for item in batch]}
         table.client.batch_write_item(RequestItems=requests)
     assert len(_items(table)) == len(names)
-    _run(purge, purge_message("v"))
+    purge(purge_message("v"))
     assert _items(table) == []
 
 
 def test_everything_that_is_related_goes_but_what_totals_have_counted(
-    api: Api, table: Table, purge: Purge, objects: Objects
+    api: Api, table: Table, purge: Run, objects: Objects
 ) -> None:
     playlists = _related_film(api, table, objects)
     table.delete(VIDEO.key(videoId=FILM))
-    assert _run(purge, purge_message(FILM)) == {"batchItemFailures": []}
+    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
     assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
     assert _keys(objects) == []
     for playlist_id in playlists:
@@ -199,7 +200,7 @@ def test_everything_that_is_related_goes_but_what_totals_have_counted(
 
 
 def test_ratings_and_memberships_of_many_pages_go(
-    api: Api, table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch
+    api: Api, table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(purging, "PAGE", 3)
     api.publish(videoId=FILM)
@@ -208,43 +209,43 @@ def test_ratings_and_memberships_of_many_pages_go(
         _ratings(table, video_id, 20)
     playlists = [_playlist(api, FILM, kept) for _ in range(8)]
     table.delete(VIDEO.key(videoId=FILM))
-    _run(purge, purge_message(FILM))
+    purge(purge_message(FILM))
     assert _left(table, FILM) == []
     assert len(_of_ratings(table, kept)) == 20
     assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1] * 8
 
 
-def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: Table, purge: Purge) -> None:
+def test_all_that_was_counted_goes_but_the_markers_that_go_by_themselves(table: Table, purge: Run) -> None:
     _views(table, FILM, hours=250)
     marker = VIEWER.key(videoId=FILM, lane=7, id="bob") | {"purgeAt": 1}
     _put(table, marker)
-    assert _run(purge, purge_message(FILM)) == {"batchItemFailures": []}
+    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
     assert _left(table, FILM) == [(marker["pk"], marker["sk"])]
 
 
-def test_hours_of_many_pages_go_in_time(table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hours_of_many_pages_go_in_time(table: Table, purge: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "PAGE", 2)
     _views(table, FILM, hours=15)
     queue, rounds = FakeQueue([purge_message(FILM)]), 0
     while messages := queue.take():
-        assert _run(purge, *messages, queue=queue, context=ShortContext(5)) == {"batchItemFailures": []}
+        assert purge(*messages, queue=queue, context=ShortContext(5)) == {"batchItemFailures": []}
         rounds += 1
     assert rounds > 2
     assert _left(table, FILM) == []
 
 
 def test_memberships_of_playlists_that_are_gone_too_are_removed(
-    api: Api, table: Table, purge: Purge, objects: Objects
+    api: Api, table: Table, purge: Run, objects: Objects
 ) -> None:
     for playlist_id in _related_film(api, table, objects):
         api.delete(f"/v1/playlists/{playlist_id}")
     table.delete(VIDEO.key(videoId=FILM))
-    _run(purge, purge_message(FILM))
+    purge(purge_message(FILM))
     assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
 
 
-def test_delivered_twice_it_does_nothing_the_second_time(purge: Purge) -> None:
-    assert _run(purge, purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
+def test_delivered_twice_it_does_nothing_the_second_time(purge: Run) -> None:
+    assert purge(purge_message("v"), purge_message("v")) == {"batchItemFailures": []}
 
 
 CALLS = 34
@@ -253,7 +254,7 @@ CALLS = 34
 
 @pytest.mark.parametrize("at", range(CALLS + 1))
 def test_broken_off_at_any_call_it_is_finished_the_next_time(
-    api: Api, table: Table, purge: Purge, objects: Objects, monkeypatch: pytest.MonkeyPatch, at: int
+    api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     (playlist_id,) = _related_film(api, table, objects, playlists=1)
     table.delete(VIDEO.key(videoId=FILM))
@@ -261,9 +262,9 @@ def test_broken_off_at_any_call_it_is_finished_the_next_time(
         calls = _Calls(at)
         patch.setattr(table, "_carry_out", calls.counted(table._carry_out))
         patch.setattr(objects, "delete_prefix", calls.counted(objects.delete_prefix))
-        broken = _run(purge, purge_message(FILM)) != {"batchItemFailures": []}
+        broken = purge(purge_message(FILM)) != {"batchItemFailures": []}
     assert broken == (at < CALLS)
-    assert _run(purge, purge_message(FILM)) == {"batchItemFailures": []}
+    assert purge(purge_message(FILM)) == {"batchItemFailures": []}
     assert _left(table, FILM) == [(f"VIDEO#{FILM}", MARKER.sk)]
     assert _keys(objects) == []
     assert api.get(f"/v1/playlists/{playlist_id}").json["entryCount"] == 1
@@ -271,14 +272,14 @@ def test_broken_off_at_any_call_it_is_finished_the_next_time(
 
 class TestShortTime:
     def test_what_is_left_is_handed_on_until_nothing_is(
-        self, api: Api, table: Table, purge: Purge, objects: Objects, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 2)
         playlists = _related_film(api, table, objects)
         table.delete(VIDEO.key(videoId=FILM))
         queue, rounds, left = FakeQueue([purge_message(FILM)]), 0, [len(_left(table, FILM))]
         while messages := queue.take():
-            answer = _run(purge, *messages, queue=queue, context=ShortContext(6))
+            answer = purge(*messages, queue=queue, context=ShortContext(6))
             assert answer == {"batchItemFailures": []}
             rounds += 1
             left.append(len(_left(table, FILM)))
@@ -289,33 +290,34 @@ class TestShortTime:
         assert [api.get(f"/v1/playlists/{playlist}").json["entryCount"] for playlist in playlists] == [1, 1, 1]
 
     def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
-        self, api: Api, table: Table, purge: Purge, objects: Objects
+        self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
         _related_film(api, table, objects)
         table.delete(VIDEO.key(videoId=FILM))
         queue = FakeQueue()
         messages = [purge_message(FILM), purge_playlist_message("p")]
-        assert _run(purge, *messages, queue=queue, context=ShortContext(0)) == {"batchItemFailures": []}
+        assert purge(*messages, queue=queue, context=ShortContext(0)) == {"batchItemFailures": []}
         assert queue.take() == messages
 
     def test_a_video_that_comes_back_meanwhile_keeps_what_it_has_then(
-        self, api: Api, table: Table, purge: Purge, objects: Objects
+        self, api: Api, table: Table, purge: Run, objects: Objects
     ) -> None:
         _related_film(api, table, objects)
         table.delete(VIDEO.key(videoId=FILM))
         queue = FakeQueue()
-        _run(purge, purge_message(FILM), queue=queue, context=ShortContext(3))
+        purge(purge_message(FILM), queue=queue, context=ShortContext(3))
         # No client can bring it back so early; DynamoDB's own restore of a table could.
         _put(table, VIDEO.key(videoId=FILM))
         _put(table, CREDIT.key(videoId=FILM, personId="nm2"))
         before = _items(table)
-        assert _run(purge, *queue.take(), queue=queue) == {"batchItemFailures": []}
+        assert purge(*queue.take(), queue=queue) == {"batchItemFailures": []}
         assert (_items(table), queue.take()) == (before, [])
 
     def test_a_video_that_comes_back_between_pages_keeps_what_is_left(
-        self, api: Api, table: Table, purge: Purge, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 3)
+        purge = Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET)
         api.publish(videoId=FILM)
         for _ in range(8):
             _playlist(api, FILM)
@@ -341,16 +343,16 @@ class TestShortTime:
         assert purge.video(FILM, 0, lambda: True)
         assert len([sk for _, sk in _left(table, FILM) if sk.startswith("HAS#")]) == 5
 
-    def test_a_message_that_cannot_be_sent_is_delivered_again(self, api: Api, table: Table, purge: Purge) -> None:
+    def test_a_message_that_cannot_be_sent_is_delivered_again(self, api: Api, table: Table, purge: Run) -> None:
         queue = FakeQueue()
         queue.send = _unavailable  # type: ignore[method-assign]
-        answer = _run(purge, purge_playlist_message("p"), queue=queue, context=ShortContext(0))
+        answer = purge(purge_playlist_message("p"), queue=queue, context=ShortContext(0))
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
 
 
 class TestPlaylist:
     def test_its_entries_go_when_it_was_deleted_and_its_time_is_up(
-        self, api: Api, backstage: Backstage, purge: Purge
+        self, api: Api, backstage: Backstage, purge: Run
     ) -> None:
         film = api.publish()["videoId"]
         gone, kept = _playlist(api, film), _playlist(api, film)
@@ -361,28 +363,28 @@ class TestPlaylist:
         backstage.table.delete(PLAYLIST.key(playlistId=gone))  # as DynamoDB does
         backstage.settle()
         (message,) = backstage.queues["purge"].take()
-        assert _run(purge, message) == {"batchItemFailures": []}
+        assert purge(message) == {"batchItemFailures": []}
         assert _left(backstage.table, gone) == []
         assert len([sk for pk, sk in _items(backstage.table) if kept in pk]) == 3
 
-    def test_hundreds_of_entries_go(self, table: Table, purge: Purge) -> None:
+    def test_hundreds_of_entries_go(self, table: Table, purge: Run) -> None:
         for number in range(250):
             for kind in ("ENTRY#V00000#", "HAS#"):
                 _put(table, {"pk": "PLAYLIST#p", "sk": f"{kind}{number}"})
-        _run(purge, purge_playlist_message("p"))
+        purge(purge_playlist_message("p"))
         assert _items(table) == []
 
-    def test_one_that_exists_is_left_alone(self, api: Api, table: Table, purge: Purge) -> None:
+    def test_one_that_exists_is_left_alone(self, api: Api, table: Table, purge: Run) -> None:
         playlist_id = _playlist(api, api.publish()["videoId"])
         before = _items(table)
-        _run(purge, purge_playlist_message(playlist_id))
+        purge(purge_playlist_message(playlist_id))
         assert _items(table) == before
         assert table.get(PLAYLIST.key(playlistId=playlist_id))
 
 
-def test_a_message_of_another_kind_is_not_carried_out(api: Api, purge: Purge) -> None:
+def test_a_message_of_another_kind_is_not_carried_out(api: Api, purge: Run) -> None:
     video_id = api.create()["videoId"]
-    answer = _run(purge, {"schema": "video-metadata/job/1", "videoId": video_id}, {"videoId": video_id})
+    answer = purge({"schema": "video-metadata/job/1", "videoId": video_id}, {"videoId": video_id})
     assert len(answer["batchItemFailures"]) == 2
 
 
@@ -408,7 +410,7 @@ class _Calls:
 
 
 def test_an_id_is_free_again_once_nothing_is_left(
-    api: Api, table: Table, purge: Purge, backstage: Backstage, clock: Clock
+    api: Api, table: Table, purge: Run, backstage: Backstage, clock: Clock
 ) -> None:
     video_id = api.publish(title="old")["videoId"]
     role = {"ordering": 1, "roles": [{"category": "actor"}]}
@@ -420,6 +422,6 @@ def test_an_id_is_free_again_once_nothing_is_left(
         assert api.post("/v1/videos", again, user="admin").json["type"].endswith(":being-removed")
     backstage.settle()
     for message in backstage.queues["purge"].take():
-        assert _run(purge, message) == {"batchItemFailures": []}
+        assert purge(message) == {"batchItemFailures": []}
     assert api.post("/v1/videos", again, user="admin").status == 201
     assert api.get(f"/v1/videos/{video_id}/credits", user="admin").json["items"] == []

@@ -8,11 +8,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.harness import ShortContext, recorded
+from local.testbed.harness import JOBS_PER_DAY, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.films.messages import revert_message
+from shared.films.quota import QuotaStore
 from shared.history import runs
 from shared.history import undoing as undoing_module
+from shared.history.undoing import ChangeSetReverts
 from shared.openapi.document import document
 from shared.relations.models import ReleaseContent
 from tests.integration.faults import Killed
@@ -114,7 +116,8 @@ class TestTheRun:
         _renamed(undoing, 5)
         revert_id = _begun(undoing)
         seen: list[int] = []
-        undoing.sets.carry_on(revert_id, undoing.clock, lambda: True, lambda run: seen.append(run["examined"]))
+        sets = ChangeSetReverts(undoing.table, undoing.trail, QuotaStore(undoing.table, JOBS_PER_DAY))
+        sets.carry_on(revert_id, undoing.clock, lambda: True, lambda run: seen.append(run["examined"]))
         assert seen == [0, 1, 2, 3]  # before each turn, of which the last one has two
 
     def test_it_acts_as_who_asked(self, undoing: Undoing, small_pages: None) -> None:

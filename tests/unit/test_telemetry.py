@@ -9,7 +9,7 @@ import pytest
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
 from local.testbed.backstage import Backstage, make_audit
-from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context
+from local.testbed.harness import NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -17,7 +17,6 @@ from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
 from shared.films.jobs import JobStore
-from shared.history.trail import Archive
 from shared.kinds import kind_of
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
 from shared.upkeep import sweeping
@@ -80,7 +79,7 @@ class TestAudit:
     @pytest.fixture
     def handle(self, table: Table, objects: Objects) -> LambdaHandler:
         """The function, over a table and an archive."""
-        return make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
+        return make_audit(Table(AUDIT_TABLE_NAME, table.client), objects=objects)
 
     def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
@@ -104,12 +103,11 @@ class TestAudit:
         assert [line["VideosCreated"] for line in metrics(capsys)] == [2, 1]
 
     def test_what_is_new_is_counted_although_the_archive_fails(
-        self, table: Table, objects: Objects, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+        self, handle: LambdaHandler, objects: Objects, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        handle = make_audit(Table(AUDIT_TABLE_NAME, table.client), archive=Archive(objects, MEDIA_BUCKET))
         event = streams.event(streams.change(None, VIDEO_ITEM))
         with monkeypatch.context() as patched:
             patched.setattr(objects, "put", broken)

@@ -9,7 +9,6 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from PIL import Image
 
-from functions.probe import handler as probe
 from local.testbed.backstage import Backstage
 from local.testbed.films import claiming, film
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
@@ -21,7 +20,7 @@ from shared.films.job import LAST_ATTEMPT
 from shared.kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
-from tests.working import LADDER, Workers
+from tests.working import Workers
 
 
 @pytest.fixture
@@ -88,12 +87,13 @@ class TestALookAtAFilm:
         workers.work()
         assert workers.backstage.states(other)["probe"] == "done"
 
-    def test_a_film_that_takes_too_long_fails_after_one_attempt(self, workers: Workers) -> None:
+    def test_a_film_that_takes_too_long_fails_after_one_attempt(
+        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         times = itertools.chain([0.0], itertools.repeat(1000.0))
         impatient = Sandbox(clock=lambda: next(times))
-        workers.handlers["probe"] = probe.make(
-            workers.backstage.jobs, workers.objects, impatient, LADDER, workers.backstage.clock
-        )
+        monkeypatch.setattr(Sandbox, "within", lambda _: impatient)
+        workers.begin()
         video_id = workers.upload(film(1))
         workers.work()
         job = workers.backstage.job(video_id, "probe")

@@ -56,7 +56,7 @@ from functions.rankings import handler as rankings
 from functions.sweeper import handler as sweeper
 from local.access_patterns import ACCESS_PATTERNS, AccessPattern
 from local.testbed.calls import CALLS
-from local.testbed.harness import MEDIA_BUCKET, Api, Context, FakeResources
+from local.testbed.harness import Api, Context, FakeResources
 from local.testbed.meter import Meter
 from local.testbed.units import Stored, Units, index_entry, read, size, write, written
 from shared.aws.dynamodb import Table, make_client
@@ -65,12 +65,8 @@ from shared.aws.failures import ConditionFailed
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
-from shared.feed.log import Feed
 from shared.kinds import KINDS
-from shared.schema import AUDIT_TABLE_NAME, CATEGORY_INDEX, USER_INDEX
-from shared.search.building import Builder
-from shared.search.films import Films
-from shared.search.generations import Copy, Generations
+from shared.schema import CATEGORY_INDEX, USER_INDEX
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
@@ -479,18 +475,21 @@ class TestTheWorkload:
             assert figures[name] == len(aws.all(type_)), name
 
     def test_idle_metrics_are_those_that_scheduled_functions_write_of_empty_tables(
-        self, api: Api, objects: Objects, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+        self,
+        api: Api,
+        objects: Objects,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         table, context = api.table, Context()
-        resources = FakeResources(table, api.clock)
+        resources = FakeResources(table, api.clock, objects=objects)
         resources.make(sweeper.lambda_handler)({}, context)
         resources.make(rankings.lambda_handler)({}, context)
-        feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
-        films = Films(table, objects, MEDIA_BUCKET)
-        generations = Generations(table, objects, MEDIA_BUCKET, api.clock)
-        builder = Builder(generations, Copy(tmp_path), table, feed, films, clock=api.clock)
+        monkeypatch.setattr(indexer, "own_folder", lambda: tmp_path)
+        build = resources.make(indexer.lambda_handler)
         for _ in range(2):  # the first run publishes an index, the second finds it unchanged
-            indexer.make(builder)({}, context)
+            build({}, context)
         lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         written = {
             metric["Name"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import pytest
 from moto import mock_aws
@@ -33,11 +34,8 @@ from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from infra.site import bundle_site
 from local import events, world
 from local.events import EVENTS, examples
-from local.testbed.backstage import READER, FakeQueue
-from local.testbed.delivering import DELIVERY_SHARES
+from local.testbed.backstage import FakeQueue
 from local.testbed.harness import (
-    JOBS_PER_DAY,
-    MASTER,
     MEDIA_BUCKET,
     NOW,
     SOURCES_BUCKET,
@@ -54,13 +52,6 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import hour_of
 from shared.core.settings import LambdaHandler
-from shared.feed.log import Feed
-from shared.films.jobs import JobStore
-from shared.films.quota import QuotaStore
-from shared.history.trail import Archive, AuditStore
-from shared.history.undoing import ChangeSetReverts
-from shared.kinds import JOB_QUEUES
-from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
 from shared.schema import (
     AUDIT_TABLE_NAME,
@@ -74,14 +65,6 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_HOUR,
 )
-from shared.search.building import Builder
-from shared.search.films import Films
-from shared.search.generations import Copy, Generations
-from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.purging import Purge
-from shared.upkeep.stream_router import StreamRouter
-from shared.webhooks.carriers import Receivers
-from shared.webhooks.places import PlaceStore
 
 ARCHIVE_BUCKET = "archive"
 CONFIG = {
@@ -161,7 +144,11 @@ class Played:
 
 @contextmanager
 def _seeded() -> Iterator[Service]:
-    with mock_aws(), TemporaryDirectory() as folder:
+    with (
+        mock_aws(),
+        TemporaryDirectory() as folder,
+        mock.patch.object(indexer, "own_folder", return_value=Path(folder)),
+    ):
         client, clock = make_client(), Clock()
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
@@ -169,43 +156,21 @@ def _seeded() -> Iterator[Service]:
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET, ARCHIVE_BUCKET):
             objects.client.create_bucket(Bucket=bucket)
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
-        jobs = JobStore(table)
-        entries = AuditStore(Table(AUDIT_TABLE_NAME, client))
         resources = FakeResources(table, clock, objects=objects, queues=queues)
         behind: dict[str, LambdaHandler] = {
-            "stream_router": stream_router.make(StreamRouter(jobs.table, JOB_QUEUES, queues, MEDIA_BUCKET), clock),
-            "audit": audit.make(
-                entries, Archive(objects, ARCHIVE_BUCKET), 400, Feed(entries.table), queues["deliveries"]
-            ),
-            "deliveries": deliveries.make(
-                PlaceStore(table),
-                Feed(entries.table),
-                Receivers(lambda: MASTER),
-                queues["deliveries"],
-                DELIVERY_SHARES,
-                clock=clock,
-            ),
+            "stream_router": resources.make(stream_router.lambda_handler),
+            "audit": resources.make(audit.lambda_handler),
+            "deliveries": resources.make(deliveries.lambda_handler),
             "arrivals": resources.make(arrivals.lambda_handler),
-            "probe": probe.make(jobs, objects, READER, [world.RENDITION], clock),
-            "thumbnails": thumbnails.make(jobs, objects, READER, MEDIA_BUCKET, clock),
-            "purge": purge.make(Purge(table, objects, SOURCES_BUCKET, MEDIA_BUCKET), queues["purge"], clock),
-            "reverts": reverts.make(
-                ChangeSetReverts(table, entries, QuotaStore(table, JOBS_PER_DAY)), queues["reverts"], clock
-            ),
-            "aggregates": aggregates.make(Aggregates(table), EntryMover(table), queues["aggregates"], clock),
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=world.RENDITION),
+            "thumbnails": resources.make(thumbnails.lambda_handler),
+            "purge": resources.make(purge.lambda_handler),
+            "reverts": resources.make(reverts.lambda_handler),
+            "aggregates": resources.make(aggregates.lambda_handler),
             "tallies": resources.make(tallies.lambda_handler),
             "sweeper": resources.make(sweeper.lambda_handler),
             "rankings": resources.make(rankings.lambda_handler),
-            "indexer": indexer.make(
-                Builder(
-                    Generations(table, objects, MEDIA_BUCKET, clock),
-                    Copy(Path(folder)),
-                    table,
-                    Feed(entries.table, clock),
-                    Films(table, objects, MEDIA_BUCKET),
-                    clock=clock,
-                )
-            ),
+            "indexer": resources.make(indexer.lambda_handler),
             "console": console.lambda_handler,
         }
         service = Service(table, objects, {**make_api(table, clock, objects).handlers, **behind}, queues)

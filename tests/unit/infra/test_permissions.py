@@ -29,16 +29,15 @@ from functions.indexer import handler as indexer
 from functions.probe import handler as probe
 from functions.purge import handler as purge
 from functions.rankings import handler as rankings
-from functions.reverts import handler as reverts
+from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
-from local.testbed.backstage import READER, RENDITIONS, Backstage, FakeQueue
+from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue
 from local.testbed.calls import CALLS
-from local.testbed.delivering import DELIVERY_SHARES
 from local.testbed.films import Spoken, film, spoken
 from local.testbed.harness import (
-    MASTER,
+    DELIVERY_SHARES,
     MEDIA_BUCKET,
     SOURCES_BUCKET,
     Api,
@@ -65,20 +64,13 @@ from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
 from shared.films.job import LAST_ATTEMPT
 from shared.films.messages import aggregates_message, deliver_message, purge_message
-from shared.history.trail import Archive, AuditStore
 from shared.history.undoing import AT_ONCE
 from shared.kinds import JOB_QUEUES
-from shared.relations.mover import EntryMover
 from shared.routes import ROUTES
-from shared.search.building import Builder
 from shared.search.engine import Engine
 from shared.search.films import Films
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, Generations
-from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.purging import Purge
 from shared.web.http import http_function
-from shared.webhooks.carriers import Receivers
-from shared.webhooks.places import PlaceStore
 from shared.webhooks.quotas import QUICK
 from shared.webhooks.sending import Answer
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
@@ -153,7 +145,6 @@ class Service:
         handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
         self.api = Api(self.table, handlers, clock)
         self.backstage = Backstage(self.table, clock)
-        self.backstage.router = watch.over("stream_router", self.backstage.router)
         queues = {
             name: WatchedQueue(watch, name)
             for name in (
@@ -161,43 +152,32 @@ class Service:
             )
         }
         self.backstage.queues.update(queues)
-        resources = FakeResources(self.table, clock, objects=self.objects, queues=queues)
+        audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
+        self.resources = FakeResources(self.table, clock, audit=audit_table, objects=self.objects, queues=queues)
+        resources = self.resources
+        self.backstage.router = watch.over("stream_router", resources.make(stream_router.lambda_handler))
         self.backstage.sweeper = watch.over("sweeper", resources.make(sweeper.lambda_handler))
-        self.backstage.aggregates = watch.over(
-            "aggregates", aggregates.make(Aggregates(self.table), EntryMover(self.table), queues["aggregates"], clock)
-        )
+        self.backstage.aggregates = watch.over("aggregates", resources.make(aggregates.lambda_handler))
         self.rankings = watch.over("rankings", resources.make(rankings.lambda_handler))
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
-        audit_table = Table(schema.AUDIT_TABLE_NAME, client, sleep=lambda _: None)
-        feed, archive = Feed(audit_table, clock), Archive(self.objects, ARCHIVE_BUCKET)
+        feed = Feed(audit_table, clock)
         self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
         self.films = Films(self.table, self.objects, MEDIA_BUCKET)
         self.feed = feed
-        self._audit = watch.over("audit", audit.make(AuditStore(audit_table), archive, 400, feed, queues["deliveries"]))
+        self._audit = watch.over("audit", resources.make(audit.lambda_handler))
         self.receiver = Receiver()
         handlers["webhooks"] = watch.over(
             "webhooks",
-            FakeResources(self.table, clock, audit=audit_table, queues=queues).make(
-                webhooks.lambda_handler, http_function(partial(webhooks.Webhooks, send=self.receiver.send))
-            ),
+            resources.make(webhooks.lambda_handler, http_function(partial(webhooks.Webhooks, send=self.receiver.send))),
         )
-        jobs = self.backstage.jobs
-        remover = Purge(self.table, self.objects, SOURCES_BUCKET, MEDIA_BUCKET)
         self._workers: dict[str, LambdaHandler] = {
             "arrivals": watch.over("arrivals", resources.make(arrivals.lambda_handler)),
-            "probe": watch.over("probe", probe.make(jobs, self.objects, READER, tuple(RENDITIONS), clock)),
-            "thumbnails": watch.over("thumbnails", thumbnails.make(jobs, self.objects, READER, MEDIA_BUCKET, clock)),
-            "purge": watch.over("purge", purge.make(remover, queues["purge"], clock)),
+            "probe": watch.over("probe", resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS))),
+            "thumbnails": watch.over("thumbnails", resources.make(thumbnails.lambda_handler)),
+            "purge": watch.over("purge", resources.make(purge.lambda_handler)),
             "deliveries": watch.over(
                 "deliveries",
-                deliveries.make(
-                    PlaceStore(self.table),
-                    feed,
-                    Receivers(lambda: MASTER, send=self.receiver.send, clock=clock),
-                    queues["deliveries"],
-                    DELIVERY_SHARES,
-                    clock=clock,
-                ),
+                resources.make(deliveries.lambda_handler, partial(deliveries.make, send=self.receiver.send)),
             ),
         }
 
@@ -510,8 +490,8 @@ def what_search_asks(service: Service) -> None:
     """An index of films with captions that is built, goes on, and is tidied; of one of them the captions are gone."""
     clock, watch = service.api.clock, service.watch
     with TemporaryDirectory() as folder:
-        builder = Builder(service.index, Copy(Path(folder)), service.table, service.feed, service.films, clock=clock)
-        build = watch.over("indexer", indexer.make(builder))
+        with mock.patch.object(indexer, "own_folder", return_value=Path(folder)):
+            build = watch.over("indexer", service.resources.make(indexer.lambda_handler))
         captions_and_chapters(service)
         service.backstage.settle()
         service.keep_history()
@@ -547,8 +527,9 @@ def what_is_taken_back(service: Service) -> None:
     """Change sets of every kind, at once and by the worker, and the undo of an undo."""
     api, watch = service.api, service.watch
     undoing = Undoing(api)
-    queue = undoing.queues["reverts"] = service.backstage.queues["reverts"]
-    undoing.worker = watch.over("reverts", reverts.make(undoing.sets, queue, api.clock))
+    undoing.queues["reverts"] = service.backstage.queues["reverts"]
+    undoing.take_back_pages(1)
+    undoing.worker = watch.over("reverts", undoing.worker)
     whole = undoing.whole("created")
     listed = api.publish(tags=["a"], category="c", seriesId=whole.video_ids[0], episode=1)["videoId"]
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
@@ -573,7 +554,7 @@ def what_is_taken_back(service: Service) -> None:
         service.backstage.settle()
         reply = undoing.undo(sets[1])
         service.backstage.settle()
-        undoing.deliver(*queue.take())
+        undoing.deliver(*undoing.queues["reverts"].take())
         undoing.work()
         (part,) = undoing.run(sets[1], reply.json["revertId"]).json["items"]
         assert [left["field"] for left in part["skipped"]] == ["/tags"]

@@ -1,7 +1,7 @@
 """Whatever breaks, repeats or comes in disorder on the way from a request to its counts, they end as what users did."""
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,18 +14,14 @@ from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
 from local.testbed.backstage import Backstage, FakeQueue
-from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Context, FakeResources, Reply
+from local.testbed.harness import Api, Clock, Context, FakeResources, Reply
 from shared.aws.dynamodb import Table
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
-from shared.kinds import JOB_QUEUES
-from shared.relations.mover import EntryMover
 from shared.relations.ratings import Choice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
-from shared.upkeep.aggregates import Aggregates
 from shared.upkeep.reconcile import Finding, Reconcile
-from shared.upkeep.stream_router import StreamRouter
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
 from tests.integration import faults
@@ -77,7 +73,7 @@ class Chaos:
         self.chance = random.Random(seed)
         self.line = Line(self.table.client)
         self.expected = Expected()
-        self.queues = {name: UnreliableQueue(self.chance) for name in ("tallies", "aggregates", "purge")}
+        self.queues = defaultdict[str, UnreliableQueue](lambda: UnreliableQueue(self.chance))
         self.incidents: Counter[str] = Counter()
         self._records = backstage.records
         self._keys = iter(range(10**6))
@@ -198,19 +194,17 @@ class Chaos:
             if self.chance.random() < 0.5:
                 batch.reverse()
             assert streams.deliver(batch, self._route, retries=100) == []
-        counting = FakeResources(self.table, self.clock).make(tallies.lambda_handler)
-        settling = aggregates.make(
-            Aggregates(self.table), EntryMover(self.table), self.queues["aggregates"], self.clock
-        )
+        resources = FakeResources(self.table, self.clock, queues=self.queues)
+        counting = resources.make(tallies.lambda_handler)
+        settling = resources.make(aggregates.lambda_handler)
         self._work(self.queues["tallies"], counting)
         while self.queues["aggregates"].sent:
             self._work(self.queues["aggregates"], settling)
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
         """Route records, by an instance of its own: what was killed remembers nothing."""
-        routing = StreamRouter(self.table, JOB_QUEUES, self.queues, MEDIA_BUCKET)
-        report: dict[str, Any] = stream_router.make(routing, self.clock)(event, Context())
-        return report
+        resources = FakeResources(self.table, self.clock, queues=self.queues)
+        return resources.make(stream_router.lambda_handler)(event, Context())
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
         """Deliver messages until all are done: those of a video in order, others in any, and some once more."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from functions.deliveries import handler as deliveries
 from local.ports import serving
 from local.testbed.delivering import ROOT, Delivering, always
 from local.testbed.harness import MASTER, Clock
@@ -151,17 +152,20 @@ class Trouble:
 
 
 def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
-    table: Table, receiver: BadReceiver
+    table: Table, receiver: BadReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(18)
     service = Delivering(table, Clock())
     service.create(caller=ROOT, everybody=True, url=f"http://127.0.0.1:{receiver.server_port}/in")
     trouble = Trouble(table, chance)
+    # Signed by the real time, which receivers compare.
+    monkeypatch.setattr(
+        deliveries, "Receivers", lambda *given, **options: Receivers(*given, **options | {"clock": time.time})
+    )
 
     def worker() -> LambdaHandler:
-        # Signed by the real time, which receivers compare; an instance of its own, as what was killed remembers nothing.
-        patient = partial(send, seconds=LIMIT if receiver.is_well else SHORT)
-        return service.make(Receivers(lambda: MASTER, local=True, send=patient, clock=time.time))
+        # An instance of its own, as what was killed remembers nothing.
+        return service.make(send=partial(send, seconds=LIMIT if receiver.is_well else SHORT), WEBHOOK_LOCAL="true")
 
     def hand_over(message: dict[str, Any]) -> None:
         if not trouble.let(lambda: service.handle(message, worker())):

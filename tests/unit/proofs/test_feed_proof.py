@@ -184,7 +184,7 @@ class Workers:
         self._instances = [self._made() for _ in range(4)]
 
     def _made(self) -> LambdaHandler:
-        return make_audit(self.shaky.table, feed=Feed(self.shaky.table, self.clock), queue=self.queue)
+        return make_audit(self.shaky.table, self.clock, queue=self.queue)
 
     def invoke(self, event: dict[str, Any]) -> dict[str, Any]:
         """Hand a batch to one of them, and maybe to another one before that is done."""

@@ -9,7 +9,7 @@ import pytest
 
 from functions.aggregates import handler
 from local.testbed.backstage import FakeQueue
-from local.testbed.harness import NOW, Context
+from local.testbed.harness import NOW, Context, FakeResources
 from local.testbed.limits import Run, Simulation
 from local.testbed.streams import sqs_event
 from shared import schema
@@ -17,8 +17,7 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
 from shared.films.messages import aggregates_message
-from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import UNITS_PER_SECOND, Aggregates
+from shared.upkeep.aggregates import UNITS_PER_SECOND
 
 PER_SECOND = 5_000
 """Videos that are imported."""
@@ -45,7 +44,7 @@ class Import:
         def clock() -> float:
             return self.simulation.time
 
-        return handler.make(Aggregates(table, clock), EntryMover(table), self.queue, clock)
+        return FakeResources(table, clock, queues={"aggregates": self.queue}).make(handler.lambda_handler)
 
     def count(self) -> Run:
         """Let the workers count all videos, while they come."""
