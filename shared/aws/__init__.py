@@ -1,1 +1,1 @@
-"""DynamoDB, S3 and SQS as the stores use them: expressions, the write protocol, lists over indexes, the stream."""
+"""AWS services for the stores: DynamoDB tables, the write protocol, paginated lists, streams, S3, SQS, Secrets Manager."""

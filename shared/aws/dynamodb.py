@@ -1,4 +1,4 @@
-"""DynamoDB as the stores use it: plain items in and out, conditions, and errors of our own tree."""
+"""DynamoDB tables with plain items, conditional writes, retries, and the errors of shared/core/errors.py."""
 
 import os
 import random
@@ -24,15 +24,15 @@ _Answer = TypeVar("_Answer")
 LARGEST_BATCH_GET = 100
 LARGEST_BATCH_WRITE = 25
 LARGEST_TRANSACTION = 100
-"""Items of one request (DynamoDB's limits)."""
+"""Maximum items in a BatchGetItem, BatchWriteItem and TransactWriteItems (DynamoDB's limits)."""
 
 LARGEST_BURST = 32
-"""Requests of one `gather` that are under way at a time: each has its own connection."""
+"""Maximum concurrent requests of one `gather`; each uses its own connection."""
 
 REQUEST_ATTEMPTS = 4
 """Maximum attempts of one request, including the first."""
 SHORTEST_WAIT, LONGEST_WAIT = 0.1, 0.4
-"""Seconds to wait at most before the second try, and before any."""
+"""Maximum seconds to wait before the second attempt, and before any attempt."""
 
 OPERATIONS = {
     "GetItem": "get_item",
@@ -44,17 +44,18 @@ OPERATIONS = {
     "BatchWriteItem": "batch_write_item",
     "TransactWriteItems": "transact_write_items",
 }
-"""What the stores ask of DynamoDB, and what clients call it."""
+"""Methods of the clients by DynamoDB operation."""
 
 
 def uses_boto3() -> bool:
-    """Whether boto3's clients take the place of ours."""
+    """Return whether boto3's clients replace the lean client."""
     return os.environ.get("DYNAMODB_CLIENT") == "boto3"
 
 
 def make_client() -> Any:
-    """The client of a function: ours, or boto3's with DYNAMODB_CLIENT=boto3. Either tries once: Table tries again, as it
-    knows what may be repeated. The time-outs are those of shared/core/deadline.py.
+    """Return a client of DynamoDB: the lean one, or boto3's with DYNAMODB_CLIENT=boto3; shared/core/deadline.py has its time-outs.
+
+    Both make one attempt, because only Table can decide which requests are safe to repeat.
     """
     if uses_boto3():
         from shared.aws.boto3_client import make_client as make_boto3_client
@@ -64,38 +65,38 @@ def make_client() -> Any:
 
 
 def make_lean_client(service: client.Service = client.DYNAMODB) -> client.Client:
-    """A lean client of a service, with the time-outs of shared/core/deadline.py."""
+    """Return a lean client of a service, with the time-outs of shared/core/deadline.py."""
     return client.make_client(
         service, connect_seconds=CONNECT_SECONDS, read_seconds=READ_SECONDS, user_agent="video-metadata"
     )
 
 
 class Write(NamedTuple):
-    """One conditional write, for a request of its own or as a part of a transaction."""
+    """Write of one item, executed separately or as part of a transaction."""
 
     kind: Literal["Put", "Update", "Delete", "ConditionCheck"]
-    """As TransactWriteItems names them; a ConditionCheck is only for a transaction."""
+    """Name of the action in TransactWriteItems; a ConditionCheck is only valid in a transaction."""
     parameters: dict[str, Any]
 
 
 class Asked(TypedDict):
-    """What a Query asks for."""
+    """Parameters of a Query."""
 
     index: str | None
-    """None: the table itself."""
+    """Name of the index; `None` for the table."""
     condition: Expression
     limit: int
-    """How many items are examined at most."""
+    """Maximum number of items that are read, before the filter."""
     keep: NotRequired[Expression | None]
     attributes: NotRequired[Iterable[str]]
-    """None: all that there are."""
+    """Attributes to return; all projected attributes if it is absent or empty."""
     ascending: NotRequired[bool]
     start: NotRequired[Item | None]
     consistent: NotRequired[bool]
 
 
 class QueryPage(NamedTuple):
-    """What one Query gave: the items that passed the filter, how many were examined, where it stopped."""
+    """Result of a Query: items that match the filter, number of items read, and LastEvaluatedKey (`None` at the end)."""
 
     items: list[Item]
     examined: int
@@ -103,11 +104,16 @@ class QueryPage(NamedTuple):
 
 
 class Table:
-    """One table. Every method is one DynamoDB operation and raises shared.core.errors.Unavailable when it is busy.
+    """DynamoDB table. Requests raise shared.core.errors.Unavailable if DynamoDB is throttled or unreachable after all attempts.
 
-    What failed is tried again with backoff: always when it certainly did nothing (throttled, in conflict with a
-    transaction, never connected); when it may have been carried out only if doing it twice is doing it once. Nothing is
-    begun that could not end within the request's deadline, if it has one (shared/core/deadline.py).
+    Failed requests are retried with backoff. A request that was certainly not applied is always retried: it was throttled, in
+    conflict with a transaction, or never sent. A request whose response was lost is retried only if it is idempotent. No attempt
+    begins that could exceed the deadline of the HTTP request (shared/core/deadline.py).
+
+    Methods `begin_...` send a request and return a function that waits for its result, so that requests can run concurrently:
+
+        finish = table.begin_get(key)
+        item = finish()
     """
 
     def __init__(
@@ -124,7 +130,10 @@ class Table:
         self._sleep = sleep
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """GetItem; half a read unit per 4 KB, one when consistent. Only the named attributes, if any are."""
+        """Return an item, or `None` if it does not exist; `attributes` limits the attributes that are returned.
+
+        GetItem; costs half a read unit per 4 KB of the whole item, one unit if consistent.
+        """
         return self.begin_get(key, attributes=attributes, consistent=consistent)()
 
     def begin_get(
@@ -146,16 +155,16 @@ class Table:
         return item
 
     def batch_get(self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False) -> list[Item]:
-        """What `begin_batch_get` asks for."""
+        """Return the items of the keys, as `begin_batch_get` does, and wait for them."""
         return self.begin_batch_get(keys, attributes=attributes, consistent=consistent)()
 
     def begin_batch_get(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
     ) -> Callable[[], list[Item]]:
-        """Send a BatchGetItem for each 100 keys, side by side; what is returned waits for the items.
+        """Send one BatchGetItem per 100 keys, concurrently; the returned function waits for the items.
 
-        A key that occurs twice is read once (an index page is not a snapshot and may name an item twice). Missing items are
-        left out, and the others come in no order. What DynamoDB leaves unprocessed is asked for again with backoff.
+        The items are in no order; items that do not exist are omitted. Duplicate keys are read once: an index page is not a
+        snapshot, so it may list an item twice. Unprocessed keys are requested again with backoff.
         """
         different = list({tuple(key.values()): key for key in keys}.values())
         shared = ({"ConsistentRead": True} if consistent else {}) | _projection(attributes)
@@ -171,14 +180,17 @@ class Table:
     def get_all(
         self, keys: Sequence[Key], *, attributes: Iterable[str] = (), consistent: bool = False
     ) -> list[Item | None]:
-        """The items of different keys in their order, None for one that is not there: one BatchGetItem for 100 of them."""
+        """Return the items of distinct keys, in the order of the keys; `None` for an item that does not exist.
+
+        One BatchGetItem per 100 keys.
+        """
         names = dict.fromkeys((PARTITION_KEY, SORT_KEY, *attributes)) if attributes else ()
         items = self.batch_get(keys, attributes=names, consistent=consistent)
         by_key = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in items}
         return [by_key.get((key[PARTITION_KEY], key[SORT_KEY])) for key in keys]
 
     def _batch_got(self, first: Callable[[], Any]) -> list[Item]:
-        """The items of a BatchGetItem that has begun, and of those that read what it left."""
+        """Return the items of a BatchGetItem in flight, and of the requests for its unprocessed keys."""
         answer = first()
         items: list[Item] = []
         for attempt in range(1, self._attempts + 1):
@@ -193,11 +205,11 @@ class Table:
         raise Unavailable
 
     def query(self, **asked: Unpack[Asked]) -> QueryPage:
-        """One page of a Query."""
+        """Return one page of a Query."""
         return self.begin_query(**asked)()
 
     def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
-        """Send a Query; what is returned waits for its page. So several partitions are read side by side."""
+        """Send a Query; the returned function waits for its page."""
         condition, keep, start = asked["condition"], asked.get("keep"), asked.get("start")
         names, values = dict(condition.names), dict(condition.values)
         parameters: dict[str, Any] = {"KeyConditionExpression": condition.text}
@@ -232,12 +244,12 @@ class Table:
         return page
 
     def put(self, item: Mapping[str, Any], *, condition: Expression | None = None) -> Write:
-        """A put; without a condition it must be part of a transaction that another write guards."""
+        """Return a put. Without a condition, use it only in a transaction with another conditional write."""
         parameters = {"TableName": self.name, "Item": encode_item(item)}
         return Write("Put", parameters | (_guard(condition) if condition else {}))
 
     def update(self, key: Key, change: Expression, *, condition: Expression | None = None) -> Write:
-        """An update; without a condition it must be one that commutes, such as ADD."""
+        """Return an update. Without a condition, the change must be commutative, such as ADD."""
         guard = condition or Expression("")
         both = Expression("", {**change.names, **guard.names}, {**change.values, **guard.values})
         parameters = {
@@ -251,20 +263,20 @@ class Table:
         return Write("Update", parameters)
 
     def remove(self, key: Key, *, condition: Expression | None = None) -> Write:
-        """A delete; without a condition it must be part of a transaction that another write guards."""
+        """Return a delete. Without a condition, use it only in a transaction with another conditional write."""
         parameters = {"TableName": self.name, "Key": encode_item(key)}
         return Write("Delete", parameters | (_guard(condition) if condition else {}))
 
     def check(self, key: Key, *, condition: Expression) -> Write:
-        """A condition on an item that the transaction does not write."""
+        """Return a condition on an item that the transaction does not write."""
         return Write("ConditionCheck", {"TableName": self.name, "Key": encode_item(key), **_guard(condition)})
 
     def delete(self, key: Key) -> None:
-        """DeleteItem; succeeds if the item is not there."""
+        """Delete an item; succeeds if it does not exist."""
         self._send("DeleteItem", TableName=self.name, Key=encode_item(key))
 
     def batch_delete(self, keys: Sequence[Key]) -> None:
-        """BatchWriteItem for each 25 keys, without conditions; succeeds if an item is not there."""
+        """Delete items without conditions, with one BatchWriteItem per 25 keys; succeeds for items that do not exist."""
         for start in range(0, len(keys), LARGEST_BATCH_WRITE):
             batch = keys[start : start + LARGEST_BATCH_WRITE]
             request: Any = {self.name: [{"DeleteRequest": {"Key": encode_item(key)}} for key in batch]}
@@ -278,13 +290,13 @@ class Table:
                 raise Unavailable
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """PutItem, UpdateItem or DeleteItem; returns the attributes that `returning` asks for.
+        """Execute a put, update or delete; return the attributes that `returning` (ReturnValues) selects.
 
-        With `elsewhere` Throttled is raised at once: the caller can write to another item.
-        Raises ConditionFailed; TransactionConflict when a transaction held the item at every attempt. A write
-        without a condition may have been carried out when this raises Unavailable, but not with NotApplied.
+        Raises ConditionFailed, and TransactionConflict if another transaction included the item at every attempt. After
+        Unavailable a write without a condition may have been applied; after NotApplied it was not. With `elsewhere`, Throttled is
+        raised without a retry, because the caller can write to another item.
         """
-        # Repeated, a conditional write fails on its own condition, and its store knows it by the writeId.
+        # A repeated conditional write fails on its own condition; the store recognises its own write by the writeId.
         repeatable = "ConditionExpression" in write.parameters
         answer = self._send(
             f"{write.kind}Item", repeatable=repeatable, elsewhere=elsewhere, **write.parameters, ReturnValues=returning
@@ -292,9 +304,9 @@ class Table:
         return read_item(answer.get("Attributes") or {})
 
     def begin_write(self, write: Write) -> Callable[[], None]:
-        """Send a conditional PutItem, UpdateItem or DeleteItem; the returned function waits until it is carried out.
+        """Send a conditional put, update or delete; the returned function waits for it and raises the errors of `write`.
 
-        Raises what `write` raises. A write without a condition is refused, because it could not be repeated.
+        Raises ValueError for a write without a condition, because such a write is not safe to retry.
         """
         if "ConditionExpression" not in write.parameters:
             raise ValueError("Only a conditional write can be repeated.")
@@ -306,24 +318,25 @@ class Table:
         return done
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """TransactWriteItems: all or none. Raises ConditionFailed with the position of the first that failed.
+        """Execute all writes or none, with TransactWriteItems, which costs two write units per KB of each item.
 
-        Conflicts with other writers are tried again with backoff, then raised as TransactionConflict.
+        Raises ConditionFailed with the position of the first write whose condition failed. Conflicts with other writers are
+        retried with backoff, then raised as TransactionConflict.
         """
         items = [{write.kind: write.parameters} for write in writes]
-        # One token for all attempts: if one of them got through after all, DynamoDB answers the next as it did that one.
+        # All attempts have one token, so DynamoDB applies the transaction once, even if a response was lost.
         token = os.urandom(16).hex()
         self._send("TransactWriteItems", TransactItems=items, ClientRequestToken=token)
 
     def write_all(self, writes: Sequence[Write]) -> None:
-        """Carry out one write alone, and several as a transaction; raises what `write` and `transact` do."""
+        """Execute a single write separately, and several as a transaction; raises the errors of `write` and `transact`."""
         if len(writes) == 1:
             self.write(writes[0])
         else:
             self.transact(writes)
 
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send a request that may be repeated; what is returned waits for its answer, and tries again."""
+        """Send an idempotent request; the returned function waits for its response, and retries."""
         line = receipt.begin(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
@@ -334,7 +347,7 @@ class Table:
         return lambda: self._carry_out(operation, parameters, line, first=first)
 
     def _send(self, operation: str, *, repeatable: bool = True, elsewhere: bool = False, **parameters: Any) -> Any:
-        """Carry out a request."""
+        """Send a request, and wait for its response with retries."""
         line = receipt.begin(operation, parameters)
         return self._carry_out(operation, parameters, line, repeatable=repeatable, elsewhere=elsewhere)
 
@@ -348,7 +361,7 @@ class Table:
         elsewhere: bool = False,
         first: Callable[[], Any] | None = None,
     ) -> Any:
-        """Carry out a request, and keep account of it; `first` is its first attempt, if that has begun."""
+        """Wait for a response with retries, and record it in `line`; `first` waits for the first attempt, if that was sent."""
         failure: Exception = Unavailable()
         uncertain = False
         attempt_it = partial(getattr(self.client, OPERATIONS[operation]), **parameters)
@@ -361,7 +374,7 @@ class Table:
                 with line:
                     answer = translating(first if first and not attempt else attempt_it)
             except (NotApplied, TransactionConflict) as error:
-                # An earlier attempt may have got through, and then it would be wrong to say that nothing has happened.
+                # If an earlier attempt may have been applied, the error must not be NotApplied.
                 failure = failure if uncertain else error
                 if elsewhere and isinstance(failure, Throttled):
                     break
@@ -377,12 +390,12 @@ class Table:
         raise failure
 
     def pause(self, attempt: int, longest: float = LONGEST_WAIT) -> None:
-        """Wait a little before another attempt, `longest` seconds at most; attempts count from 1."""
+        """Wait before retry number `attempt` (from 1): a random time of at most `longest` seconds."""
         # Full jitter: https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
         self._sleep(random.uniform(0, min(SHORTEST_WAIT * 2 ** (attempt - 1), longest)))
 
     def rest(self, seconds: float) -> None:
-        """Leave the table alone for a while; not at all when `seconds` is 0 or less."""
+        """Sleep for `seconds`, to limit the load on the table; return at once if `seconds` is not positive."""
         if seconds > 0:
             self._sleep(seconds)
 
@@ -393,11 +406,13 @@ def gather(
     in_order: Iterable[Hashable] = (),
     at_once: int = LARGEST_BURST,
 ) -> list[_Answer | Exception]:
-    """Return the result or the error of each request, in their order; each of `begins` sends a request like `begin_get` does.
+    """Run requests concurrently; return the result or the error of each, in order. Each of `begins` sends a request.
 
-    At most `at_once` requests are under way. `in_order` has a key for each: a request is sent after the earlier ones of its
-    key have ended. A failed condition is a result like any other. After any other error no request is sent, those under
-    way are not tried again, and the list ends with the last one of them.
+    At most `at_once` requests are in flight. `in_order` has a key for each request: requests with the same key run one after the
+    other. ConditionFailed does not stop the others. After any other error no further request is sent, and requests in flight are
+    not retried. The returned list ends with the last request that was sent.
+
+        results = gather(partial(table.begin_get, key) for key in keys)
     """
     results: list[_Answer | Exception] = []
     under_way: deque[tuple[Hashable, Callable[[], _Answer]]] = deque()
@@ -430,7 +445,7 @@ def gather(
 
 
 def require_all(results: Iterable[_Answer | Exception]) -> list[_Answer]:
-    """Return the results of `gather`; raises the first error among them."""
+    """Return the results of `gather`; raises the first error if there is one."""
     answers: list[_Answer] = []
     for result in results:
         if isinstance(result, Exception):
@@ -440,7 +455,7 @@ def require_all(results: Iterable[_Answer | Exception]) -> list[_Answer]:
 
 
 def _begun(finish: Callable[[], _Answer]) -> Callable[[], Callable[[], _Answer]]:
-    """Return a request that was begun already as one for `gather` to begin."""
+    """Return a request in flight in the form that `gather` expects."""
     return lambda: finish
 
 

@@ -1,4 +1,4 @@
-"""Expressions of DynamoDB: conditions and changes, whose names and values are placeholders."""
+"""DynamoDB condition and update expressions with placeholders for names and values."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from shared.core.attributes import Value, encode
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression with placeholders, so that no name is a reserved word and no value is text."""
+    """Expression with the names and values of its placeholders, so that attribute names may be reserved words."""
 
     text: str
     names: dict[str, str] = field(default_factory=dict)
@@ -18,25 +18,25 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, /, **values: Value) -> "Expression":
-        """An expression whose placeholders are its attributes' own names: `of("#version = :expected", expected=3)`."""
+        """Return an expression whose name placeholders are the attribute names: `of("#version = :expected", expected=3)`."""
         return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
 
     @classmethod
     def all_of(cls, conditions: Iterable["Expression"]) -> "Expression":
-        """The condition that all of these hold; a placeholder that stands in several must mean the same in each."""
+        """Return the conjunction of conditions. A placeholder that occurs in several must have the same value in each."""
         parts = list(conditions)
-        # DynamoDB refuses parentheses around a whole expression.
+        # DynamoDB rejects parentheses around a whole expression.
         text = parts[0].text if len(parts) == 1 else " AND ".join(f"({part.text})" for part in parts)
         names = {placeholder: name for part in parts for placeholder, name in part.names.items()}
         values = {placeholder: value for part in parts for placeholder, value in part.values.items()}
         return cls(text, names, values)
 
     def __and__(self, other: "Expression") -> "Expression":
-        """The condition that both hold, as `all_of` makes it."""
+        """Return the conjunction of both conditions, as `all_of` does."""
         return Expression.all_of((self, other))
 
     def __add__(self, other: "Expression") -> "Expression":
-        """The change that makes both; a clause such as SET may stand in one of them only."""
+        """Return the update with both changes. A clause such as SET may occur in only one of them."""
         return Expression(f"{self.text} {other.text}", self.names | other.names, self.values | other.values)
 
 
@@ -46,7 +46,7 @@ def _names(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def change_between(old: Mapping[str, Value], new: Mapping[str, Value]) -> Expression:
-    """The update expression that makes `old` into `new`: SET what differs, REMOVE what is gone."""
+    """Return the update expression from `old` to `new`: SET changed attributes, and REMOVE missing ones."""
     names: dict[str, str] = {}
     values: dict[str, Value] = {}
     assignments = []
@@ -70,5 +70,5 @@ def change_between(old: Mapping[str, Value], new: Mapping[str, Value]) -> Expres
 
 
 def _same(one: Value, other: Value) -> bool:
-    # True == 1 in Python, but not in DynamoDB, nor for the client who changed one into the other.
+    # True == 1 in Python, but not in DynamoDB.
     return encode(one) == encode(other)

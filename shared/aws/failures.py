@@ -1,4 +1,4 @@
-"""What DynamoDB's refusals, and requests that were never answered, mean to the stores: errors of our own tree."""
+"""Translation of errors of both DynamoDB clients into the service's errors."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,10 @@ _THROTTLED_REASONS = frozenset({"ProvisionedThroughputExceeded", "ThrottlingErro
 
 
 class ConditionFailed(Exception):
-    """A write's condition did not hold; `item` is what stood in its way (None: no item)."""
+    """The condition of a write failed. `item` is the current item, `None` if it does not exist.
+
+    `position` is the position of the write in its transaction.
+    """
 
     def __init__(self, item: Item | None, position: int = 0) -> None:
         super().__init__(f"the condition of write {position} failed")
@@ -23,23 +26,23 @@ class ConditionFailed(Exception):
 
 
 class TransactionConflict(WriteContention):
-    """Another write to one of the items was under way at every attempt; nothing has been written."""
+    """Another write to one of the items was in progress at every attempt; nothing was written."""
 
 
 def translating(operation: Callable[[], Any]) -> Any:
-    """The answer to one request, with the errors of either client turned into ours."""
+    """Return the response of a request, and translate the errors of either client."""
     try:
         return operation()
     except (Refused, *of_botocore("ClientError")) as error:
         raise _translated(error.response) from error
     except (NotSent, *of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
         raise NotApplied from error
-    except (AnswerLost, *of_botocore("BotoCoreError")) as error:  # time-outs and connections that broke half-way
+    except (AnswerLost, *of_botocore("BotoCoreError")) as error:  # time-outs and lost connections
         raise Unavailable from error
 
 
 def of_botocore(*names: str) -> tuple[Any, ...]:
-    """Exceptions of botocore by their names, if anything has loaded it."""
+    """Return exception classes of botocore by name; none if botocore is not imported, because nothing can raise them then."""
     exceptions = sys.modules.get("botocore.exceptions")
     return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
 
@@ -56,7 +59,7 @@ def _translated(response: Mapping[str, Any]) -> Exception:
         return Throttled()
     if code in _THROTTLED or code == "RequestLimitExceeded":
         return NotApplied()
-    # A fault of DynamoDB has many names, and none when a proxy answers in its place.
+    # Server errors of DynamoDB have many codes, and a proxy's error has none.
     if code in _BUSY or response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
         return Unavailable()
     if code == "ValidationException" and "item size" in message.lower():
@@ -65,11 +68,11 @@ def _translated(response: Mapping[str, Any]) -> Exception:
 
 
 def _is_hot(response: Mapping[str, Any]) -> bool:
-    """Whether one partition was throttled, and not the table, an index or the account as a whole.
+    """Return whether one partition was throttled, and not the table, an index or the account as a whole.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html
     """
-    # The two exceptions spell it differently. Older engines give no reasons.
+    # The two exceptions spell the field differently. Older emulators return no reasons.
     reasons = response.get("throttlingReasons") or response.get("ThrottlingReasons") or ()
     return not reasons or any("KeyRange" in str(reason.get("reason")) for reason in reasons)
 

@@ -1,6 +1,6 @@
-"""Idempotency keys: a POST that is retried happens once and gets the same answer.
+"""Idempotency keys: a retried POST is applied once and returns the response of the first request.
 
-The record is written in the same transaction as the change itself, so that neither exists without the other.
+The record is written in the same transaction as the change, so that neither exists without the other.
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
 
@@ -21,7 +21,7 @@ LIFETIME_SECONDS = 24 * 3600
 
 
 def record(table: Table, once: Once, answer: dict[str, Any]) -> Write:
-    """Return the write that stores the answer, unless a record exists that has not expired."""
+    """Return the write that stores a response; its condition is that no unexpired record exists."""
     item = {
         **_key(once),
         "fingerprint": once.fingerprint,
@@ -33,12 +33,15 @@ def record(table: Table, once: Once, answer: dict[str, Any]) -> Write:
 
 
 def earlier_answer(table: Table, once: Once | None) -> dict[str, Any] | None:
-    """Return the answer that the request was given before, if any: one GetItem. Raises KeyReused if it was to another request."""
+    """Return the stored response of an earlier request with this key, or `None`; one consistent GetItem.
+
+    Raises KeyReused if the earlier request was a different one.
+    """
     return _recorded(once, table.get(_key(once), consistent=True)) if once else None
 
 
 def replayed(once: Once, item: Item | None) -> dict[str, Any]:
-    """Return the answer in the record that kept a request from being carried out; raises RequestInFlight without one."""
+    """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is no valid record."""
     answer = _recorded(once, item)
     if answer is None:
         raise in_flight()
@@ -64,7 +67,7 @@ def _recorded(once: Once, item: Item | None) -> dict[str, Any] | None:
 def in_flight(
     detail: str = "A request with this Idempotency-Key is still being carried out; try again.",
 ) -> RequestInFlight:
-    """Return the error for a request that conflicts with one in flight; it can be retried after a second."""
+    """Return the error for a request that conflicts with a request in flight; Retry-After is one second."""
     return RequestInFlight(detail, headers={"Retry-After": "1"})
 
 
@@ -77,10 +80,13 @@ def carry_out(
     *,
     what: str,
 ) -> dict[str, Any]:
-    """Carry out the writes of a change in one transaction; return the answer, or with `once` the answer to the first request.
+    """Execute the writes of a change in one transaction, and store `answer` under the idempotency key, if there is one.
 
-    Raises ConditionFailed with the position among these writes, 0 being that of the item itself, and RequestInFlight when with
-    `once` others are changing `what`, such as `the playlist`.
+    Returns `answer`, or the stored response if an earlier request with the key was applied. `new` is the item of the write at
+    position 0. If that item exists already with the same writeId, an earlier attempt was applied.
+
+    Raises ConditionFailed with the position among `writes`. With `once`, raises RequestInFlight if another request is changing
+    `what`, such as `the playlist`; else TransactionConflict.
     """
     records = [record(table, once, answer)] if once else []
     try:

@@ -1,13 +1,13 @@
-"""Leases: one worker at a time works on an item, and only the present holder's writes are applied.
+"""Leases: one worker at a time processes an item, and only the current holder's writes are applied.
 
-Two parts, because no clock can protect an item:
+A lease has two parts, because clocks alone cannot exclude concurrent writes:
 
-- The lease says until when other workers keep away. It saves work; when its holder dies, it expires.
-- The fence is a condition of each write: attributes that every claim changes are as the holder has read or written them.
-  So a worker that was away for longer than its lease, or whose clock is wrong, writes nothing.
+- The lease itself is a time until which other workers skip the item. It avoids duplicate work, and expires if its holder dies.
+- The fence is a condition of each write: attributes that every claim changes still have the values that the holder read or wrote.
+  Therefore a worker that was suspended beyond its lease, or whose clock is wrong, cannot write.
 
-The four users differ in what makes the fence: a job's attempt and worker, the lease itself for the search index, and for a
-webhook's place and a revert run their `turn`. A turn belongs to one write, so a run needs no lease: whoever writes first, wins.
+The fence differs by item. For a job it is the attempt and the worker, for the search index the lease itself. For a webhook's
+checkpoint and for a revert it is the `turn`. A turn is valid for one write, so a revert needs no lease: the first writer wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ from shared.core.attributes import Item, Value
 from shared.core.errors import Conflict
 
 LEASE = ("lease", "leaseUntil")
-"""Attributes of a leased item: the lease's id, and until when it holds."""
+"""Attributes of a leased item: the id of the lease, and its expiry in epoch seconds."""
 TURN = "turn"
-"""Attribute: the number of writes of an item whose fence it is."""
+"""Attribute that counts the writes of an item, and is its fence."""
 _OWN = ("lease", TURN, "writeId")
 
 
@@ -35,7 +35,7 @@ class LeaseLost(Conflict):
 
 
 class Lease(NamedTuple):
-    """A worker's claim of an item.
+    """Claim of an item by a worker.
 
         lease = Lease.new(now + 120)
     write_held(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
@@ -43,28 +43,28 @@ class Lease(NamedTuple):
 
     id: str
     until: int
-    """Epoch seconds."""
+    """Expiry in epoch seconds."""
 
     @classmethod
     def new(cls, until: int) -> Self:
-        """Return a lease with an id that no other has."""
+        """Return a lease with a new random id."""
         return cls(new_write_id(), until)
 
     @classmethod
     def of(cls, item: Mapping[str, Value] | None) -> Self | None:
-        """Return the lease in an item, whether or not it has expired; `None` if there is none."""
+        """Return the lease of an item, even if it has expired; `None` if there is none."""
         return cls(*(item[name] for name in LEASE)) if item and "lease" in item else None
 
     @property
     def attributes(self) -> Item:
-        """The lease as it is stored."""
+        """Attributes in which the lease is stored."""
         return dict(zip(LEASE, (self.id, self.until), strict=True))
 
 
 def is_leased(item: Mapping[str, Value], now: float, longest: int) -> bool:
-    """Return whether a worker has the item at `now` (epoch seconds).
+    """Return whether a worker holds a lease of the item at `now` (epoch seconds).
 
-    A lease of more than `longest` seconds is not valid: a wrong clock has set it, and would keep all workers away.
+    A lease that ends more than `longest` seconds from now is ignored: a wrong clock set it, and it would block all workers.
     """
     until: float = item.get("leaseUntil", 0)
     return now < until <= now + longest
@@ -80,21 +80,22 @@ def is_free(now: int, longest: int) -> Expression:
 
 
 def fence(**read: Value) -> Expression:
-    """Return the condition that attributes are as the holder has read or written them."""
+    """Return the condition that attributes still have the values that the holder read or wrote."""
     return Expression.of(" AND ".join(f"#{name} = :{name}" for name in read), **read)
 
 
 def next_turn(read: Mapping[str, Value]) -> Item:
-    """Return the attributes of the next write of an item whose fence is its turn."""
+    """Return the turn and writeId of the next write of an item whose fence is its turn."""
     return {TURN: read[TURN] + 1, "writeId": new_write_id()}
 
 
 def write_held(table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE") -> Item:
-    """Carry out the writes of a claim or of the holder, several as a transaction; return the attributes that `returning` selects.
+    """Execute the writes of a claim or of the holder, several as a transaction; return the attributes that `returning` selects.
 
-    The first write has the fence as its condition and writes the lease, turn or writeId of `new`. An item that has these
-    already was written by an earlier attempt whose response was lost. Raises LeaseLost; ConditionFailed if the condition of another
-    write failed.
+    The first write has the fence as its condition, and writes the lease, turn or writeId of `new`. If the item has these values
+    already, an earlier attempt was applied and its response was lost.
+
+    Raises LeaseLost if the fence failed, and ConditionFailed if the condition of another write failed.
     """
     try:
         if len(writes) == 1:

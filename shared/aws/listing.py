@@ -1,4 +1,4 @@
-"""Lists over the indexes: pages of entries, and pages of what the entries lead to."""
+"""Lists over the indexes: pages of index entries, and pages of the items that the entries refer to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,13 +13,13 @@ from shared.core.position import Page, Position
 from shared.schema import RELATION_INDEX, SHARDS, VIDEO, Index
 
 LARGEST_READ = 100
-"""Entries that are looked up at a time, but for those of a page of 100: what one BatchGetItem takes."""
+"""Maximum entries of one lookup, as in BatchGetItem. Only the first lookup for a page of 100 has one entry more."""
 
 _Shown = TypeVar("_Shown")
 
 
 class Window(NamedTuple):
-    """Which part of a list is asked for: sort values in [start, end); epoch seconds, where they are times."""
+    """Section of a list: sort values in [start, end), which are epoch seconds if they are times."""
 
     start: int
     end: int
@@ -27,11 +27,11 @@ class Window(NamedTuple):
     limit: int = 25
     after: Position | None = None
     attributes: tuple[str, ...] = ()
-    """What to read of each entry; empty: all that the index projects."""
+    """Attributes to read of each entry; all projected attributes if empty."""
 
 
 class Lists:
-    """The indexes of one table, merged over their shards."""
+    """Reader of a table's indexes, which merges the shards of a list."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -43,7 +43,7 @@ class Lists:
         window: Window,
         keep: Expression | None = None,
     ) -> Page[Item]:
-        """One page of index entries in the order of the index, from all partitions; `keep` filters."""
+        """Return one page of entries from all partitions, in the order of the index; `keep` is a filter."""
         sort, tie = index.sort
 
         def fetch_from(partition: Mapping[str, Value]) -> Fetch:
@@ -65,7 +65,7 @@ class Lists:
         )
 
     def related(self, relations: Sequence[Mapping[str, Value]], window: Window) -> Page[Item]:
-        """One page of the entries of relations, with `relId` and `relSort` alone."""
+        """Return one page of entries of RelationIndex from these partitions."""
         return self.page(RELATION_INDEX, relations, window)
 
     def _fetch(
@@ -82,7 +82,7 @@ class Lists:
         sort, tie = index.sort
         start = None
         if after:
-            # The video at this position may lie in another partition, or be gone; the keys still have their place.
+            # The video at this position may have been deleted or be in another partition; its key is still a valid start.
             start = {**VIDEO.key(videoId=after.id), **partition, sort.name: after.at, tie.name: after.id}
         attributes = dict.fromkeys([*window.attributes, sort.name, tie.name]) if window.attributes else ()
         finish = self.table.begin_query(
@@ -97,7 +97,7 @@ class Lists:
 
         def page() -> QueryPage:
             read = finish()
-            # A position does not have an entry's own key in the table, so the entry that it stands on may come again.
+            # A position lacks the table key of its entry, so the entry itself may be returned again.
             if read.items and Position(int(read.items[0][sort.name]), read.items[0][tie.name]) == after:
                 return read._replace(items=read.items[1:])
             return read
@@ -115,9 +115,9 @@ def walk(
     consistent: bool = False,
     start: Item | None = None,
 ) -> Iterator[Item]:
-    """All items of one partition of an index, or of the table itself, in its order; `limit` are read at a time.
+    """Yield all items of one partition of an index or of the table, in sort order, after the key `start` if it is given.
 
-    Those after the key `start`, if there is one.
+    Each Query reads `limit` items.
     """
     condition = Expression.of(_equal(partition), **partition)
     while True:
@@ -138,7 +138,7 @@ def walk(
 def walk_all(
     table: Table, index: str, partitions: Sequence[Mapping[str, Value]], *, attributes: Iterable[str], limit: int
 ) -> Iterator[Item]:
-    """All items of these partitions, one after the other; but the first page of each is read side by side."""
+    """Yield all items of several partitions, one after the other. The first pages of all partitions are read concurrently."""
     begins = [
         partial(
             table.begin_query,
@@ -161,17 +161,17 @@ def _equal(partition: Mapping[str, Value]) -> str:
 
 
 def sharded(*relations: str) -> list[dict[str, Value]]:
-    """The partitions of relations that are spread over all shards."""
+    """Return the partitions of sharded relations."""
     return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
 
 
 def unsharded(relation: str) -> list[dict[str, Value]]:
-    """The one partition of a relation that is not spread."""
+    """Return the single partition of a relation that is not sharded."""
     return [{"rel": relation, "relShard": 0}]
 
 
 def located(entry: Item) -> Position:
-    """Where an entry of RelationIndex stands."""
+    """Return the position of an entry of RelationIndex."""
     return Position(int(entry["relSort"]), entry["relId"])
 
 
@@ -184,15 +184,15 @@ def hydrated(
     locate: Callable[[Item], Position] = located,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[_Shown]:
-    """A full page of what entries lead to, though some lead to nothing that the caller may see.
+    """Return a full page of the items that entries refer to, even if some items are hidden from the caller.
 
-    `read(position, count)` returns at most `count` entries after a position. `look_up` returns for each of them what it
-    stands for, or None. `locate` returns the position from which the list goes on after an entry. When the budget of
-    entries is spent, or the request's time, the page is short, and still says where to go on.
+    `read(position, count)` returns at most `count` entries after a position. `look_up` returns the item of each entry, or `None` if
+    it is hidden. `locate` returns the position of an entry. If the budget of entries or the deadline of the request is exhausted,
+    the page is shorter, and has a position to resume from.
     """
     kept: list[tuple[_Shown, Position]] = []
     examined = 0
-    size, more = limit + 1, 5  # one more than is wanted shows whether there is a next page
+    size, more = limit + 1, 5  # an additional entry shows whether there is a next page
     while True:
         page = read(after, size)
         for entry, shown in zip(page.items, look_up(page.items), strict=True):

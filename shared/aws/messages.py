@@ -24,7 +24,7 @@ class Message(SQSRecord):
 
     @cached_property
     def json_body(self) -> dict[str, Any]:
-        """The body; raises BadMessage."""
+        """Body of the message; raises BadMessage."""
         try:
             body = json.loads(self.body)
         except (ValueError, RecursionError):
@@ -70,8 +70,8 @@ class MessageProcessor(BatchProcessor):
 class BatchedProcessor(BatchProcessor):
     """Processor whose handler receives all messages of a batch in one call, because it joins their requests.
 
-    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, and after NewerSchema, each half
-    of the messages is handled separately, and so on: a message that fails is found in a few calls and does not keep back the others.
+    If the handler raises Unavailable or WriteContention, all messages fail. After any other error, and after NewerSchema, the batch
+    is bisected. Therefore a message that always fails is isolated in a few calls, and does not block the others.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
     """Powertools' processor of a FIFO queue, whose handler receives the messages of a group in one call.
 
     If the handler raises Unavailable or WriteContention, the whole group fails. After any other error its messages are
-    handled one by one, as Powertools does: the first that fails, and all later ones of its group, are delivered again.
+    handled one by one, as Powertools does. The first message that fails, and all later ones of its group, are delivered again.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
 
 
 def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], object]:
-    """The handler of a message, whose failures are logged."""
+    """Return a handler of one message that also logs failures."""
 
     def handle(record: SQSRecord) -> object:
         message = Message(record.raw_event)
@@ -164,7 +164,7 @@ def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], objec
 
 
 def _log(message: Message, error: Exception) -> None:
-    # Not the body: it may contain what logs must not.
+    # The body is not logged, because it may contain confidential data.
     reason = error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
     known = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
     if isinstance(error, (BadMessage, *PASSING)):

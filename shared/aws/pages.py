@@ -1,9 +1,8 @@
-"""Full pages from several index partitions, merged in order, within a budget of items examined.
+"""Ordered merge of several index partitions into full pages, within a budget of items examined.
 
-A busy category, status or feed is spread over several partitions (schema.SHARDS). One (sort value, id)
-position resumes all of them, because every partition is ordered by the same pair. A page is full despite
-filters; only when the budget is spent, or the request's time, does it end short, and then it still carries a position
-to go on from.
+A busy category, status or feed is spread over several partitions (schema.SHARDS). All partitions are ordered by sort value and id,
+so one position resumes all of them. Pages are full even if a filter drops items. A page is short only if the budget or the
+deadline of the request is exhausted; then it also has a position to resume from.
 """
 
 import math
@@ -19,12 +18,12 @@ from shared.core.position import Page, Position
 from shared.schema import SHARDS
 
 EXAMINED_BUDGET = 1000
-"""Items that one request examines at most: 80 KB of index entries of 80 bytes, 400 KB of long ones."""
+"""Maximum items examined for a page: 80 KB of index entries of 80 bytes, or 400 KB of long ones."""
 LARGEST_CHUNK = 250
 
 Fetch = Callable[[Position | None, int], Callable[[], QueryPage]]
-"""Asks for one partition from a position on (exclusive), examining at most the given number of items; what it returns waits
-for the page."""
+"""Function that sends a Query to one partition: entries after a position, and at most this number of items examined. The
+returned function waits for the page."""
 
 
 @dataclass
@@ -32,24 +31,24 @@ class _Partition:
     fetch: Fetch
     locate: Callable[[Item], Position]
     frontier: Position | None
-    """The last position examined."""
+    """Position of the last item examined."""
     chunk: int
     ahead: deque[tuple[Position, Item]] = field(default_factory=deque)
     finished: bool = False
 
     def ask(self, at_most: int) -> Callable[[], QueryPage]:
-        """Ask for what comes next."""
+        """Send a Query for the next chunk."""
         return self.fetch(self.frontier, min(self.chunk, at_most))
 
     def take(self, page: QueryPage) -> int:
-        """Take in what was read; returns how many items were examined."""
+        """Add a page to the items ahead; return the number of items examined."""
         self.ahead.extend((self.locate(item), item) for item in page.items)
         if page.last_key is None:
             self.finished = True
         else:
-            # Only keys are needed of it, and keys are strings and numbers.
+            # `locate` reads only key attributes, which are strings and numbers.
             self.frontier = self.locate({name: next(iter(value.values())) for name, value in page.last_key.items()})
-        # A filter that lets little through is met with larger reads.
+        # Chunks grow, so that a selective filter needs fewer requests.
         self.chunk = min(2 * self.chunk, LARGEST_CHUNK)
         return page.examined
 
@@ -63,15 +62,18 @@ def merge(
     after: Position | None,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[Item]:
-    """One page of `limit` items from all partitions, which are asked side by side."""
-    # Beyond the shards of one relation there are those of another, and either may have nearly all that there is.
+    """Return one page of `limit` items from all partitions, which are queried concurrently.
+
+    `locate` returns the position of an item. `budget` is the maximum number of items examined.
+    """
+    # More partitions than shards belong to several relations, and one relation may have almost all items.
     chunk = _first_chunk(limit + 1, min(len(fetches), SHARDS))
     partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0
     while True:
         heads = [partition for partition in partitions if partition.ahead]
-        # Whatever else was read shows that there is a next page; which item it begins with need not be known.
+        # Any further item shows that there is a next page. The first item of that page need not be known.
         if len(items) == limit and heads:
             return Page(items, locate(items[-1]))
         starved = [partition for partition in partitions if not partition.ahead and not partition.finished]
@@ -88,7 +90,7 @@ def merge(
 
 
 def _first_chunk(wanted: int, partitions: int) -> int:
-    """How many items to read of each partition at first: its share, and two standard deviations more."""
+    """Return the number of items to read of each partition at first: its expected share plus two standard deviations."""
     if partitions == 1:
         return wanted
     share = wanted / partitions
@@ -96,7 +98,7 @@ def _first_chunk(wanted: int, partitions: int) -> int:
 
 
 def _take_over(heads: Sequence[_Partition], items: list[Item], *, ascending: bool, limit: int) -> None:
-    """Take items in order until the page is full, or one of the partitions has to be read further, or is at its end."""
+    """Move items to the page in order, until the page is full or a partition has no items ahead."""
     head = heads[0]
     while head.ahead and len(items) < limit:
         if len(heads) > 1:
@@ -117,7 +119,7 @@ def _cut_short(
     ascending: bool,
     limit: int,
 ) -> Page[Item]:
-    """The page when the budget is spent: everything up to the partition that got least far."""
+    """Return the page if the budget is exhausted: all items up to the frontier of the least advanced partition."""
     first = min if ascending else max
     watermark = first(partition.frontier for partition in partitions if partition.frontier and not partition.finished)
     while heads := [partition for partition in partitions if partition.ahead]:

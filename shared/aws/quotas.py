@@ -1,9 +1,10 @@
-"""Concurrency quotas: the number of units of work of one owner that may be with the workers of a queue at a time.
+"""Concurrency quotas: the maximum number of units of work per owner that the workers of a queue process at a time.
 
-A unit of work claims a place in its owner's quota before it starts. If the quota is used up, it waits in the table, and starts when
-another unit of the same owner ends. So the work of one owner, however much and however slow, leaves workers to other owners.
+A unit of work claims a slot in its owner's quota before it starts. If the quota is exhausted, the unit waits in the table, and
+starts when another unit of the same owner ends. Therefore one owner cannot occupy all workers.
 
-A claim whose release was lost is found when the owner's next claim is refused: once a minute, all claims are compared with the work.
+If the release of a claim was lost, it is detected when the owner's next claim fails. The claims are then compared with the work,
+at most once a minute.
 """
 
 from abc import ABC, abstractmethod
@@ -55,32 +56,32 @@ class Quotas(ABC, Generic[Work]):
 
     @abstractmethod
     def _is_open(self, name: str) -> bool:
-        """Return whether the work still needs its place."""
+        """Return whether the work has not ended, so that it still needs its slot."""
 
     @abstractmethod
     def _waiting(self, claim: Claim) -> Work | None:
-        """Return the work of an entry in the waiting list; `None` if it no longer waits."""
+        """Return the work of a waiting-list entry; `None` if it no longer waits."""
 
     def claim_or_wait(self, claim: Claim, now: int) -> bool:
-        """Return whether work may start now; otherwise it waits for another of its owner's to end. Idempotent."""
+        """Return whether work may start now; if not, add it to the owner's waiting list. Idempotent."""
         if self._is_claimed(claim, now):
             return True
         with suppress(ConditionFailed):  # it waits already
             self.table.write(self.table.put(_entry(claim, now), condition=ABSENT))
-        # Another one may have ended in between, and found no entry.
+        # Other work may have ended before the entry was written, and found no entry.
         if not self._is_claimed(claim, now):
             return False
         self.stop_waiting(claim)
         return True
 
     def stop_waiting(self, claim: Claim) -> None:
-        """Delete the entry of work in the waiting list, if there is one."""
+        """Remove work from the waiting list, if it is there."""
         self.table.delete(_waiting_key(claim))
 
     def release(self, claim: Claim, now: int) -> Iterator[Work]:
-        """Release the place of work that has ended, and yield the work that starts instead. Idempotent.
+        """Release the slot of work that has ended, and yield the waiting work that takes its place. Idempotent.
 
-        Each counts as started when the next is requested: after a failure to start one, do not request the next.
+        Work counts as started when the caller requests the next unit. If a unit fails to start, stop the iteration.
         """
         self._give_up(claim, {claim.name})
         while entries := self._first(claim):
@@ -123,12 +124,12 @@ class Quotas(ABC, Generic[Work]):
         return True
 
     def _check(self, claim: Claim, names: set[str], now: int) -> None:
-        """Release the places of work that no longer needs them."""
+        """Release the slots of work that has ended."""
         over = {name for name in names if not self._is_open(name)}
         if over:
             self._give_up(claim, over)
         change = Expression.of("SET #checkedAt = :now", now=now)
-        self.table.write(self.table.update(_share_key(claim), change))  # to one time or the other: either will do
+        self.table.write(self.table.update(_share_key(claim), change))  # concurrent writes are harmless
 
     def _give_up(self, claim: Claim, names: set[str]) -> None:
         for name in names:

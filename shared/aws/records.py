@@ -1,8 +1,8 @@
-"""How every store writes an item: who wrote it and when, on what condition, and how a lost answer is made good.
+"""Write protocol of all stores: audit fields, optimistic locking, and retries after a lost response.
 
-An item that is changed after it was made has a `writeId`, new with each write. It is the condition of the next write,
-and it is how a retry of this very write, whose first answer was lost, knows its own work from somebody else's. Where clients name a
-version (If-Match), the version is the condition instead.
+Each write of a mutable item sets a new `writeId`, which is the condition of the next write. It also identifies the write. If a
+retry fails on its condition, but the item already has the same `writeId`, then the first attempt was applied. If the client sends
+a version (If-Match), the version is the condition instead.
 """
 
 import os
@@ -21,82 +21,82 @@ if TYPE_CHECKING:
     from shared.entities import Authorship
 
 MAX_ATTEMPTS = 10
-"""Maximum attempts of one change, including the first, while other writers change the same items."""
+"""Maximum attempts of a change, including the first, while other writers change the same items."""
 
 CONFLICTS = (ConditionFailed, TransactionConflict)
-"""Errors of a write that another writer was ahead of; nothing was written."""
+"""Errors of a write that conflicts with another writer; nothing was written."""
 
 _Result = TypeVar("_Result")
 
 ABSENT = Expression.of("attribute_not_exists(#pk)")
-"""The condition that there is no such item."""
+"""Condition that the item does not exist."""
 
 
 def new_write_id() -> str:
-    """A write's own id: 16 hexadecimal digits."""
+    """Return a new random id of a write, in 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 
 def author(caller: Caller, now: int) -> "Authorship":
-    """What each write of an item says of itself: who, when (epoch seconds), and its own id; not for which request."""
+    """Return the audit fields of a write: time (epoch seconds), author and a new writeId, without the id of the request."""
     return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
 def signed(item: AnyItem, caller: Caller, now: int) -> AnyItem:
-    """The item as a caller writes it, with the author, the request it is done for, and the time in epoch seconds."""
+    """Return the item with its audit fields: author, id of the request, time (epoch seconds) and schema version."""
     written: Any = caller.signed(item)
     signed: AnyItem = written | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
     return signed
 
 
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
-    """The change of an item that need not be read: sets `content`, and signs the item as `signed` does."""
-    # The request of an earlier write goes, also when there is none now.
+    """Return an update that sets `content` and the audit fields of `signed`, without reading the item."""
+    # Removes the id of an earlier request if this write has none.
     return change_between({UPDATED_FOR: None}, signed(content, caller, now))
 
 
 def stamped(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
-    """The item as `signed` makes it, with its version and a `writeId`."""
+    """Return the item with the audit fields of `signed`, its version and a `writeId`."""
     written: Any = signed(item, caller, now)
     stamped: AnyItem = written | {"version": version, "writeId": write_id or new_write_id()}
     return stamped
 
 
 def key_of(item: Mapping[str, Value]) -> Key:
-    """The key of an item that was read."""
+    """Return the primary key of an item."""
     return {PARTITION_KEY: item[PARTITION_KEY], SORT_KEY: item[SORT_KEY]}
 
 
 def unchanged(read: Mapping[str, Value] | None) -> Expression:
-    """The condition that an item is as it was read; None: that there still is none.
+    """Return the condition that an item was not written since it was read; with `None`, that it does not exist.
 
-    By its `writeId`, because what was removed and made again begins with the same version.
+    The condition is on the `writeId`, because a recreated item can have the same version.
     """
     return ABSENT if read is None else Expression.of("#writeId = :read", read=read["writeId"])
 
 
 def at_version(item: Mapping[str, Value]) -> Expression:
-    """The condition that an item is at the version that was read."""
+    """Return the condition that an item has the version that was read."""
     return Expression.of("#version = :expected", expected=item["version"])
 
 
 def absent_or_purged(now: int) -> Expression:
-    """The condition of a write that must not replace anything alive.
+    """Return the condition that an item does not exist or has expired.
 
-    DynamoDB removes items hours or days after their time, so the condition looks at the time itself.
+    DynamoDB deletes expired items hours or days late, so the condition compares the expiry with `now` (epoch seconds).
     """
     return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now", now=now)
 
 
 def is_ours(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
-    """Whether an item that stood in the way of a write is that write, carried out by an attempt whose answer was lost."""
+    """Return whether the current item was written by an earlier attempt of this write, whose response was lost."""
     return present is not None and present.get("writeId") == written["writeId"]
 
 
 def write_once(table: Table, writes: Sequence[Write], *made: Mapping[str, Value] | None) -> None:
-    """Carry out conditional writes, several as a transaction; the first of them write the items `made`, `None` for a check.
+    """Execute conditional writes, several as a transaction. `made` are the items of the first writes, `None` for a check.
 
-    Succeeds also if an earlier attempt, whose response was lost, has written them. Raises ConditionFailed and TransactionConflict.
+    Also succeeds if an earlier attempt was applied and its response was lost. Raises ConditionFailed and TransactionConflict.
     """
     try:
         table.write_all(writes)
@@ -107,7 +107,7 @@ def write_once(table: Table, writes: Sequence[Write], *made: Mapping[str, Value]
 
 
 def write_contention(what: str) -> WriteContention:
-    """Return the error for a conflict at every attempt; `what` is named in it, such as `the video`."""
+    """Return the error for conflicts at every attempt; `what` names the item in the message, such as `the video`."""
     return WriteContention(f"Others are changing {what}; try again.")
 
 
@@ -119,11 +119,11 @@ def retry_on_conflict(
     pause: Callable[[int], object] = lambda attempt: None,
     on: tuple[type[Exception], ...] = (ConditionFailed,),
 ) -> _Result:
-    """Return the result of `attempt`, which is repeated when it raises one of `on`: another writer was first.
+    """Return the result of `attempt`, which is retried if it raises one of `on` because of another writer.
 
-    `attempt` is called with `present`, and after a ConditionFailed with its item, so an attempt that needs only this item
-    need not read it again. `pause` is called before each retry with its number, from 1: Table.pause, unless the item at
-    hand is the newest. Raises WriteContention that names `what`, such as `the video`, after MAX_ATTEMPTS attempts.
+    `attempt` receives `present`, and after a ConditionFailed the current item, so it need not read that item again. `pause` is
+    called before each retry with its number, from 1; pass Table.pause unless each retry already has the newest item. Raises
+    WriteContention after MAX_ATTEMPTS attempts; its message names `what`, such as `the video`.
     """
     failure: Exception | None = None
     for number in range(MAX_ATTEMPTS):

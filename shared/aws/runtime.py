@@ -1,4 +1,4 @@
-"""A function in Lambda: its entry point, and the AWS resources that it uses."""
+"""Lambda entry point, and the AWS resources of a function."""
 
 import os
 import random
@@ -22,15 +22,15 @@ _Settings = TypeVar("_Settings", bound=Settings)
 
 
 class Resources:
-    """The AWS resources of a function, with one client for each service, and its clocks.
+    """AWS resources and clocks of a function, with one client for each service.
 
-    Imports of S3 and SQS load botocore, so they happen on first use. Tests derive from it to put other resources in place.
+    S3 and SQS are imported on first use, because they load botocore. Tests replace resources in subclasses.
     """
 
     clock: Callable[[], float] = staticmethod(time.time)
-    """Epoch seconds."""
+    """Clock in epoch seconds."""
     elapsed: Callable[[], float] = staticmethod(time.monotonic)
-    """Seconds that only increase."""
+    """Monotonic clock in seconds."""
 
     @cached_property
     def _dynamodb(self) -> Any:
@@ -47,7 +47,7 @@ class Resources:
 
     @cached_property
     def objects(self) -> "Objects":
-        """The objects of all buckets in S3."""
+        """Client for objects in all S3 buckets."""
         from shared.aws.s3 import Objects, make_client
 
         return Objects(make_client(self._make_client))
@@ -78,7 +78,7 @@ class Resources:
 
 
 class BackgroundResources(Resources):
-    """The AWS resources of a function that no caller waits for: all clients are boto3's, except the DynamoDB client."""
+    """AWS resources of a background function: all clients are boto3's, except the DynamoDB client."""
 
     def _make_client(self, service: str, config: Any) -> Any:
         from shared.aws.boto3_client import boto3_client
@@ -104,11 +104,11 @@ def process(event: Mapping[str, Any], handler: Callable[[Any], object], processo
 
 
 class EntryPoint(Generic[_Settings]):
-    """The handler of a function, built once: while Lambda starts the function, elsewhere at the first event.
+    """Handler of a function, built once: in Lambda during initialisation, elsewhere at the first event.
 
-    Lambda gives a starting function more processor time than it will ever have again, so clients are created then; tests that
-    import a handler's module need no environment. `preload` names modules that only some requests need: they are imported
-    on demand, or at the start if no request waits for it, with the modules that log and renew credentials.
+    Lambda gives a function more CPU time during initialisation than later, so clients are created then. Tests can import a handler
+    module without its environment variables. `preload` names modules that only some requests need. They are imported on demand.
+    With provisioned concurrency or SnapStart they are imported during initialisation, with the modules for logs and credentials.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, AWS_LAMBDA_INITIALIZATION_TYPE
 
         lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.films.models",))
@@ -133,6 +133,6 @@ class EntryPoint(Generic[_Settings]):
                     import_module(module)
 
     def __call__(self, event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        # Seeded in each instance: instances of one snapshot would otherwise all wait equally long before a retry.
+        # Seeded in each instance. Otherwise all instances of one snapshot would have the same retry jitter.
         self._seed()
         return self._handler()(event, context)

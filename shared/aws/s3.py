@@ -1,7 +1,7 @@
-"""S3 as the service uses it: objects by their `s3://bucket/key`, and URLs by which clients upload and play.
+"""S3 objects by their URI `s3://bucket/key`, multipart uploads, and presigned URLs for uploads and playback.
 
-What failed is tried again with backoff: every request here may be repeated, because a key is written once, or
-with the same content each time. Then it is shared.core.errors.Unavailable.
+Failed requests are retried with backoff, then raise shared.core.errors.Unavailable. All requests are safe to retry, because a key
+is written only once, or with the same content each time.
 """
 
 import random
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 REQUEST_ATTEMPTS = 3
-"""Tries of one request, the first included."""
+"""Maximum attempts of one request, including the first."""
 LONGEST_WAIT = 0.5
-"""Seconds to wait at most before another try."""
+"""Maximum seconds to wait before a retry."""
 _CHUNK = 1 << 20
-"""Bytes that are held of an object while it becomes a file."""
+"""Bytes of an object that are in memory at a time while it is copied to a file."""
 _LARGEST_DELETE = 1000
-"""Objects of one DeleteObjects (S3's limit)."""
+"""Maximum objects of one DeleteObjects (S3's limit)."""
 _TRANSIENT = frozenset({"SlowDown", "RequestTimeout", "OperationAborted", "ThrottlingException"})
 _ABSENT = frozenset({"NoSuchKey", "NotFound", "404"})
 _CHANGED = frozenset({"PreconditionFailed", "412"})
@@ -38,11 +38,11 @@ _Result = TypeVar("_Result")
 
 
 class ObjectGone(Exception):
-    """The object does not exist any more."""
+    """The object does not exist."""
 
 
 class ObjectChanged(Exception):
-    """The object was replaced since its ETag was taken."""
+    """The object was replaced since its ETag was read."""
 
 
 class UploadGone(Exception):
@@ -50,35 +50,36 @@ class UploadGone(Exception):
 
 
 class ObjectExists(Exception):
-    """An object of this name exists already."""
+    """An object with this key already exists."""
 
 
 class PartsRefused(Exception):
-    """The parts of a multipart upload do not make the object that was announced."""
+    """The parts of a multipart upload are invalid, or do not add up to the announced size."""
 
 
 @dataclass(frozen=True)
 class ObjectFacts:
-    """What S3 says of an object."""
+    """Metadata of an object."""
 
     size: int
+    """Bytes."""
     etag: str
-    """Without quotes."""
+    """ETag without quotes."""
     content_type: str
 
 
 class Listed(NamedTuple):
-    """An object as a listing names it."""
+    """Entry of a listing."""
 
     key: str
     size: int
     """Bytes."""
     changed: datetime
-    """With its time zone."""
+    """Time of the last change, with time zone."""
 
 
 def split_uri(uri: str) -> tuple[str, str]:
-    """Bucket and key of `s3://bucket/key`; raises ValueError."""
+    """Return bucket and key of `s3://bucket/key`; raises ValueError."""
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme != "s3" or not bucket or not key:
@@ -87,7 +88,7 @@ def split_uri(uri: str) -> tuple[str, str]:
 
 
 def object_uri(bucket: str, key: str) -> str:
-    """`s3://bucket/key`"""
+    """Return `s3://bucket/key`."""
     return f"s3://{bucket}/{key}"
 
 
@@ -101,10 +102,10 @@ def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Cl
             connect_timeout=1,
             read_timeout=5,
             retries={"mode": "standard", "total_max_attempts": 1},
-            # The bucket's own host in its region, because a presigned URL is not followed elsewhere; boto3 knows
-            # that an IP address has no such hosts. https://github.com/boto/boto3/issues/2989
+            # Virtual hosts in the bucket's region, because clients of presigned URLs may not follow redirects.
+            # boto3 makes an exception for IP addresses. https://github.com/boto/boto3/issues/2989
             s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"},
-            # Else multipart uploads are made for checksums that no browser sends.
+            # By default, multipart uploads would require checksums, which browsers do not send.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         ),
@@ -113,7 +114,7 @@ def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Cl
 
 
 class Objects:
-    """Objects in any bucket. Methods raise shared.core.errors.Unavailable when S3 is busy or does not answer."""
+    """Client for objects in any bucket. Methods raise shared.core.errors.Unavailable if S3 is busy or does not respond."""
 
     def __init__(
         self, client: "S3Client", *, attempts: int = REQUEST_ATTEMPTS, sleep: Callable[[float], None] = time.sleep
@@ -123,9 +124,9 @@ class Objects:
         self._sleep = sleep
 
     def head(self, uri: str) -> ObjectFacts | None:
-        """HeadObject; None when the object does not exist.
+        """Return the metadata of an object (HeadObject); `None` if it does not exist.
 
-        Without s3:ListBucket on the bucket S3 answers 403 for what is not there, which is an error here.
+        Requires s3:ListBucket on the bucket. Without it S3 returns 403 for a missing object, which raises InternalError.
         """
         bucket, key = split_uri(uri)
         try:
@@ -135,15 +136,15 @@ class Objects:
         return ObjectFacts(answer["ContentLength"], answer["ETag"].strip('"'), answer.get("ContentType", ""))
 
     def exists(self, uri: str) -> bool:
-        """Whether the object exists, for roles that may list but not read."""
+        """Return whether the object exists; requires s3:ListBucket, but not s3:GetObject."""
         bucket, key = split_uri(uri)
         answer = self._listed(bucket, key, {"MaxKeys": 1})
         return any(listed["Key"] == key for listed in answer.get("Contents", []))
 
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
-        """GetObject of a range: `length` bytes from `start`, or fewer at the end.
+        """Return `length` bytes of an object from `start` (GetObject), or fewer at its end.
 
-        Raises ObjectGone, and ObjectChanged when the object no longer has this ETag.
+        Raises ObjectGone, and ObjectChanged if the object no longer has this ETag.
         """
         if length <= 0:
             return b""
@@ -162,12 +163,12 @@ class Objects:
             return b""
 
     def put(self, bucket: str, key: str, data: bytes, content_type: str, *, cache_control: str | None = None) -> None:
-        """PutObject; replaces what is there."""
+        """Store an object (PutObject), and replace an existing one."""
         more: Any = {"CacheControl": cache_control} if cache_control else {}
         self._send(lambda: self.client.put_object(Bucket=bucket, Key=key, Body=data, ContentType=content_type, **more))
 
     def put_file(self, bucket: str, key: str, file: Path, content_type: str) -> None:
-        """PutObject of a file, 5 GB at most; replaces what is there."""
+        """Store a file of at most 5 GB as an object (PutObject), and replace an existing one."""
 
         def put() -> None:
             with file.open("rb") as data:
@@ -176,7 +177,7 @@ class Objects:
         self._send(put)
 
     def copy_to(self, uri: str, file: Path) -> None:
-        """GetObject into a file, which is replaced if it is there; raises ObjectGone."""
+        """Copy an object to a file (GetObject), and replace an existing file; raises ObjectGone."""
         bucket, key = split_uri(uri)
 
         def fetch() -> None:
@@ -188,7 +189,7 @@ class Objects:
         self._send(fetch)
 
     def listed(self, bucket: str, prefix: str) -> Iterator[Listed]:
-        """ListObjectsV2: the objects whose keys begin so, in the order of their keys, 1000 a request."""
+        """Yield the objects whose keys have a prefix, in the order of their keys (ListObjectsV2, 1000 per request)."""
         following: Any = {}
         while True:
             page = self._listed(bucket, prefix, following)
@@ -199,19 +200,19 @@ class Objects:
             following = {"ContinuationToken": page["NextContinuationToken"]}
 
     def delete(self, bucket: str, keys: Sequence[str]) -> None:
-        """DeleteObjects, 1000 a request; succeeds for one that is not there."""
+        """Delete objects (DeleteObjects, 1000 per request); succeeds for objects that do not exist."""
         for start in range(0, len(keys), _LARGEST_DELETE):
             self._delete(bucket, keys[start : start + _LARGEST_DELETE])
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return how many; may be repeated."""
+        """Delete all objects of a folder, such as `thumbnails/<videoId>/`, and return their number. Idempotent."""
         if not prefix.strip("/") or not prefix.endswith("/"):
             raise ValueError("The prefix must be a folder that ends with a slash.")
         count = 0
         following: Any = {}
         while True:
             page = self._listed(bucket, prefix, following)
-            # A page holds as many keys as one DeleteObjects takes: 1000.
+            # A page has at most 1000 keys, the limit of DeleteObjects.
             keys = [listed["Key"] for listed in page.get("Contents", [])]
             if keys:
                 self._delete(bucket, keys)
@@ -221,10 +222,9 @@ class Objects:
             following = {"ContinuationToken": page["NextContinuationToken"]}
 
     def presigned_put(self, uri: str, content_type: str, size: int, seconds: int) -> tuple[str, dict[str, str]]:
-        """A URL that takes one PUT of just this type and size, and the headers that must be sent with it.
+        """Return a URL for one PUT of exactly this type and size, and the headers that the client must send.
 
-        All of them are signed, and Content-Length too, which every client sets. With If-None-Match S3
-        refuses to replace what the URL has brought before.
+        The headers are signed, and so is Content-Length, which all clients set. Because of If-None-Match, S3 rejects a second PUT.
         """
         bucket, key = split_uri(uri)
         url = self.client.generate_presigned_url(
@@ -241,9 +241,9 @@ class Objects:
         return url, {"Content-Type": content_type, "If-None-Match": "*"}
 
     def presigned_get(self, uri: str, content_type: str, seconds: int) -> str:
-        """A URL that reads one object, whole or in ranges (RFC 9110, section 14), and answers with this type.
+        """Return a URL that reads an object, whole or in ranges (RFC 9110, section 14), with this Content-Type.
 
-        It ends with the credentials that it is signed with, if that is earlier.
+        It expires after `seconds`, or with the credentials that sign it if they expire earlier.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-presigned-url.html
         """
         bucket, key = split_uri(uri)
@@ -254,7 +254,10 @@ class Objects:
         )
 
     def start_multipart(self, uri: str, content_type: str) -> str:
-        """CreateMultipartUpload; returns S3's id of it. One that a lost answer left behind, the bucket's rules abort."""
+        """Create a multipart upload, and return its id (CreateMultipartUpload).
+
+        If a response is lost, the retry creates a second upload. A lifecycle rule of the bucket aborts unused ones.
+        """
         bucket, key = split_uri(uri)
         answer = self._send(
             lambda: self.client.create_multipart_upload(Bucket=bucket, Key=key, ContentType=content_type)
@@ -262,7 +265,7 @@ class Objects:
         return answer["UploadId"]
 
     def presigned_part(self, uri: str, multipart_id: str, number: int, size: int, seconds: int) -> str:
-        """A URL that takes a PUT of one part of just this size; a part may be sent again."""
+        """Return a URL for a PUT of one part of exactly this size; a part may be sent repeatedly."""
         bucket, key = split_uri(uri)
         return self.client.generate_presigned_url(
             "upload_part",
@@ -277,7 +280,7 @@ class Objects:
         )
 
     def sent_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
-        """ListParts: size in bytes and ETag, in its quotes, of the parts that S3 has, by their numbers; raises UploadGone."""
+        """Return size in bytes and quoted ETag of the uploaded parts, by part number (ListParts); raises UploadGone."""
         bucket, key = split_uri(uri)
         parts: dict[int, tuple[int, str]] = {}
         request: Any = {"Bucket": bucket, "Key": key, "UploadId": multipart_id}
@@ -289,7 +292,10 @@ class Objects:
             request["PartNumberMarker"] = page["NextPartNumberMarker"]
 
     def complete_multipart(self, uri: str, multipart_id: str, etags: Sequence[str], size: int) -> None:
-        """CompleteMultipartUpload of parts 1, 2, 3 ...; raises UploadGone, ObjectExists, PartsRefused."""
+        """Complete an upload of parts 1, 2, 3 ... (CompleteMultipartUpload); `size` is the size of the object in bytes.
+
+        Raises UploadGone, ObjectExists and PartsRefused.
+        """
         bucket, key = split_uri(uri)
         parts: Any = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
         self._send(
@@ -309,7 +315,7 @@ class Objects:
         )
 
     def abort_multipart(self, uri: str, multipart_id: str) -> None:
-        """AbortMultipartUpload; raises UploadGone."""
+        """Abort a multipart upload (AbortMultipartUpload); raises UploadGone."""
         bucket, key = split_uri(uri)
         self._send(
             lambda: self.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=multipart_id),
@@ -337,11 +343,11 @@ class Objects:
             except ClientError as error:
                 code = error.response["Error"]["Code"]
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-                # First what may pass: a request that conflicts with another one under way has a 409 of its own.
+                # Transient errors first. A conflict with a concurrent request is one of them, with its own code for 409.
                 if not (code in _TRANSIENT or code == "ConditionalRequestConflict" or status >= 500 or status == 429):
                     raise _refusal(code, known or {}) from error
                 failure: Exception = error
-            except BotoCoreError as error:  # not reached, no answer in time, or one that broke off
+            except BotoCoreError as error:  # unreachable, timed out, or a truncated response
                 failure = error
             if attempt < self._attempts:
                 self._sleep(random.uniform(0, LONGEST_WAIT))
@@ -349,7 +355,7 @@ class Objects:
 
 
 class _BehindTheEnd(Exception):
-    """The range begins where the object has ended."""
+    """The range begins at or after the end of the object."""
 
 
 def _refusal(code: str, known: Mapping[str, type[Exception]]) -> Exception:
@@ -365,7 +371,7 @@ def _refusal(code: str, known: Mapping[str, type[Exception]]) -> Exception:
 
 
 class ObjectSource:
-    """An object as a Source of shared/media/source.py; it is the same object at each read, or ObjectChanged."""
+    """Object as a Source of shared/media/source.py. A read raises ObjectChanged if the object was replaced."""
 
     def __init__(self, objects: Objects, uri: str, etag: str, size: int) -> None:
         self._objects = objects
@@ -375,9 +381,9 @@ class ObjectSource:
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Size of the object in bytes."""
         return self._size
 
     def read(self, start: int, length: int) -> bytes:
-        """The bytes from `start`: `length` of them, or fewer at the end."""
+        """Return `length` bytes from `start`, or fewer at the end."""
         return self._objects.read(self._uri, start, length, self._etag)

@@ -1,4 +1,4 @@
-"""Secrets of AWS Secrets Manager."""
+"""Reader of secrets in AWS Secrets Manager."""
 
 import time
 from collections.abc import Callable
@@ -20,8 +20,8 @@ def secret_reader(
 ) -> Callable[[], str]:
     """Return a function that reads a secret; it raises Unavailable.
 
-    It makes up to three attempts, and begins none that could not end within the request's deadline. Its client is the lean one,
-    unless `make_client` makes another.
+    It makes up to three attempts, but begins none that could exceed the deadline of the HTTP request. It uses the lean client,
+    unless `make_client` returns another one.
     """
 
     def read() -> str:

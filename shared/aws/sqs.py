@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 REQUEST_ATTEMPTS = 3
-"""Tries of one request, the first included."""
+"""Maximum attempts of one request, including the first."""
 LONGEST_WAIT = 0.4
-"""Seconds to wait at most before another try."""
+"""Maximum seconds to wait before a retry."""
 LARGEST_BATCH = 10
-"""Messages in one SendMessageBatch."""
+"""Maximum messages in one SendMessageBatch."""
 FIFO = ".fifo"
-"""What the names of queues end in that keep the messages of a video in order."""
+"""Suffix of the names of FIFO queues, which deliver the messages of a video in order."""
 
 _THROTTLED = frozenset({"RequestThrottled", "ThrottlingException", "AWS.SimpleQueueService.RequestThrottled"})
 
@@ -31,7 +31,7 @@ class BadMessage(Exception):
 
 
 class Sender(Protocol):
-    """A queue to send to."""
+    """Interface of a queue that messages are sent to."""
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
         """Send one message; raises Unavailable."""
@@ -61,7 +61,7 @@ def make_client(create: "Callable[[str, Config], Any] | None" = None) -> "SQSCli
 
 
 class Queue:
-    """One queue to send to."""
+    """Queue that messages are sent to."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Queue:
         self._sleep = sleep
 
     def send(self, body: Mapping[str, Any], delay_seconds: int = 0) -> None:
-        """SendMessage; raises Unavailable, after which the message may have been sent or not."""
+        """Send a message (SendMessage); raises Unavailable, after which the message may or may not have been sent."""
         text = _text(body)
 
         def send() -> bool:
@@ -87,9 +87,9 @@ class Queue:
         self._until_sent(send)
 
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """SendMessageBatch, as often as it takes; raises Unavailable, after which some may have been sent.
+        """Send messages (SendMessageBatch, 10 per request); raises Unavailable, after which some may have been sent.
 
-        To a FIFO queue each message goes in the group of its video, and the same one within five minutes only once.
+        In a FIFO queue the group of a message is its videoId, and equal messages within five minutes are delivered once.
         """
         for start in range(0, len(bodies), LARGEST_BATCH):
             self._send_batch(bodies[start : start + LARGEST_BATCH])
@@ -114,7 +114,7 @@ class Queue:
         self._until_sent(send)
 
     def _until_sent(self, send: Callable[[], bool]) -> None:
-        """Call `send` until it returns that everything was sent, but not for ever."""
+        """Call `send` until it returns true, with the maximum number of attempts."""
         failure: Exception | None = None
         for attempt in range(1, self._attempts + 1):
             try:
@@ -124,7 +124,7 @@ class Queue:
                 if not _is_transient(error):
                     raise InternalError(f"SQS refused a message with {error.response['Error']['Code']}") from error
                 failure = error
-            except BotoCoreError as error:  # not reached, or no answer in time
+            except BotoCoreError as error:  # unreachable, or timed out
                 failure = error
             if attempt < self._attempts:
                 self._sleep(random.uniform(0, LONGEST_WAIT))

@@ -20,9 +20,9 @@ _TTL_PRINCIPAL = "dynamodb.amazonaws.com"
 
 
 class Record(DynamoDBRecord):
-    """One change of one item, as Powertools' class, with items decoded as the stores decode them.
+    """Stream record: one change of one item. Extends Powertools' class; items are decoded as in the stores.
 
-    Attributes are decoded when they are read. So a record that cannot be read fails by itself, and a skipped one costs nothing.
+    Images are decoded on first access. Therefore an unreadable record fails separately, and a skipped record costs nothing.
     """
 
     @property
@@ -37,12 +37,12 @@ class Record(DynamoDBRecord):
 
     @property
     def sequence(self) -> str:
-        """A number of up to 40 digits that grows within a shard, and so from one change of an item to the next."""
+        """Sequence number of up to 40 digits. It increases within a shard, and so with each change of an item."""
         return str(self._change["SequenceNumber"])
 
     @property
     def at_ms(self) -> int:
-        """Time of the change in epoch milliseconds, though DynamoDB gives whole seconds."""
+        """Time of the change in epoch milliseconds; DynamoDB's precision is one second."""
         seconds: float = self._change["ApproximateCreationDateTime"]
         return round(seconds * 1000)
 
@@ -88,7 +88,7 @@ class Record(DynamoDBRecord):
 
     @property
     def correlation_id(self) -> str | None:
-        """Id of the request that wrote the item; of a deletion, that of the last write. `None` if the item names none."""
+        """Id of the request that wrote the item; for a deletion, of the request that wrote it last. `None` without a request."""
         change = self.get("dynamodb") or {}
         image = change.get("NewImage") or change.get("OldImage") or {}
         id_: str | None = image.get(UPDATED_FOR, {}).get("S")
@@ -101,14 +101,14 @@ class Record(DynamoDBRecord):
 
 
 class StreamProcessor(BatchProcessor):
-    """Powertools' processor, changed for records that are in order: it ends at the first record that fails.
+    """Powertools' processor for ordered records: it stops at the first record that fails.
 
-    Powertools would continue. But Lambda delivers all records from the first failed one again, so later changes of an item would
+    Powertools itself continues. But Lambda delivers all records from the first failed one again, so later changes of an item would
     be processed before an earlier one.
 
-    Only an invocation that raises is bisected. At the last try of a batch that reports a failure, everything from the failed record
-    on goes to the on-failure destination, good records too. So BatchProcessingError is raised if the first of several records
-    failed: a record that always fails ends up alone in a batch, and it alone is given up.
+    Lambda bisects a batch only if the invocation raises. If a batch reports a failure at its last attempt, the failed record and
+    all later ones go to the on-failure destination. Therefore BatchProcessingError is raised if the first of
+    several records failed. A record that always fails is thus isolated in its own batch, and only that record is given up.
     https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
     `finish` is called after the last record, also after a failed one. If it raises, all records have failed.
@@ -180,11 +180,11 @@ class StreamProcessor(BatchProcessor):
 
 
 class StoringProcessor(StreamProcessor, Generic[_Work]):
-    """Processor that reads the records up to the first unreadable one, and stores the results together.
+    """Processor that reads all records up to the first failure, and stores the results together.
 
     The handler reads a record; it returns `None` if there is nothing to store. `store` returns an error or `None` for each result,
-    in their order; a result beyond the end of that list was not stored. `finish` is called with the results before the first one
-    that was not stored, whether or not later ones were: Lambda delivers those again.
+    in order; results beyond the end of that list were not stored. `finish` receives the results before the first one that was not
+    stored, even if later ones were stored, because Lambda delivers the later records again.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
         self._store, self._finish_stored = store, finish
 
     def process(self) -> list[tuple[Any, ...]]:
-        """Read the records, store the results, and finish those that were stored; one result for each record that was read."""
+        """Read the records, store the results, and finish the stored ones; return one result per record that was read."""
         results = self._handle_in_order()
         work = [
             (position, result)
@@ -206,7 +206,7 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
         done = len(work)
         try:
             outcomes = self._store([(Record(self.records[place]), result) for place, result in work]) if work else ()
-        except Exception as error:  # also a bug: nothing was stored for sure
+        except Exception as error:  # also a bug: assume that nothing was stored
             outcomes = (error,)
         for number, failure in enumerate(outcomes):
             if failure:

@@ -125,7 +125,7 @@ class Client:
 
     def _connection(self) -> HTTPConnection:
         for connection in iter(self._kept, None):
-            # What is readable before anything was asked is the end of a connection that was kept for too long.
+            # A connection that is readable before a request was closed by the server.
             closed = select.poll()
             closed.register(connection.sock, select.POLLIN)
             if not closed.poll(0):
@@ -140,7 +140,7 @@ class Client:
         return connection
 
     def _answer(self, connection: HTTPConnection, end: float) -> Any:
-        """Wait for an answer until `end` (monotonic seconds), which is counted from the request and not from here."""
+        """Wait for the response until `end`, in monotonic seconds."""
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
             with Response(connection.sock, method="POST") as response:
@@ -204,7 +204,7 @@ def make_client(service: Service = DYNAMODB, **options: Any) -> Client:
 
 
 def _credentials() -> Callable[[], Credentials]:
-    """Lambda's from the environment, which are valid as long as the process; else from botocore's chain, which renews them."""
+    """Return a source of credentials: the environment in Lambda, valid for the life of the process; else botocore's chain."""
     access_key, secret_key = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if access_key and secret_key:
         fixed = Credentials(access_key, secret_key, os.environ.get("AWS_SESSION_TOKEN"))
