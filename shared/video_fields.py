@@ -28,7 +28,7 @@ class VideoField(NamedTuple):
     default: Any = None
     """Value in a new video if the request omits the field. `None` means no value, or an empty map."""
     most: int | None = None
-    """Maximum number of entries of a map; `None` if the field is no map."""
+    """Maximum number of entries of a map; `None` if the field is not a map."""
     patch_type: str = ""
     """Type annotation in a patch, if it differs from `type`: in a map, null removes an entry."""
     create: Literal["client", "admin"] = "client"

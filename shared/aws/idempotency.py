@@ -41,7 +41,7 @@ def earlier_answer(table: Table, once: Once | None) -> dict[str, Any] | None:
 
 
 def replayed(once: Once, item: Item | None) -> dict[str, Any]:
-    """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is no valid record."""
+    """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is not a valid record."""
     answer = _recorded(once, item)
     if answer is None:
         raise in_flight()

@@ -37,7 +37,7 @@ class Caller(NamedTuple):
     def from_claims(cls, claims: Mapping[str, Any], correlation_id: str | None = None) -> "Caller":
         """Return the caller of a JWT's claims; `scope` is a space-separated list (RFC 8693, section 4.2).
 
-        Raises Forbidden for a subject that is no valid userId, or that is reserved for the service. Without claims the subject
+        Raises Forbidden for a subject that is not a valid userId, or that is reserved for the service. Without claims the subject
         is empty, and `require` fails.
         """
         scopes = frozenset(str(claims.get("scope", "")).split())
