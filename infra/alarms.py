@@ -1,4 +1,4 @@
-"""The alarms: each on something that hurts users or soon will, and each with a page that says what to do."""
+"""CloudWatch alarms. Each covers a condition that affects users, or soon will, and names its runbook."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,28 +18,41 @@ from shared.kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
 REQUESTS_A_MINUTE = 5
-"""With fewer, one failed request would be a share that alarms. They fail one by one, and the other alarms remain."""
+"""Minimum requests per minute for the error-rate alarm.
+
+With fewer, a single failed request would exceed the threshold.
+"""
 
 SLOW = Duration.seconds(3)
-"""A cold start takes one to two seconds, and with little traffic more than one request in a hundred meets one. What
-is slower than that with nearly all requests is not a cold start; and the gateway gives up only after 30 seconds."""
+"""Latency threshold.
+
+A cold start takes one to two seconds and can dominate p99 when traffic is low. The gateway times out after 30 seconds.
+"""
 
 THROTTLED = 20
-"""Within five minutes. DynamoDB's throttled requests are tried again up to three times, stream and queues deliver
-again; so a few of them are seen by nobody."""
+"""Throttled requests or calls in five minutes.
+
+Users rarely notice a few: DynamoDB requests are retried up to three times, and streams and queues redeliver.
+"""
 
 SYSTEM_ERRORS = 5
 
 BEHIND = Duration.minutes(5)
-"""A reader of the stream that keeps up is some seconds behind, and imports wait for it before it is a minute behind. After 24
-hours the stream forgets its records. The index of films is a minute behind at most, but while it is built anew."""
+"""Maximum lag of a stream consumer or of the search index.
+
+A healthy consumer lags by seconds, and imports pause at one minute. The stream drops records after 24 hours. The index
+lags by at most a minute, except during a rebuild.
+"""
 
 OLDEST_JOB: Mapping[str, Duration] = {
     "probe": Duration.minutes(30),
     "thumbnails": Duration.minutes(30),
     "transcode": Duration.hours(6),
 }
-"""A probe or a picture takes a worker minutes, all attempts at it included; a long film takes a transcoder hours."""
+"""Maximum age of an open job, by queue.
+
+Probes and thumbnails take minutes, including all attempts. A long video can take a transcoder hours.
+"""
 
 OLDEST_MESSAGE: Mapping[str, Duration] = {
     "arrivals": Duration.minutes(15),
@@ -49,17 +62,22 @@ OLDEST_MESSAGE: Mapping[str, Duration] = {
     "deliveries": Duration.hours(1),
     "purge": Duration.hours(1),
 }
-"""Longer than three tries take, after which SQS leaves a message out of this metric: so the alarm is not for a
-single bad message (that one ends in the dead-letter queue), but for a standstill."""
+"""Maximum age of a message, by queue.
+
+Each limit exceeds three delivery attempts, after which SQS excludes a message from this metric. The alarm therefore
+reports a stalled queue, not a single bad message, which moves to the dead-letter queue.
+"""
 
 
 LATE_DELIVERY = Duration.minutes(15)
-"""How long a change waits for a receiver that fails nothing, before somebody is to look: a webhook that has much to catch up
-with takes some minutes for ten thousand changes."""
+"""Maximum time that a change waits for a healthy receiver.
+
+A webhook with a backlog of ten thousand changes catches up in minutes.
+"""
 
 
 class Alarms(Construct):
-    """All alarms of an environment. The topic is notified when one goes off and when it ends."""
+    """All alarms of an environment. The topic is notified when an alarm fires and when it clears."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, action: SnsAction) -> None:
         super().__init__(scope, id_)
@@ -68,7 +86,9 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
 
     def watch_api(self, api: apigateway.IHttpApi) -> None:
-        """What callers see. The gateway's throttled requests look like its other 4xx, so neither counts."""
+        """Watch 5xx errors and latency. 4xx responses are ignored, because the gateway's throttled requests look like
+        any other 4xx.
+        """
         requests = api.metric_count(period=MINUTE)
         self._alarm(
             "ApiErrors",
@@ -97,12 +117,12 @@ class Alarms(Construct):
             runbook="api-slow",
             threshold=SLOW.to_milliseconds(),
             periods=3,
-            # Of a handful of requests, the slowest says nothing.
+            # With few samples, p99 is only the slowest request.
             evaluate_low_sample_count_percentile="ignore",
         )
 
     def watch_functions(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Throttles of several functions together."""
+        """Watch throttles, summed over several functions."""
         self._alarm(
             f"{name.title().replace(' ', '')}Throttled",
             metrics.total([metrics.of_function("Throttles", function) for function in functions], "Throttled calls"),
@@ -113,7 +133,10 @@ class Alarms(Construct):
         )
 
     def watch_crashes(self, name: str, functions: Sequence[ServiceFunction], meaning: str) -> None:
-        """Functions that nobody waits for. A failure that they handle is reported message by message, and is not an error."""
+        """Watch crashes and timeouts of asynchronous functions.
+
+        Failures that a function handles are reported per message and are not errors.
+        """
         self._alarm(
             f"{name.title().replace(' ', '')}Crash",
             metrics.total([metrics.of_function("Errors", function) for function in functions], "Crashes and timeouts"),
@@ -125,7 +148,7 @@ class Alarms(Construct):
         )
 
     def watch_schedule(self, function: ServiceFunction, id_: str, *, name: str, meaning: str, periods: int) -> None:
-        """Whether a function that runs by the clock ends well at least once in `periods` of five minutes."""
+        """Alarm if a scheduled function has no successful run within `periods` of five minutes."""
         self._alarm(
             id_,
             cloudwatch.MathExpression(
@@ -143,12 +166,12 @@ class Alarms(Construct):
             threshold=1,
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             periods=periods,
-            # A function that is not called has no data at all.
+            # A function that is not invoked emits no data.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
     def watch_deliveries(self) -> None:
-        """Whether changes go out. Receivers that fail are their owners' business, and do not count."""
+        """Watch delivery latency. Failing receivers are excluded, because their owners are responsible for them."""
         self._alarm(
             "DeliveriesLate",
             metrics.of_service(self._settings, "DeliveryWait", statistic="Maximum"),
@@ -160,7 +183,7 @@ class Alarms(Construct):
         )
 
     def watch_index(self) -> None:
-        """Whether search finds what has changed."""
+        """Watch the lag of the search index."""
         self._alarm(
             "IndexBehind",
             metrics.of_service(self._settings, "IndexLag", statistic="Maximum"),
@@ -170,12 +193,12 @@ class Alarms(Construct):
             threshold=BEHIND.to_seconds(),
             operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             periods=3,
-            # A builder that does not run, or never ends, says nothing at all.
+            # A builder that does not run, or never finishes, emits no data.
             missing=cloudwatch.TreatMissingData.BREACHING,
         )
 
     def watch_schema(self) -> None:
-        """Whether functions meet items of a newer release, as they do after one was taken back."""
+        """Alarm when functions read items written by a newer release, which happens after a rollback."""
         self._alarm(
             "NewerItems",
             metrics.of_service(self._settings, "NewerItems"),
@@ -186,7 +209,7 @@ class Alarms(Construct):
         )
 
     def watch_tables(self) -> None:
-        """Both tables and the indexes."""
+        """Watch both tables and their indexes."""
         settings = self._settings
         for direction, meaning in (
             ("Write", "Changes are slow or are refused with 503"),
@@ -202,7 +225,7 @@ class Alarms(Construct):
                 periods=3,
                 of_which=2,
             )
-        # By two alarms, because one takes ten metrics at most.
+        # Two alarms, because an alarm accepts at most ten metrics.
         for id_, name, table, operations, meaning in (
             (
                 *("TableErrors", "Table fails", settings.table_name, metrics.OPERATIONS),
@@ -228,7 +251,10 @@ class Alarms(Construct):
             )
 
     def watch_stream_reader(self, reader: ServiceFunction, late: str, lost: str) -> None:
-        """`late` and `lost`: what it means for users that a reader of the stream is behind, or has given up."""
+        """Watch a stream consumer.
+
+        `late` and `lost` describe the effect on users when it lags, and when it discards records.
+        """
         name = reader.node.id
         self._alarm(
             f"{name}Behind",
@@ -249,7 +275,11 @@ class Alarms(Construct):
         )
 
     def watch_queue(self, name: str, queue: WorkQueue, late: str, lost: str) -> None:
-        """`late` and `lost`: what it means for users that messages wait too long, or are in the dead-letter queue."""
+        """Watch a queue.
+
+        `late` and `lost` describe the effect on users when messages wait too long, and when they reach the dead-letter
+        queue.
+        """
         self._alarm(
             f"{name.capitalize()}DeadLetters",
             metrics.of_queue(metrics.DEPTH, queue.dead_letters, name),
@@ -258,7 +288,7 @@ class Alarms(Construct):
             runbook="dead-letters",
             threshold=1,
         )
-        if name in JOB_QUEUES:  # the job's age says more than its message's, which comes again and again
+        if name in JOB_QUEUES:  # the job's age is more accurate: each redelivery has a new message
             what, age, limit, runbook = "job", metrics.of_oldest_job(self._settings, name), OLDEST_JOB, "old-jobs"
         else:
             age = metrics.of_queue(metrics.AGE, queue.queue, name)
@@ -288,7 +318,10 @@ class Alarms(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         **kwargs: Any,
     ) -> None:
-        """Alarm when `of_which` of the last `periods` datapoints are out of bounds; a missing datapoint is in bounds."""
+        """Alarm when `of_which` of the last `periods` datapoints breach.
+
+        A missing datapoint does not breach by default.
+        """
         made = cloudwatch.Alarm(
             self,
             id_,

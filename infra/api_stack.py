@@ -1,4 +1,4 @@
-"""What answers requests: the HTTP API, and the functions behind it with what each may do."""
+"""The API stack: the HTTP API, its functions, and their permissions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +24,11 @@ from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 MOST_ASKED = ("videos", "views")
-"""The functions that answer most requests: if any are kept warm, these."""
+"""Functions that serve most requests. Only these get provisioned concurrency."""
 
 
 class ApiStack(cdk.Stack):
-    """Everything here can be destroyed and built again without loss."""
+    """Stateless resources: the stack can be destroyed and recreated without data loss."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ApiStack(cdk.Stack):
         )
 
     def _lister(self, folder: str, **environment: str) -> ServiceFunction:
-        """A function that lists videos: it seals cursors, and turns the places of pictures into addresses."""
+        """Return a function that lists videos. It encrypts cursors and builds thumbnail URLs."""
         secret = self._data.cursor_secret
         lister = self._function(
             folder,
@@ -116,9 +116,9 @@ class ApiStack(cdk.Stack):
         return lister
 
     def _videos(self) -> ServiceFunction:
-        """The catalogue. It reads view counters and cannot write them; what it deletes are entries of tags.
+        """Return the catalogue function. It reads view counters but cannot write them, and deletes only tag entries.
 
-        Whole videos are its own to write, so it alone updates items whose attributes no list names.
+        It writes whole video items, so its UpdateItem permission is not restricted to named attributes.
         """
         videos = self._lister("videos", AUDIT_TABLE_NAME=self._data.audit_table.table_name)
         videos.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER, schema.IDEMPOTENCY])
@@ -130,7 +130,7 @@ class ApiStack(cdk.Stack):
         return videos
 
     def _relations(self) -> ServiceFunction:
-        """Credits and releases, which lie beside their videos."""
+        """Return the function for credits and releases, which share their video's partition."""
         relations = self._lister("relations")
         relations.allow_items(
             "BatchGetItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO]
@@ -140,7 +140,10 @@ class ApiStack(cdk.Stack):
         return relations
 
     def _captions(self) -> ServiceFunction:
-        """Captions and chapters, which lie beside their videos. The texts of captions are objects."""
+        """Return the function for captions and chapters, which share their video's partition.
+
+        Caption texts are S3 objects.
+        """
         secret, media = self._data.cursor_secret, self._media.media
         captions = self._function(
             "captions", {"CURSOR_SECRET_ARN": secret.secret_arn, "MEDIA_BUCKET": media.bucket_name}
@@ -149,18 +152,24 @@ class ApiStack(cdk.Stack):
         captions.allow_items("BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query", of=[schema.VIDEO])
         captions.allow_items("UpdateItem", of=[schema.CAPTION, schema.CHAPTERS], attributes=attributes.LEAVING)
         captions.allow_objects("GetObject", "PutObject", bucket=media, below=(CAPTIONS,))
-        captions.allow_listing(media)  # it may see that a text is gone
+        captions.allow_listing(media)  # to get 404, not 403, for a missing text
         return captions
 
     def _ratings(self) -> ServiceFunction:
-        """Ratings, which lie in partitions of their own. It reads videos and totals, and cannot write them."""
+        """Return the function for ratings, which have their own partitions.
+
+        It can read videos and totals, but not write them.
+        """
         ratings = self._function("ratings")
         ratings.allow_items("BatchGetItem", of=[schema.VIDEO, schema.RATING], attributes=attributes.RATED)
         ratings.allow_items("PutItem", of=[schema.RATING])
         return ratings
 
     def _playlists(self) -> ServiceFunction:
-        """Playlists. It reads videos and cannot write them; a user's totals have the number of playlists."""
+        """Return the function for playlists.
+
+        It can read videos but not write them. It updates the playlist count in a user's totals.
+        """
         playlists = self._lister("playlists")
         playlists.allow_items("GetItem", of=[schema.PLAYLIST, schema.IDEMPOTENCY])
         playlists.allow_items("BatchGetItem", of=[schema.PLAYLIST])
@@ -174,7 +183,7 @@ class ApiStack(cdk.Stack):
         return playlists
 
     def _totals(self) -> ServiceFunction:
-        """Totals and lists of what is viewed most, to be read only, with what lists show of videos."""
+        """Return the function for totals and top lists. It only reads them, and the summaries of the listed videos."""
         totals = self._lister("totals")
         totals.allow_items(
             "GetItem", of=[schema.PROFILE], attributes=(*attributes.USER_VIDEOS, *attributes.USER_PLAYLISTS)
@@ -185,9 +194,11 @@ class ApiStack(cdk.Stack):
         return totals
 
     def _search(self) -> ServiceFunction:
-        """Search, with the index on its own disk. It shows what the table has, and writes nothing.
+        """Return the search function, which copies the index to its own disk.
 
-        It starts from no snapshot: Lambda makes none of a function whose disk has more than 512 MB.
+        It reads current items from the table and writes nothing.
+
+        It has no SnapStart, because Lambda supports that only up to 512 MB of ephemeral storage.
         """
         secret, media = self._data.cursor_secret, self._media
         search = ServiceFunction(
@@ -212,7 +223,10 @@ class ApiStack(cdk.Stack):
         return search
 
     def _views(self) -> ServiceFunction:
-        """Markers, and counters, which it alone raises at once. It reads videos to know who may see them."""
+        """Return the function that counts anonymous views immediately.
+
+        It also writes viewer items, and reads videos to check visibility.
+        """
         views = self._function(
             "views",
             {
@@ -232,7 +246,7 @@ class ApiStack(cdk.Stack):
         return views
 
     def _uploads(self) -> ServiceFunction:
-        """Lets films in. It signs uploads, and what it signs can do no more than its own role."""
+        """Return the function that signs upload URLs. A signed URL has at most the permissions of this role."""
         sources = self._media.sources
         uploads = self._function(
             "uploads",
@@ -246,16 +260,19 @@ class ApiStack(cdk.Stack):
         uploads.allow_items("UpdateItem", of=[schema.UPLOAD], attributes=attributes.UPLOAD)
         uploads.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         uploads.allow_objects("PutObject", "AbortMultipartUpload", "ListMultipartUploadParts", bucket=sources)
-        uploads.allow_listing(sources)  # it may see that a film is there, and not read it
+        uploads.allow_listing(sources)  # to check that a source file exists without reading it
         return uploads
 
     def _jobs(self) -> ServiceFunction:
-        """What is being made of a film. It only writes what is wanted: the router sends all messages."""
+        """Return the function for processing jobs.
+
+        It only writes the desired state; the stream router sends all messages.
+        """
         jobs = self._function(
             "jobs",
             {
                 "JOBS_PER_DAY": str(self._settings.jobs_per_day),
-                "MEDIA_BUCKET": self._media.media.bucket_name,  # where reported renditions must lie
+                "MEDIA_BUCKET": self._media.media.bucket_name,  # reported renditions must be in this bucket
             },
         )
         jobs.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
@@ -263,13 +280,16 @@ class ApiStack(cdk.Stack):
             "UpdateItem",
             of=[schema.VIDEO, schema.JOB],
             attributes=(*attributes.REPORTED_FILM, *attributes.RETRIED_JOB),
-            returning=["ALL_NEW"],  # a job that is taken
+            returning=["ALL_NEW"],  # the claimed job
         )
         jobs.allow_items("UpdateItem", of=[schema.QUOTA], attributes=attributes.QUOTA)
         return jobs
 
     def _playback(self) -> ServiceFunction:
-        """Lets films out. What it signs can do no more than its own role: read renditions and films, and write nothing."""
+        """Return the function that signs playback URLs.
+
+        Its role, and so each URL, can only read renditions, captions and source files.
+        """
         media, sources = self._media.media, self._media.sources
         playback = self._function("playback", {"MEDIA_BUCKET": media.bucket_name, "MEDIA_URL": self._media.media_url})
         playback.allow_items("GetItem", of=[schema.VIDEO], attributes=attributes.PLAYBACK)
@@ -279,7 +299,10 @@ class ApiStack(cdk.Stack):
         return playback
 
     def _history(self) -> ServiceFunction:
-        """The audit trail and the feed, to be read only. It goes back along the trail from what a video is."""
+        """Return the function for the audit trail and the feed, both read-only.
+
+        It reconstructs earlier versions backwards from the current item.
+        """
         secret, audit_table = self._data.cursor_secret, self._data.audit_table
         history = self._function(
             "history", {"AUDIT_TABLE_NAME": audit_table.table_name, "CURSOR_SECRET_ARN": secret.secret_arn}
@@ -294,7 +317,10 @@ class ApiStack(cdk.Stack):
         return history
 
     def _undo(self) -> ServiceFunction:
-        """Takes changes back. Of what is too much for a request it only writes that it is wanted: the router sends it."""
+        """Return the function that reverts changes.
+
+        If a revert is too large for one request, it stores a run, and the router queues it.
+        """
         undo = self._function(
             "undo",
             {
@@ -308,7 +334,10 @@ class ApiStack(cdk.Stack):
         return undo
 
     def _webhooks(self, deliveries: sqs.IQueue) -> ServiceFunction:
-        """Webhooks, which the worker serves. It sends one itself when somebody tries it."""
+        """Return the function for webhooks.
+
+        The delivery worker sends their events; this function sends only test events.
+        """
         secret = self._data.cursor_secret
         webhooks = self._function(
             "webhooks",
@@ -319,7 +348,7 @@ class ApiStack(cdk.Stack):
         return webhooks
 
     def _public(self) -> ServiceFunction:
-        """What needs no token, so it can read nothing but the health probe."""
+        """Return the function for public routes. It can read only the health-check item."""
         public = self._function("public")
         public.allow_items("GetItem", of=[schema.HEALTH])
         return public

@@ -1,7 +1,7 @@
-"""Which attributes the roles may name, where items of several kinds lie in one partition.
+"""Attribute lists for IAM conditions, for entities that share a partition.
 
-DynamoDB counts every attribute that a request names: keys, changes, conditions and projections. So each list has what
-the code names and no more; tests/unit/infra/test_permissions.py sends the real requests past the roles.
+DynamoDB checks every attribute that a request names: keys, updates, conditions and projections. Each list contains only
+the attributes that the code names. tests/unit/infra/test_permissions.py checks real requests against the roles.
 """
 
 from shared.kinds import KINDS
@@ -11,36 +11,36 @@ _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
 _RELATION = ("rel", "relShard", "relSort", "relId")
 
 PLAYLIST_VISIBILITY = ("userId", "visibility", "deletedAt", "purgeAt")
-"""What decides who may see a playlist."""
+"""Attributes that determine the visibility of a playlist."""
 
 PLAYBACK = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
-"""What a player needs of a video, and what says to whom it may be played."""
+"""Attributes of a video that a player needs, and visibility attributes."""
 
 SUMMARY = tuple(dict.fromkeys((*PROJECTION, *VISIBILITY_ATTRIBUTES)))
-"""What lists show of a video, to whom it may be shown."""
+"""Attributes of a video in lists, and visibility attributes."""
 
 FOUND = (*SUMMARY, "tags", "language", "description")
-"""The same, what else a search filters by, and in what it shows what fits."""
+"""`SUMMARY`, and the other attributes that a search filters by or highlights."""
 
 VIEWS = ("views", "watched", "repeated", "owner", "unpublished", "expired", "deleted", "hour", "schemaVersion")
-"""What counts a view at once, or says why it does not count."""
+"""Attributes that count an anonymous view, or explain why it does not count."""
 
 VIEW_SHARDS = ("shards", "spread", "folded", "checked", "checkedAt", "calmedAt")
-"""How the counter of a video is spread."""
+"""Attributes that describe the shards of a video's view counter."""
 
 RATED = (*VISIBILITY_ATTRIBUTES, "votes", "sum", "likes", "dislikes", "imported", "value", "like", "ratedAt", "writeId")
-"""Who may rate a video, how it is rated, and how by whoever asks."""
+"""Attributes for rating a video: its visibility, its rating totals, and the caller's own rating."""
 
 CALMED = ("shards", "folded", "calmedAt", "checked", "checkedAt")
-"""What changes in a counter that is folded: not what it has counted."""
+"""Attributes that change when shards of a counter are merged. They exclude the counts."""
 
 RATING_TOTALS = ("votes", "sum", "likes", "dislikes", "version", "videoId", *_STAMP)
 
 _LEDGER = ("tally", "seen", "seenUpTo")
-"""What a total remembers of the changes that it has counted."""
+"""Attributes that record the changes that a total already includes."""
 
 TALLIED = (*VISIBILITY_ATTRIBUTES, "category", *_LEDGER)
-"""What is read of a total, and of the video that it is for."""
+"""Attributes that are read from a total and from its video."""
 
 TALLIED_VIEWS = ("keyed", "watched", "hour", "schemaVersion", *_LEDGER)
 TALLIED_RATINGS = (*RATING_TOTALS, *_LEDGER)
@@ -52,25 +52,25 @@ SHARE = ("jobs", "checkedAt", "purgeAt", "schemaVersion")
 UPLOAD = ("state",)
 
 ENTRY = (*_RELATION, "writeId")
-"""Where a credit or release stands, if it still is as it was read."""
+"""Attributes that position a credit or release in RelationIndex, and detect concurrent changes."""
 
 LEAVING = ("removing", "updatedBy", "updatedFor", "writeId")
-"""Who removes what lies beside a video next."""
+"""Attributes that record the author before an item in a video's partition is deleted."""
 
 FILM_CAPTIONS = (
     *("videoId", "language", "owner", "version", "text", "cues", "size", "origin", "upload", *_STAMP),
     *LEAVING,
 )
-"""What captions are that were taken out of a film."""
+"""Attributes of captions that were extracted from a source file."""
 
 RELATION = (*ENTRY, *LEAVING[:-1])
-"""Where a credit or release stands, and who removes it next."""
+"""Attributes that position a credit or release in RelationIndex, and record the author of its deletion."""
 
 USER_VIDEOS = ("uploaded", "processing", "ready", "failed", "deleted", "bytes", "milliseconds")
 USER_PLAYLISTS = ("playlists",)
 USER_WEBHOOKS = ("ids", *_STAMP)
 USER_TOTALS = ("userId", "version", *_STAMP, *_RELATION)
-"""What is written with either of the counts of a user's totals."""
+"""Attributes written with any count in a user's totals."""
 
 TAG_COUNT = ("count", "tag", "version", *_STAMP, *_RELATION)
 
@@ -98,13 +98,13 @@ JOB = (
     "writeId",
     *_RELATION,
 )
-"""What changes in a job from one state to the next: not whose it is, nor what it works on."""
+"""Attributes that change with a job's state. They exclude its owner and its input."""
 
 WANTED_JOB = (*JOB, "since")
-"""What changes when a video asks for the job again, or no longer."""
+"""Attributes that change when a video requires a job again, or no longer."""
 
 RETRIED_JOB = (*JOB, "since", "spent", "createdAt")
-"""What changes when a person asks for the job again."""
+"""Attributes that change when a user retries a job."""
 
 _VIDEO_VERSION = (
     "version",
@@ -116,25 +116,27 @@ _VIDEO_VERSION = (
     "poster",
     "purgeAt",
 )
-"""What is written with every change of a video, whatever it is: who and when, and the places in the indexes."""
+"""Attributes written with every change of a video: version, audit fields and index keys."""
 
 SETTLED_VIDEO = (*_VIDEO_VERSION, "tags")
-"""What changes in a video when its time to enter or leave the lists has come, or that is of an earlier schema."""
+"""Attributes that change when a scheduled video enters or leaves lists, or when an item of an earlier schema is
+upgraded.
+"""
 
 ARRIVED_FILM = (*_VIDEO_VERSION, "source", "status", "statusBeforeDelete", "failure", "pictures", "posterTime")
 
 FAILED_FILM = (*_VIDEO_VERSION, *PROBED, "origins", "status", "failure")
-"""What changes in a video that cannot become ready without a job that was given up; a failed probe takes its facts."""
+"""Attributes that change when a required job fails permanently. A failed probe also clears the probed fields."""
 
 REPORTED_FILM = (*FAILED_FILM, *KINDS["transcode"].writes, "posterTime", "thumbnails")
-"""What changes in a video by a transcoder's reports, a retry, and the choice of a poster."""
+"""Attributes that change by a transcoder's report, a retry, or the choice of a poster."""
 
 BESIDE = {"captions": FILM_CAPTIONS}
-"""Attributes of the entities that jobs write beside a video, by the names that `shared/kinds.py` has for them."""
+"""Attributes of the entities that jobs write in a video's partition, by their names in `shared/kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:
-    """Return the attributes of videos, and of what jobs write beside them, that the workers of a queue change."""
+    """Return the attributes that the workers of a queue change, in videos and in the entities in their partitions."""
     kinds = [kind for kind in KINDS.values() if kind.queue == queue]
     beside = [name for kind in kinds for entity in kind.beside for name in BESIDE[entity]]
     return (*_VIDEO_VERSION, *(name for kind in kinds for name in kind.writes), *beside)

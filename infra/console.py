@@ -1,4 +1,4 @@
-"""The console: a function of its own that serves its files, and the client by which people sign in there."""
+"""The console: the function that serves its files, and its OAuth client."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,32 +21,36 @@ from shared import routes
 PATH = "/console/"
 PAGE = "index.html"
 ROUTES = {"getConsole": PATH.rstrip("/"), "getConsoleFile": f"{PATH}{{file+}}"}
-"""The paths of its routes; none may end with a slash. Where the gateway takes `/console/` for neither, the function `public`
-leads on to the page by its name."""
+"""Paths of the console's routes.
+
+API Gateway allows no trailing slash. Where neither route matches `/console/`, the function `public` redirects to the
+page.
+"""
 MEMORY_MB = 256
-"""It reads a file and hands it on; the interpreter alone takes about 40 MB."""
+"""Memory of the function. It only returns files; the interpreter takes about 40 MB."""
 SESSION = cdk.Duration.hours(12)
-"""For how long somebody who signed in stays so, as long as the tab is open."""
+"""Lifetime of a sign-in while the browser tab stays open."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """Where and as what the console lets people sign in."""
+    """OAuth configuration of the console."""
 
     issuer: str
     client: str | None
-    """None: nobody can."""
+    """`None` if sign-in is not available."""
     scopes: Sequence[str]
     audience: str | None
-    """Whom tokens should be meant for, if the issuer has to be told."""
+    """Audience to request, if the issuer requires one."""
     origins: Sequence[str]
-    """Where its page finds out about the issuer, and gets tokens."""
+    """Origins that the page connects to for the issuer's metadata and for tokens."""
 
 
 def site_code() -> lambda_.Code:
-    """The function `console` with the files that it serves, identified by their content.
+    """Return the code of the function `console` and its files, hashed by content.
 
-    Raises Misconfigured when a library is missing: at once, as the CDK turns what a bundler raises into an error of its own.
+    Raises Misconfigured if a library is missing. It checks before bundling, because CDK replaces errors raised by a
+    bundler.
     """
     try:
         require_libraries()
@@ -56,7 +60,9 @@ def site_code() -> lambda_.Code:
         str(CONSOLE),
         asset_hash_type=cdk.AssetHashType.OUTPUT,
         bundling=cdk.BundlingOptions(
-            image=cdk.DockerImage.from_registry("never-used"),  # CDK asks for one; the bundler below always succeeds
+            image=cdk.DockerImage.from_registry(
+                "never-used"
+            ),  # CDK requires an image; the bundler below always succeeds
             local=_Bundler(),
         ),
     )
@@ -70,9 +76,9 @@ class _Bundler:
 
 
 class Console(Construct):
-    """What answers below `/console`. Its role can do nothing but write a log.
+    """The function behind `/console`. Its role can only write its log.
 
-    It does not shift gradually: of two versions each would answer for files that only the other has.
+    It is excluded from gradual deployments: each version serves files that the other does not have.
     """
 
     def __init__(
@@ -87,11 +93,11 @@ class Console(Construct):
         identity: IdentityStack | None,
         api_url: str,
     ) -> None:
-        """`identity`: the user pool, if there is one."""
+        """Create the console. `identity` is the stack of the user pool, `None` with an external issuer."""
         super().__init__(scope, id_)
         self.url = f"{api_url}{PATH}"
         self.client_ids: list[str] = []
-        """Whose tokens the API has to accept besides."""
+        """Client ids that the API must also accept as audience."""
         sign_in = self._given(settings, issuer) if identity is None else self._pool(settings, identity)
         config = {
             "issuer": sign_in.issuer,
@@ -102,7 +108,7 @@ class Console(Construct):
         }
         self.function = ServiceFunction(
             self,
-            "Default",  # a name that CDK leaves out, so that its resources have theirs as those of other functions do
+            "Default",  # CDK omits this id, so resources are named like those of other functions
             folder="console",
             settings=settings,
             code=site_code(),
@@ -116,7 +122,7 @@ class Console(Construct):
         )
 
     def _given(self, settings: Settings, issuer: Issuer) -> SignIn:
-        """At an issuer that the deployment was given."""
+        """Return the configuration for an external issuer."""
         return SignIn(
             issuer=issuer.url,
             client=settings.console_client,
@@ -126,13 +132,16 @@ class Console(Construct):
         )
 
     def _pool(self, settings: Settings, identity: IdentityStack) -> SignIn:
-        """At the user pool, with a client of the console's own: only here is the address known that it sends people back to."""
+        """Return the configuration for the user pool.
+
+        Its client is created here, because only this stack has the redirect URL.
+        """
         scopes = (routes.READ, routes.WRITE)
         client = cognito.UserPoolClient(
             self,
             "Client",
             user_pool=identity.pool,
-            generate_secret=False,  # a page can keep none: it proves itself by PKCE
+            generate_secret=False,  # a page cannot keep a secret; PKCE replaces it
             prevent_user_existence_errors=True,
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
             refresh_token_validity=SESSION,

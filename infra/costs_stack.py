@@ -1,4 +1,4 @@
-"""The watch on costs, for accounts that may have one."""
+"""Cost monitoring, for accounts that support it."""
 
 import json
 from typing import Any
@@ -11,19 +11,20 @@ from infra.settings import Settings
 from infra.topic import topic_for
 
 COSTS_TAG = "deployment"
-"""The tag that identifies a deployment's costs: a cost monitor takes only one of `Settings.tags`."""
+"""Cost allocation tag of a deployment: a cost monitor accepts only one of `Settings.tags`."""
 
 
 class CostsStack(cdk.Stack):
-    """Notifies of unusual costs of this deployment, some hours after they arose. The tag must be active in Billing.
+    """Notifications of unusual costs, which arrive some hours later. The tag must be active in Billing.
 
-    It is by itself, because AWS refuses it to the member accounts of an organisation: alarms must not fail with it.
+    A separate stack, because AWS rejects cost monitors in member accounts of an organisation. Alarms must not fail with
+    it.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
         super().__init__(scope, id_, description="Video metadata: a watch on costs", **kwargs)
         topic = topic_for("costalerts.amazonaws.com", self, settings)
-        # The names are what the message shows, so they say what to do.
+        # The notification shows these names, so they include the runbook.
         monitor = ce.CfnAnomalyMonitor(
             self,
             "Costs",

@@ -1,4 +1,4 @@
-"""The dashboard: read from the top down, it goes from what users see to what may be the cause."""
+"""CloudWatch dashboard, ordered from symptoms that users see to possible causes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,26 +15,26 @@ from infra.settings import Settings
 from shared.kinds import JOB_QUEUES, KINDS
 
 WIDTH = 24
-"""Of the whole dashboard, in CloudWatch's units."""
+"""Width of the dashboard in CloudWatch's grid units."""
 
 HEIGHT = 6
 
 NEWEST_ERRORS = (
     "fields @timestamp, service, level, coalesce(message, errorMessage, type) as what, "
     "coalesce(reason, detail, record.status) as why, cause, correlation_id",
-    # Lambda itself reports functions that ended without a log line.
+    # Lambda's platform events cover functions that ended without a log line.
     'filter level in ["WARN", "ERROR", "FATAL"] or record.status in ["timeout", "error"]',
     "sort @timestamp desc",
     "limit 50",
 )
-"""In Logs Insights' language, over the logs of all functions."""
+"""Logs Insights query over the logs of all functions."""
 
 Graphs = Mapping[str, Sequence[cloudwatch.IMetric]]
-"""What is drawn side by side, by title."""
+"""Metrics of one row of graphs, by title."""
 
 
 class OperationsDashboard(Construct):
-    """`VideoMetadata-<env>`."""
+    """The dashboard `VideoMetadata-<env>`."""
 
     def __init__(
         self,

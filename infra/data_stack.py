@@ -1,4 +1,4 @@
-"""What must not be lost: the table, the audit trail's table, and the secrets that cursors and webhooks are sealed and signed with."""
+"""The data stack: the tables, and the secrets for cursors and webhooks. Its data must not be lost."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -16,7 +16,7 @@ from shared import schema
 
 
 class DataStack(cdk.Stack):
-    """Destroying or replacing it is made hard on purpose, but for the local target."""
+    """Stateful resources, protected against deletion and replacement except on the local target."""
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
         super().__init__(
@@ -31,18 +31,18 @@ class DataStack(cdk.Stack):
         self.audit_table = self._audit_table(settings)
         self.cursor_secret = self._cursor_secret()
         self.webhook_secret = self._webhook_secret(settings)
-        # Also where the readers are given the stream of a restored table: CloudFormation refuses to take back an output
-        # that a stack still reads, and this stack is deployed before those that stop reading it.
+        # This export also exists while consumers read a restored table's stream. CloudFormation rejects removing an
+        # export that another stack imports, and this stack is deployed before the importing stacks.
         self.export_value(self.table.table_stream_arn)
 
     def _table(self, settings: Settings) -> dynamodb.TableV2:
-        """The one table, entirely from shared/schema.py."""
+        """Return the main table, defined by shared/schema.py."""
         table = dynamodb.TableV2(
             self,
             "Table",
             table_name=settings.table_name,
             dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES,
-            # Only throttled keys are recorded, so it costs nothing until there is something to look for.
+            # Only throttled keys are recorded, so there is no cost without throttling.
             contributor_insights_specification=dynamodb.ContributorInsightsSpecification(
                 enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
             ),
@@ -51,7 +51,7 @@ class DataStack(cdk.Stack):
         return self._kept(table, settings)
 
     def _audit_table(self, settings: Settings) -> dynamodb.TableV2:
-        """The audit trail: asked by video or by change set, and nobody follows it, so without a stream."""
+        """Return the table of the audit trail. It has no stream, because nothing consumes it."""
         table = dynamodb.TableV2(
             self,
             "AuditTable",
@@ -61,7 +61,7 @@ class DataStack(cdk.Stack):
         return self._kept(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
-        """The videos function derives from it the key that seals cursors; nobody ever sees it."""
+        """Return the secret from which functions derive the key that encrypts cursors."""
         secret = self._secret("CursorSecret", "Key material for the list cursors of the video metadata API")
         accept(
             secret,
@@ -72,10 +72,10 @@ class DataStack(cdk.Stack):
         return secret
 
     def _webhook_secret(self, settings: Settings) -> secretsmanager.ISecret:
-        """The secret of each webhook is derived from it; receivers know theirs, and nobody ever sees this one.
+        """Return the secret from which each webhook's own secret is derived.
 
-        A secret that outlives its stack has a fixed name, so that a stack that is made again neither overlooks it nor replaces it:
-        CloudFormation refuses to create a second one of that name, and `make deploy` gives its ARN (tools/deploying.py).
+        A secret that outlives its stack has a fixed name. CloudFormation then fails to create a second one when the
+        stack is recreated, and `make deploy` passes the ARN of the existing one (tools/deploying.py).
         """
         if settings.webhook_secret is not None and settings.webhook_secret != GENERATED:
             return secretsmanager.Secret.from_secret_complete_arn(self, "WebhookSecret", settings.webhook_secret)
@@ -102,7 +102,7 @@ class DataStack(cdk.Stack):
         )
 
     def _common(self, settings: Settings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
-        """Keys, indexes, expiry, price, encryption, and what keeps a table from being lost."""
+        """Return the properties that both tables share."""
         kinds = dynamodb.TableEncryptionV2
         return {
             "partition_key": _attribute(schema.Attribute(schema.PARTITION_KEY)),
@@ -115,15 +115,15 @@ class DataStack(cdk.Stack):
                 point_in_time_recovery_enabled=True, recovery_period_in_days=settings.recovery_days
             ),
             "deletion_protection": settings.deletion_protection,
-            # By themselves, because the stack's tags do not reach the replicas of a global table, which TableV2 makes.
+            # Set explicitly, because stack tags do not reach the replicas of the global table that TableV2 creates.
             "tags": [cdk.CfnTag(key=key, value=value) for key, value in settings.tags.items()],
         }
 
     def _kept(self, table: dynamodb.TableV2, settings: Settings) -> dynamodb.TableV2:
-        """As long as the settings say, and encrypted with the chosen key, if there is one instead of DynamoDB's own.
+        """Apply the retention policy and the KMS key, if one is configured.
 
-        The key is set on the underlying resource, because CDK's way asks for the region, which only whoever deploys
-        knows.
+        The key is set on the underlying resource, because the CDK property requires a known region, and these stacks
+        have none.
         """
         retain(table, settings)
         if self.encryption.data:
@@ -139,7 +139,7 @@ def _attribute(attribute: schema.Attribute) -> dynamodb.Attribute:
 
 
 def _index(index: schema.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
-    """Its own keys are in an index anyway, so they are left out of what is projected."""
+    """Return an index. Its own keys are always projected, so they are omitted from the projection."""
     keys = {attribute.name for attribute in (*index.partition, *index.sort)}
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=index.name,

@@ -1,4 +1,4 @@
-"""What data is encrypted with: the services' own keys, or one KMS key for all of it."""
+"""Encryption at rest: keys owned by the services, or one KMS key for all data."""
 
 from dataclasses import dataclass
 
@@ -12,32 +12,31 @@ from infra.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class Encryption:
-    """The keys of a deployment."""
+    """KMS keys of a deployment."""
 
     data: kms.IKey | None
-    """For tables, buckets, queues and the secret; None: each service has a key of its own, which costs nothing."""
+    """Key for tables, buckets, queues and secrets. `None` selects keys owned by the services, which are free."""
     logs: kms.IKey | None
-    """For log groups: CloudWatch takes a key only when the key's own policy names it, so never a foreign one."""
+    """Key for log groups, never an existing one: CloudWatch requires permission in the key's own policy."""
 
     @classmethod
     def chosen(cls, stack: cdk.Stack, settings: Settings) -> "Encryption":
-        """What the settings say; the key, if one is made, is in this stack."""
+        """Return the configured keys. A new key is created in this stack."""
         if settings.kms_key is None:
             return cls(data=None, logs=None)
         if settings.kms_key != "create":
             return cls(data=kms.Key.from_key_arn(stack, "GivenKey", settings.kms_key), logs=None)
         made = _own_key(stack, settings)
-        # By its ARN, so that nothing which is encrypted with it can add to its policy.
+        # Imported by ARN, so that constructs encrypted with it cannot extend its policy.
         key = kms.Key.from_key_arn(stack, "OwnKey", made.key_arn)
         return cls(data=key, logs=key)
 
 
 def _own_key(stack: cdk.Stack, settings: Settings) -> kms.Key:
-    """A key that lasts as long as the data.
+    """Return a new key that is retained as long as the data.
 
-    Its policy leaves it to the account's IAM policies who may use it, and the functions' roles have theirs. It names
-    services only where they act by themselves. Those are in stacks that depend on this one, so they are named by what
-    is known beforehand.
+    Its policy delegates to IAM, so the functions' roles grant access. It names only services that use the key on their
+    own behalf. Their resources are in later stacks, so it refers to them by predictable names.
     """
     key = kms.Key(
         stack,
@@ -57,7 +56,7 @@ def _own_key(stack: cdk.Stack, settings: Settings) -> kms.Key:
 
 
 def _uploads(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
-    """S3 itself notifies the queue of arrivals."""
+    """Return the statement that allows S3 to encrypt notifications about uploads."""
     bucket = stack.format_arn(service="s3", region="", account="", resource=settings.sources_bucket_name)
     return iam.PolicyStatement(
         sid="UploadsAreTold",
@@ -66,14 +65,14 @@ def _uploads(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
         resources=["*"],
         conditions={
             "ArnEquals": {"aws:SourceArn": bucket},
-            # A bucket's ARN does not say whose it is.
+            # A bucket's ARN has no account id.
             "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
         },
     )
 
 
 def _logs(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
-    """CloudWatch encrypts the log groups of this environment: the functions', and the gateway's."""
+    """Return the statement that allows CloudWatch to encrypt this environment's log groups."""
     prefix = settings.stack_name("")
     groups = [
         stack.format_arn(
@@ -94,10 +93,10 @@ def _logs(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
 
 
 def _pictures(stack: cdk.Stack) -> iam.PolicyStatement:
-    """CloudFront shows the pictures of the media bucket.
+    """Return the statement that allows CloudFront to decrypt thumbnails.
 
-    Which distribution it will be is not known here, so that any of this account may; but the bucket's policy lets
-    only the right one read.
+    The distribution does not exist yet, so every distribution of the account is allowed. The bucket's policy restricts
+    reads to one.
     """
     distributions = stack.format_arn(service="cloudfront", region="", resource="distribution", resource_name="*")
     return iam.PolicyStatement(

@@ -1,4 +1,4 @@
-"""What follows changes: the feed, webhooks, and an event bus. What that takes, and what each function may do for it."""
+"""Consumers of changes: the feed, webhooks and an event bus. Their functions, environment and permissions."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,7 +12,7 @@ from infra.settings import Settings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
-"""For some pages of changes to a receiver that answers; what is left of more becomes another message."""
+"""Timeout for some pages of changes to a healthy receiver. A larger backlog continues with another message."""
 
 
 def delivery_quotas(workers: int) -> Mapping[str, int]:
@@ -24,38 +24,38 @@ def delivery_quotas(workers: int) -> Mapping[str, int]:
 
 
 NewFunction = Callable[..., ServiceFunction]
-"""Makes a function of a stack by its id."""
+"""Factory that creates a function in a stack by its id."""
 
 
 def shares_of(most: Mapping[str, int]) -> str:
-    """Limits by queue as the variable SHARES has them."""
+    """Return limits by queue in the format of the variable SHARES."""
     return ",".join(f"{queue}={limit}" for queue, limit in most.items())
 
 
 def allow_appending(audit: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Append to the feed, which takes to read its end, and wake who follows."""
+    """Allow appending to the feed, reading its end, and notifying the delivery worker."""
     audit.allow_items("GetItem", "PutItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
     audit.allow_send(deliveries)
 
 
 def allow_following(function: ServiceFunction, data: DataStack) -> None:
-    """Read the feed, and where it ends."""
+    """Allow reading the feed and its end."""
     function.allow_items("GetItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
 
 
 def webhook_environment(settings: Settings, data: DataStack, deliveries: sqs.IQueue) -> dict[str, str]:
-    """The variables by which a function reads the feed, signs what it sends to receivers, and wakes the worker."""
+    """Return the variables for reading the feed, signing deliveries and notifying the worker."""
     return {
         "AUDIT_TABLE_NAME": data.audit_table.table_name,
         "WEBHOOK_SECRET_ARN": data.webhook_secret.secret_arn,
         "DELIVERIES_QUEUE_URL": deliveries.queue_url,
-        # Receivers on this machine, which AWS must never call: nothing there has this variable.
+        # Allows loopback receivers on a laptop. Never set on AWS.
         **({"WEBHOOK_LOCAL": "true"} if settings.target == "local" else {}),
     }
 
 
 def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.IQueue) -> None:
-    """Write webhooks and where they are, list a user's and who follows, and wake the worker."""
+    """Allow writing webhooks and their index entries, listing them by user or subscription, and notifying the worker."""
     webhooks.allow_items("BatchGetItem", "DeleteItem", "PutItem", "Query", "UpdateItem", of=[schema.WEBHOOK])
     webhooks.allow_items("GetItem", "UpdateItem", of=[schema.WEBHOOKS], attributes=attributes.USER_WEBHOOKS)
     webhooks.allow_items("GetItem", "PutItem", of=[schema.IDEMPOTENCY])
@@ -66,7 +66,10 @@ def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.I
 
 
 def deliveries(new: NewFunction, settings: Settings, data: DataStack, queue: sqs.IQueue) -> ServiceFunction:
-    """Tells receivers, and the event bus if there is one, of changes; what it does not reach, it sends to itself."""
+    """Return the worker that delivers changes to webhooks and to the event bus, if any.
+
+    It queues remaining work for itself.
+    """
     bus = settings.event_bus
     function = new(
         "Deliveries",

@@ -1,4 +1,4 @@
-"""Every Lambda function of the service is made here."""
+"""Factory for all Lambda functions of the service."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -20,32 +20,41 @@ from infra.settings import Architecture, LogLevel, Settings
 from shared import schema
 
 MEMORY_MB = 512
-"""Memory buys CPU: 1769 MB are one core, so this is 0.29 of one. The imports need about 65 MB. A request takes
-about a millisecond of a core, so 3 to 4 ms here, which is less than DynamoDB takes to answer: more memory would
-be paid for while waiting. Less would make cold starts, which are nearly all CPU, longer than a caller accepts."""
+"""Default memory.
+
+It also determines CPU: 1769 MB is one core, so 512 MB is 0.29 of a core. Imports take about 65 MB. A request takes
+about 1 ms of a core, 3 to 4 ms here, which is less than DynamoDB's latency. More memory would be paid for while
+waiting; less would slow cold starts, which are CPU-bound.
+"""
 
 
 TIMEOUT = Duration.seconds(28)
-"""Enough for two DynamoDB requests that are answered only at the last try (shared/aws/dynamodb.py), and less than the 30
-seconds that the gateway waits: so the caller gets the function's own 503 with Retry-After."""
+"""Timeout for two DynamoDB requests that succeed only on their last attempt (shared/aws/dynamodb.py).
+
+It is below the gateway's 30 seconds, so the caller receives the function's own 503 with Retry-After.
+"""
 
 LOCAL_ANSWER_SECONDS = "25"
-"""How long a GET may take on a laptop, where a query can take the seconds after which DynamoDB would be given up."""
+"""Time limit of a GET on the local target, where queries may be slower than the DynamoDB timeout."""
 
 STREAM_RETRIES = 100
-"""How often a failing batch of stream records is tried again: enough for a failure of minutes, whatever the pause
-between two tries. A record that can never be handled holds up its part of the stream for so long, because records
-are kept in order; then it goes to the archive bucket, and the rest on."""
+"""Retries of a failing batch of stream records, enough for an outage of minutes.
+
+A record that always fails blocks its shard, because records stay in order. After the last retry it moves to the archive
+bucket.
+"""
 
 NO_MAXIMUM_AGE = -1
-"""Of the stream's records: Lambda would discard older ones although it never tried them. STREAM_RETRIES bounds a bad record, and the
-stream itself keeps a record for 24 hours."""
+"""Disables the maximum record age: Lambda would discard older records without an attempt.
+
+STREAM_RETRIES limits bad records, and the stream retains records for 24 hours.
+"""
 
 FAILED_RECORDS = "aws/lambda/*"
-"""Where Lambda puts the records that it gives up, in the archive bucket; Lambda chooses the names."""
+"""Prefix in the archive bucket for stream records that Lambda discards after all retries. Lambda chooses the names."""
 
 LIVE = "live"
-"""The alias that everybody calls: it is moved to a new version of a function once that is ready."""
+"""Alias that all callers invoke. A deployment moves it to the new version."""
 
 ARCHITECTURES: Mapping[Architecture, lambda_.Architecture] = {
     "arm64": lambda_.Architecture.ARM_64,
@@ -61,29 +70,28 @@ LOG_LEVELS: Mapping[LogLevel, lambda_.ApplicationLogLevel] = {
 OBJECT_KEYS: Mapping[str, tuple[str, ...]] = {
     "GetObject": ("Decrypt",),
     "PutObject": ("GenerateDataKey",),
-    "AbortMultipartUpload": ("Decrypt",),  # stands for uploads in parts, which S3 reads again to put them together
-    "ListMultipartUploadParts": ("Decrypt",),  # asked of whoever lists them, says S3's reference of ListParts
+    "AbortMultipartUpload": ("Decrypt",),  # covers multipart uploads, whose parts S3 decrypts on completion
+    "ListMultipartUploadParts": ("Decrypt",),  # required by S3's reference of ListParts
     "DeleteObject": (),
 }
-"""What S3 asks of a KMS key for whoever does this with an object; a new action has to say so here."""
+"""KMS actions that S3 requires from the caller, by S3 action. Add an entry for each new action."""
 
 
 UPDATING, READING = frozenset({"UpdateItem"}), frozenset({"GetItem", "BatchGetItem"})
-"""The actions whose attributes a role can be bound to."""
+"""Actions that an IAM condition can restrict to named attributes."""
 
 WRITING = UPDATING | {"PutItem", "DeleteItem"}
-"""The actions that answer with what they wrote or replaced, if asked to."""
+"""Actions that can return the item that they wrote or replaced."""
 
 
 class ServiceFunction(Construct):
-    """A folder below `functions/` as a Lambda function, with its own role and its own log group.
+    """A folder below `functions/` as a Lambda function, with its own role and log group.
 
-    Whoever calls it calls its alias, `live`. Each deployment that changes its code or its configuration publishes
-    a version, moves the alias to it, and only then deletes the version before.
+    Callers invoke the alias `live`. A deployment that changes code or configuration publishes a version, moves the
+    alias to it, and then deletes the previous version.
 
-    The role can write its own log and nothing else, until the `allow_...` methods add to it. No managed policy
-    is used, because those name every log group of the account; and none of CDK's grants, because those allow
-    more than the functions do.
+    The role can only write its log until the `allow_...` methods extend it. Managed policies are not used, because they
+    cover every log group of the account. CDK's grants are broader than the functions need.
     """
 
     def __init__(
@@ -104,10 +112,11 @@ class ServiceFunction(Construct):
         snap_start: bool = False,
         warm: int = 0,
     ) -> None:
-        """`feeds_itself`: what it does not reach, it sends to its own queue; Lambda would stop that after 16 rounds.
+        """Create the function.
 
-        `storage`: how much `/tmp` holds, if 512 MB are too little.
-        `snap_start`: it starts from a snapshot. `warm`: how many instances are started already. Not both.
+        `feeds_itself` allows it to send messages to its own queue. Lambda's loop detection would stop that after 16
+        rounds. `storage` is the size of `/tmp`, 512 MB by default. `snap_start` enables SnapStart, `warm` is the
+        provisioned concurrency; they are mutually exclusive.
         """
         super().__init__(scope, id_)
         self._table = table
@@ -136,7 +145,7 @@ class ServiceFunction(Construct):
             role=self._role,
             log_group=self.log_group,
             logging_format=lambda_.LoggingFormat.JSON,
-            # Powertools takes this level, and not its own variable, where Lambda has one.
+            # Powertools prefers Lambda's log level over its own variable.
             application_log_level_v2=LOG_LEVELS[settings.log_level],
             recursive_loop=lambda_.RecursiveLoop.ALLOW if feeds_itself else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS if snap_start else None,
@@ -170,26 +179,26 @@ class ServiceFunction(Construct):
         attributes: Iterable[str] = (),
         returning: Iterable[str] = (),
     ) -> None:
-        """Allow DynamoDB actions on the items of these entities only, by the start of their partition keys.
+        """Allow DynamoDB actions on items of these entities only, by a prefix of their partition keys.
 
-        A Query that is allowed so must name one of those partitions. Transactions need the actions of their parts.
-        With `attributes` a request may name the keys and these, and no others; what it reads, it has to name. That
-        holds for updates and reads only: whoever may put or delete whole items gets past any such list.
+        A Query must name one of those partitions. Transactions need the actions of their parts. With `attributes`, a
+        request may name only these and the keys, and a read must have a projection. This applies to updates and reads
+        only, because a put or delete affects the whole item.
 
-        A write may ask for its item back with `returning` only (ReturnValues): `ALL_NEW` reads all of it, whatever the
-        attributes, so it is for roles that may read the item anyway.
+        `returning` lists the allowed ReturnValues. `ALL_NEW` returns the whole item whatever the attributes, so it is
+        only for roles that may read it.
         """
         conditions: dict[str, Any] = {
-            # Entities of one partition have one start.
+            # Entities of one partition have the same prefix.
             "ForAllValues:StringLike": {
                 "dynamodb:LeadingKeys": list(dict.fromkeys(_leading_key(entity) for entity in of))
             },
-            # ForAllValues is also true when a request has no keys at all.
+            # ForAllValues is also true if a request has no keys.
             "Null": {"dynamodb:LeadingKeys": "false"},
         }
         equal: dict[str, str | list[str]] = {}
         if {*actions} & WRITING:
-            # A part of a transaction has no such key: it answers with nothing.
+            # Parts of a transaction lack this key, because they return nothing.
             equal["dynamodb:ReturnValues"] = ["NONE", *returning]
         named = sorted({*attributes})
         if named:
@@ -200,7 +209,7 @@ class ServiceFunction(Construct):
             }
             conditions["Null"]["dynamodb:Attributes"] = "false"
             if {*actions} & READING:
-                # Else a read that names no attributes would get all of them.
+                # Otherwise a read without a projection would return all attributes.
                 equal["dynamodb:Select"] = "SPECIFIC_ATTRIBUTES"
         if equal:
             conditions["StringEqualsIfExists"] = equal
@@ -210,21 +219,21 @@ class ServiceFunction(Construct):
         )
 
     def allow_queries(self, *indexes: schema.Index, table: dynamodb.ITableV2 | None = None) -> None:
-        """Allow Query on these indexes, and not on the table."""
+        """Allow Query on these indexes, but not on the table."""
         arn = (table or self._table).table_arn
         self._allow(["dynamodb:Query"], *(f"{arn}/index/{index.name}" for index in indexes))
         self._allow_key("dynamodb", "Decrypt")
 
     def allow_secret(self, secret: secretsmanager.ISecret) -> None:
-        """Allow to read one secret."""
+        """Allow reading one secret."""
         self._allow(["secretsmanager:GetSecretValue"], secret.secret_arn)
         self._allow_key("secretsmanager", "Decrypt")
 
     def allow_objects(self, *actions: str, bucket: s3.IBucket, below: Collection[str] = ("*",)) -> None:
-        """Allow S3 actions on the objects of another stack's bucket whose keys match one of the patterns."""
+        """Allow S3 actions on objects of a bucket in another stack, if their keys match one of the patterns."""
         self._allow([f"s3:{action}" for action in actions], *(bucket.arn_for_objects(pattern) for pattern in below))
         self._allow_key("s3", *(needed for action in actions for needed in OBJECT_KEYS[action]))
-        # cdk-nag asks about each pattern by itself, and names the bucket as CloudFormation will.
+        # cdk-nag checks each pattern separately, and names the bucket as CloudFormation does.
         owner = Stack.of(bucket)
         imported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
         for pattern in below:
@@ -235,22 +244,22 @@ class ServiceFunction(Construct):
             )
 
     def allow_listing(self, bucket: s3.IBucket, *, below: Collection[str] = ()) -> None:
-        """Allow to list a bucket, or only what is below these prefixes.
+        """Allow listing a bucket, or only these prefixes.
 
-        Without leave to list, S3 answers 403 instead of 404 for an object that is gone: so whoever has to tell
-        the two apart gets it too, and for the whole bucket, because a request for one object names no prefix.
+        Without this permission, S3 returns 403 instead of 404 for a missing object. A function that needs the 404 must
+        have it for the whole bucket, because a request for one object has no prefix.
         """
         conditions = {"StringLike": {"s3:prefix": list(below)}} if below else None
         self._allow(["s3:ListBucket"], bucket.bucket_arn, conditions=conditions)
 
     def allow_send(self, *queues: sqs.IQueue) -> None:
-        """Allow to send messages to these queues."""
+        """Allow sending messages to these queues."""
         self._allow(["sqs:SendMessage"], *(queue.queue_arn for queue in queues))
-        # SQS may have a key at hand for this role; then it is decrypted, and used for some minutes.
+        # SQS may reuse a cached data key for this role for some minutes, which it decrypts.
         self._allow_key("sqs", "GenerateDataKey", "Decrypt")
 
     def allow_events(self, bus: str) -> None:
-        """Allow to put events on a bus, by its name or its ARN."""
+        """Allow putting events on a bus, by name or ARN."""
         arn = (
             bus
             if bus.startswith("arn:")
@@ -266,9 +275,9 @@ class ServiceFunction(Construct):
         max_concurrency: int | None = None,
         window: Duration | None = None,
     ) -> None:
-        """Be called with the messages of a queue; the handler names those that are to be delivered again.
+        """Subscribe the function to a queue. The handler returns the messages that must be redelivered.
 
-        `window`: how long Lambda waits for more messages before it calls with a batch that is not full.
+        `window` is the maximum time that Lambda waits to fill a batch.
         """
         self._allow(
             ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
@@ -295,20 +304,20 @@ class ServiceFunction(Construct):
         window: Duration,
         lanes: int = 1,
     ) -> None:
-        """Be called with the records of the table's stream that match one of the filters.
+        """Subscribe the function to the records of the table's stream that match a filter.
 
-        The records of one item stay in order, also when `lanes` of a shard are read side by side; no others do. The
-        handler names the first record that it could not handle; Lambda goes on from there, and halves a batch
-        that fails as a whole.
+        Records of one item stay in order, even if `lanes` batches of a shard are processed in parallel. Other records
+        have no order. The handler returns the first record that it could not process, and Lambda continues from there.
+        Lambda bisects a batch that fails as a whole.
         """
         stream = self._stream
         if stream is None:
             raise ValueError(f"{self._table} has no stream")
-        # On the stream and not on "*", as some examples have it: Lambda asks for this stream only.
+        # Restricted to this stream, not "*" as in some examples: Lambda requests no other.
         reading = ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
         self._allow([f"dynamodb:{action}" for action in reading], stream)
         self._allow_key("dynamodb", "Decrypt")
-        # Lambda asks for both before it takes a bucket as destination.
+        # Lambda validates both permissions before it accepts a bucket as destination.
         self.allow_objects("PutObject", bucket=given_up, below=(FAILED_RECORDS,))
         self.allow_listing(given_up)
         mapping = lambda_.CfnEventSourceMapping(
@@ -316,7 +325,7 @@ class ServiceFunction(Construct):
             "Records",
             function_name=self.alias.function_arn,
             event_source_arn=stream,
-            # From the oldest record: a mapping that is replaced misses nothing, and repeats are harmless.
+            # Starts at the oldest record, so that a replaced mapping misses none. Repeated records are harmless.
             starting_position="TRIM_HORIZON",
             batch_size=batch_size,
             maximum_batching_window_in_seconds=window.to_seconds(),
@@ -325,7 +334,7 @@ class ServiceFunction(Construct):
             bisect_batch_on_function_error=True,
             maximum_retry_attempts=STREAM_RETRIES,
             maximum_record_age_in_seconds=NO_MAXIMUM_AGE,
-            # Counts what is given up, which nothing else reports.
+            # Counts discarded records, which no other metric reports.
             metrics_config=lambda_.CfnEventSourceMapping.MetricsConfigProperty(metrics=["EventCount"]),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
                 on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(destination=given_up.bucket_arn)
@@ -338,11 +347,11 @@ class ServiceFunction(Construct):
             ),
         )
         self.stream_mapping_id = mapping.ref
-        # Lambda checks the role while it makes the mapping.
+        # Lambda validates the role when it creates the mapping.
         mapping.node.add_dependency(self._role)
 
     def _allow_key(self, service: str, *actions: str) -> None:
-        """Let a service use the KMS key, if there is one, for what this role asks of that service."""
+        """Allow the use of the KMS key, if there is one, through one service."""
         if self._key and actions:
             via = f"{service}.{Stack.of(self).region}.amazonaws.com"
             self._allow(
@@ -356,13 +365,14 @@ class ServiceFunction(Construct):
 
 
 VIDEO_ID = "?" * 36
-"""A UUID, as a pattern."""
+"""IAM pattern of a UUID."""
 
 
 def _leading_key(entity: schema.Entity) -> str:
-    """A pattern for the entity's partition keys; the whole key when it has no variable part.
+    """Return a pattern for the entity's partition keys, or the whole key if it has no variable part.
 
-    One that other keys go on from ends where its own do, or whoever may write the one could write the others.
+    If the key is a prefix of another entity's key, the pattern ends where the key ends. Otherwise it would also match
+    the other entity.
     """
     if any(other.pk.startswith(f"{entity.pk}#") for other in schema.ENTITIES):
         return entity.pk.format(videoId=VIDEO_ID)
