@@ -1,6 +1,6 @@
-"""Everything that runs on a developer's machine only: the embedded AWS, the development issuer, the demo.
+"""Tools that run only on a developer's machine, such as the embedded AWS, the development issuer and the demo.
 
-Nothing in `functions`, `shared` or `infra` imports it.
+Nothing in `functions`, `shared` or `infra` imports this package.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".local"
-"""What a running service keeps in this checkout: its data, its logs, the issuer's key. Never committed."""
+"""State of the running service in this checkout: its data, its logs and the issuer's key. Never committed."""
 
 SERVICE_FILE = STATE / "service.json"
 DEPLOYMENT_FILE = STATE / "deployment.json"
@@ -28,11 +28,11 @@ CONSOLE_CLIENT = "console"
 
 
 class LocalError(Exception):
-    """Something the person at the terminal can act on; the message is one whole sentence."""
+    """Error that the developer can fix. The message is one complete sentence."""
 
 
 def exit_status(action: Callable[[], object]) -> int:
-    """Run an action; a LocalError becomes its sentence on standard error, and status 1."""
+    """Run an action and return the exit status. A LocalError is printed to standard error and gives status 1."""
     try:
         action()
     except LocalError as error:
@@ -42,10 +42,11 @@ def exit_status(action: Callable[[], object]) -> int:
 
 
 def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
-    """What `make run` leaves for scripts to read; raises LocalError when it is not running.
+    """Return the service file that `make run` writes; raises LocalError if the service is not running.
 
-    `baseUrl`, `consoleUrl`, `docsUrl`, `issuer`, `tokens` by user, and for tools that go past the API: `endpoint`,
-    `objectsEndpoint` and `secretAccessKey` of AWS, `tableName`, and `assembly`, the folder of what the CDK deployed.
+    Members: `baseUrl`, `consoleUrl`, `docsUrl`, `issuer` and `tokens` by user. Tools that bypass the API also need
+    `endpoint`, `objectsEndpoint` and `secretAccessKey` of AWS, `tableName`, and `assembly`, the folder with the CDK's
+    output.
     """
     try:
         service: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -55,9 +56,9 @@ def running_service(file: Path = SERVICE_FILE) -> dict[str, Any]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file only its owner can read, whole or not at all: readers never see half of it."""
+    """Write a file atomically, readable only by its owner. Readers never see a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # mkstemp makes the file with mode 0600, so there is no moment at which others can open it.
+    # mkstemp creates the file with mode 0600, so other users can never open it.
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Processes of our own that never outlive the program that started them, even when that is killed."""
+"""Child processes that end with the program that started them, even if that program is killed."""
 
 import os
 import signal
@@ -15,23 +15,23 @@ from local import ROOT
 def spawn(
     module: str, *arguments: str, log: IO[bytes], env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a module as a program, which must call `end_with_parent`; it inherits the descriptors in `pass_fds`."""
+    """Start a module as a program, which must call `end_with_parent`. It inherits the descriptors in `pass_fds`."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env=env,
         pass_fds=pass_fds,
-        stdin=subprocess.PIPE,  # its end shows the child that we are gone
+        stdin=subprocess.PIPE,  # EOF tells the child that the parent has ended
         stdout=log,
         stderr=subprocess.STDOUT,
-        # A group of its own: Ctrl-C in the terminal reaches us only, so that we can stop things in order,
-        # and one signal reaches whatever it starts itself.
+        # A separate process group: Ctrl-C in the terminal reaches only the parent, which then stops children in order.
+        # One signal to the group also reaches the processes that the child starts.
         start_new_session=True,
     )
 
 
 def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
-    """Ask a process to end, wait `seconds`, then kill it and every process it left; whether it ended in that time."""
+    """Terminate a process, wait up to `seconds`, then kill it and its group. Return whether it ended in time."""
     try:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
@@ -46,7 +46,7 @@ def end(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 def end_with_parent() -> None:
-    """In the child: get a SIGTERM when the parent is gone, even by `kill -9`."""
+    """Send SIGTERM to this child process when its parent has ended, even by `kill -9`."""
 
     def wait() -> None:
         while os.read(0, 1):  # not sys.stdin: the interpreter crashes at its end when a thread waits in there

@@ -1,7 +1,7 @@
-"""`make demo`: loads a few thousand real films into the running service over HTTP, then looks around in it.
+"""`make demo`: loads a few thousand real films into the running service over HTTP, then queries it.
 
-Before them it uploads a dozen small films of alice's, so that the console has something to play.
-The films are the movies table of the npm package vega-datasets. Running it again creates nothing twice.
+First it uploads a dozen small films of alice's, so that the console has films to play. The metadata is the movies table
+of the npm package vega-datasets. A second run creates no duplicates.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ from shared.threads import map_threads
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
 SIDE_BY_SIDE = 8
-"""Requests at once. MiniStack waits up to 50 ms after each call for log lines, so one at a time would mostly wait;
-but each also needs a function worker of its own, of about 80 MB."""
+"""Concurrent requests. MiniStack waits up to 50 ms for log lines after each call, so sequential requests would mostly
+wait. Each concurrent request also needs its own function worker, of about 80 MB."""
 REQUEST_ATTEMPTS = 8
-"""Tries per request before the demo gives up on the service."""
+"""Maximum attempts per request, including the first."""
 NEWEST_YEAR = 2011
-"""The table was made in 2010 and knows a few films announced for 2011; it wrote years with two digits on the way,
-so that films of 1915 to 1946 seem to come from 2015 to 2046."""
+"""Latest plausible release year. The table is from 2010 and has a few films announced for 2011. It passed through
+two-digit years, so films of 1915 to 1946 appear as 2015 to 2046."""
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://www.npmjs.com/package/vega-datasets#movies")
 
 Record = dict[str, Any]
@@ -49,7 +49,7 @@ Document = dict[str, Any]
 
 
 def document(position: int, record: Record) -> Document:
-    """The video that a film becomes; the same for the same position and record, each time."""
+    """Return the video for a record; the same position and record always give the same video."""
     film: Document = {
         "videoId": str(uuid.uuid5(NAMESPACE, str(position))),
         "title": title(record.get("Title")),
@@ -66,7 +66,7 @@ def document(position: int, record: Record) -> Document:
 
 
 def title(value: object) -> str:
-    """A title as text: some are numbers, one is missing, and some were decoded with the wrong alphabet."""
+    """Return a title as text: some titles are numbers, one is missing, and some were decoded with the wrong charset."""
     text = _text(value)
     if text is None:
         return "Untitled"
@@ -78,15 +78,15 @@ def title(value: object) -> str:
 
 
 def slug(value: object) -> str:
-    """`Sony/TriStar` as `sony-tristar`; empty for nothing."""
+    """Return `sony-tristar` for `Sony/TriStar`; empty if there is no value."""
     plain = unicodedata.normalize("NFKD", _text(value) or "").encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
 
 
 def release_time(value: object) -> int | None:
-    """`Jun 12 1998` as epoch seconds of its midnight in UTC; None for anything else.
+    """Return `Jun 12 1998` as epoch seconds of midnight UTC; `None` for other values.
 
-    The service's time begins in 1970, and so do the films that are older.
+    The service's time begins in 1970, so older films get 0.
     """
     day = _day(value)
     return None if day is None else max(0, int(day.timestamp()))
@@ -131,7 +131,7 @@ def _metadata(record: Record) -> dict[str, str | float]:
 
 
 def _text(value: object) -> str | None:
-    """A value as one line of text; None for nothing."""
+    """Return a value as one line of text; `None` if it is empty."""
     if value is None or isinstance(value, bool):
         return None
     return " ".join(str(value).split()) or None
@@ -146,7 +146,7 @@ def _unique(values: Iterable[object]) -> list[str]:
 
 
 def idempotency_key(position: int, film: Document) -> str:
-    """The same for the same film at the same place, so that a retry or a second run creates nothing."""
+    """Return a key that is stable per film and position, so that a retry or a second run creates no duplicates."""
     content = json.dumps(film, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return f"demo-{position}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
@@ -155,7 +155,7 @@ def idempotency_key(position: int, film: Document) -> str:
 
 
 class Client:
-    """The service over HTTP as one user; patient with a busy service."""
+    """HTTP client of one user. It retries while the service is busy."""
 
     def __init__(self, base_url: str, token: str) -> None:
         self._http = httpx.Client(
@@ -166,16 +166,16 @@ class Client:
         self._base_url = base_url
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request, again after a pause while the service is busy; raises LocalError when it stays so."""
+        """Send a request, with retries while the service is busy; raises LocalError after the last attempt."""
         problem, pause = "", 0.0
         for attempt in range(REQUEST_ATTEMPTS):
-            time.sleep(pause)  # at least as long as the service asks; 0 before the first attempt
+            time.sleep(pause)  # at least Retry-After; 0 before the first attempt
             pause = min(0.2 * 2**attempt, 5.0) * random.uniform(0.75, 1.25)
             try:
                 answer = self._http.request(method, self._base_url + path, **options)
             except httpx.ConnectError as error:
                 raise LocalError("The service does not answer: start it with `make run`.") from error
-            except httpx.TransportError as error:  # sent again without harm: every POST here has an idempotency key
+            except httpx.TransportError as error:  # a retry is safe: every POST here has an idempotency key
                 problem = str(error) or type(error).__name__
                 continue
             if not is_busy(answer):
@@ -190,23 +190,23 @@ class Client:
 
 
 def is_busy(answer: httpx.Response) -> bool:
-    """Whether the same request may well succeed a little later."""
+    """Return whether the error is transient, so that a retry may succeed."""
     return answer.status_code in (429, 503) or (answer.status_code == 409 and not is_there_already(answer))
 
 
 def is_there_already(answer: httpx.Response) -> bool:
-    """Whether a create was refused because there is such a video: keys are kept for a day, videos for good."""
+    """Return whether a create failed because the video exists. Idempotency keys expire after a day; videos do not."""
     return answer.status_code == 409 and str(_problem(answer).get("type", "")).endswith(":already-exists")
 
 
 def retry_after(answer: httpx.Response) -> float:
-    """Seconds that the service asks to wait; 0 when it does not say so, or says it as a date."""
+    """Return the seconds of Retry-After; 0 if it is missing or a date."""
     text = answer.headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 def reason(answer: httpx.Response) -> str:
-    """Why a request was refused, in one line."""
+    """Return the reason of a refused request, in one line."""
     problem = _problem(answer)
     errors = problem.get("errors") or []
     places = "; ".join(f"{error.get('pointer') or error.get('parameter')}: {error.get('detail')}" for error in errors)
@@ -226,7 +226,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 @dataclass
 class Loaded:
-    """What became of the films."""
+    """Counters of the loaded films."""
 
     created: int = 0
     present: int = 0
@@ -234,12 +234,12 @@ class Loaded:
 
 
 def load(client: Client, films: Sequence[Document], advance: Callable[[], object]) -> Loaded:
-    """Create every film that is not there yet, a few at a time; calls `advance` after each."""
+    """Create each missing film, a few concurrently; calls `advance` after each."""
     started = int(time.time())
     loaded = Loaded()
     create = partial(_create, client)
     for answer in map_threads(create, enumerate(films), SIDE_BY_SIDE, lambda _: advance()):
-        # A repeated request gets the first answer again, with the time of the first.
+        # A repeated request gets the first response again, with the time of the first request.
         if answer.status_code == 201 and answer.json()["updatedAt"] >= started:
             loaded.created += 1
         elif answer.status_code == 201 or is_there_already(answer):
@@ -255,7 +255,7 @@ def _create(client: Client, placed: tuple[int, Document]) -> httpx.Response:
 
 
 def load_scenes(admin: Client, owner: str) -> list[str]:
-    """Give `owner` those films of local/scenes.py that are not there yet; returns the ids of all."""
+    """Create the missing films of local/scenes.py for `owner`; returns the ids of all of them."""
     ids = []
     for scene in scenes.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))
@@ -271,7 +271,7 @@ def load_scenes(admin: Client, owner: str) -> list[str]:
         answer = admin.send("POST", "/v1/videos", json=document)
         if answer.status_code != 201 and not is_there_already(answer):
             raise LocalError(f"The film {scene.title!r} was refused: {reason(answer)}.")
-        # A run that was stopped may have left a video without its film.
+        # An interrupted run may have left a video without its source file.
         if "source" not in _expect(admin.send("GET", f"/v1/videos/{video_id}"), 200):
             upload(admin, video_id, scenes.film(scene))
         _caption(admin, video_id, scenes.captions(scene))
@@ -287,13 +287,13 @@ def _caption(client: Client, video_id: str, text: str) -> None:
 
 
 def upload(client: Client, video_id: str, content: bytes) -> None:
-    """Send a film as any client would; raises LocalError when it is refused."""
+    """Upload a film as any client would; raises LocalError if it is refused."""
     announced = {"contentType": "video/mp4", "fileSize": len(content)}
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
     if begun.status_code != 201:
         raise LocalError(f"The upload of a film was refused: {reason(begun)}.")
     told = begun.json()
-    # To S3, which takes the signature in the URL, and would refuse a token beside it.
+    # To S3, which takes the signature in the URL and would refuse an additional token.
     sent = httpx.request(told["method"], told["url"], content=content, headers=told["headers"], trust_env=False)
     if sent.status_code != 200:
         raise LocalError(f"The film could not be sent: {sent.status_code} {sent.text[:200]}")
@@ -369,7 +369,7 @@ def _expect(answer: httpx.Response, *statuses: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the demo; the exit status."""
+    """Run the demo and return the exit status."""
     try:
         return exit_status(lambda: demo(Console(highlight=False)))
     except KeyboardInterrupt:

@@ -1,8 +1,8 @@
-"""The development issuer: signs tokens for a service on this machine, and serves the keys to check them with.
+"""Development issuer: signs tokens for the service on this machine and serves the public keys.
 
-It also lets people sign in to the console as any issuer would, by authorization code with PKCE (RFC 6749, RFC 7636), only
-that its page asks for no password. It exists only in the local target; a deployed service trusts Cognito, or the issuer
-it was given.
+It also signs users in to the console by authorization code with PKCE (RFC 6749, RFC 7636). Unlike other issuers, its
+page asks for no password. It exists only in the local target. A deployed service trusts Cognito or the configured
+issuer.
 """
 
 import hashlib
@@ -32,31 +32,31 @@ from local import AUDIENCE, CONSOLE_CLIENT, LocalError, write_private
 from local.ports import LOOPBACK
 
 REDIRECT_PATHS = ("/console/", "/console/index.html", "/docs")
-"""Paths of the service that people may be sent back to: the console's and the API browser's."""
+"""Paths of the service to which a sign-in may redirect: the console's and the API browser's."""
 JSON = "application/json"
 
 DAY = 24 * 60 * 60
 LIFETIME = 7 * DAY
-"""Default seconds that a token lives: long, because losing one on this machine harms nobody."""
+"""Default lifetime of a token in seconds. It is long because a token leaked from this machine does little harm."""
 
 SESSION = 60 * 60
-"""Seconds that a token of the console lives, as elsewhere: it renews it by itself."""
+"""Lifetime of a console token in seconds, as in a deployment. The console renews it automatically."""
 CODE_SECONDS = 60
-"""How long a code may take to come back."""
+"""Seconds until an authorization code expires."""
 PAGE_SECONDS = 600
-"""Seconds for which the sign-in page can be used."""
+"""Seconds until a sign-in page expires."""
 LARGEST_FORM = 10_000
-"""Bytes of a request for a token."""
+"""Maximum size of a token request, in bytes."""
 
 USERS: Mapping[str, Sequence[str]] = {
     "alice": ("videos/read", "videos/write"),
     "bob": ("videos/read", "videos/write"),
     "admin": ("videos/read", "videos/write", "videos/admin"),
 }
-"""Who can sign in, and whose tokens `.local/service.json` holds, with their scopes."""
+"""Users and their scopes. `.local/service.json` holds a token of each user."""
 
 BACKDATE = 5
-"""Seconds by which `iat` lies in the past, so that no clock finds it in the future."""
+"""Seconds by which `iat` is in the past, so that clock skew does not put it in the future."""
 
 JWKS_PATH = "/.well-known/jwks.json"
 DISCOVERY_PATH = "/.well-known/openid-configuration"
@@ -88,7 +88,7 @@ PAGE = """<!doctype html>
 
 
 class Signer:
-    """The RSA key of the issuer, made once and kept in a file that only its owner can read."""
+    """RSA key of the issuer, created once and stored in a file that only its owner can read."""
 
     def __init__(self, key_file: Path) -> None:
         if not key_file.exists():
@@ -117,7 +117,7 @@ class Signer:
     def mint(
         self, issuer: str, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME, client: str = "local"
     ) -> str:
-        """A signed token of `subject` with `scopes`, valid for `lifetime` seconds from now."""
+        """Return a signed token of `subject` with `scopes`, valid for `lifetime` seconds from now."""
         now = int(time.time())
         claims = {
             "iss": issuer,
@@ -133,7 +133,7 @@ class Signer:
 
 
 class Refused(Exception):
-    """A request that no token is given for; the text is an error code of RFC 6749."""
+    """Request for which no token is issued. The text is an error code of RFC 6749."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,10 @@ class _Code:
 
 
 class SignIns:
-    """The sign-in pages, codes and refresh tokens that were handed out; each is good for one use.
+    """Issued sign-in pages, codes and refresh tokens. Each can be used once.
 
-    `api` is the base URL of the service whose console and docs people may be sent back to. `clock` gives epoch seconds.
+    `api` is the base URL of the service to whose console and docs users may be redirected. `clock` returns epoch
+    seconds.
     """
 
     def __init__(self, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -160,10 +161,10 @@ class SignIns:
         self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def open_page(self, request: Mapping[str, str]) -> str:
-        """Return the token of a new sign-in page for a request for a code; raises Refused for a request that is not right.
+        """Return the token of a new sign-in page for a code request; raises Refused if the request is invalid.
 
-        Only the page itself contains the token, and no other site can read the page: so a form that arrives with it was
-        sent by the page (protection against cross-site request forgery).
+        Only the page contains the token, and no other site can read the page. A form with the token was therefore sent
+        by the page, which prevents cross-site request forgery.
         """
         self._check(request)
         page = secrets.token_urlsafe(32)
@@ -174,7 +175,7 @@ class SignIns:
         return page
 
     def allow(self, form: Mapping[str, str]) -> str:
-        """Return the redirect for a sent sign-in page, with a code for its `user`; raises Refused."""
+        """Return the redirect for a submitted sign-in page, with a code for its `user`; raises Refused."""
         user = form.get("user", "")
         with self._lock:
             request, until = self._pages.pop(form.get("page", ""), ({}, 0.0))
@@ -190,11 +191,11 @@ class SignIns:
         return f"{request['redirect_uri']}?{urlencode({'code': code, 'state': request.get('state', '')})}"
 
     def may_return_to(self, address: str) -> bool:
-        """Return whether people may be sent to an address of the service."""
+        """Return whether a sign-in may redirect to this URL."""
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise Refused unless this is the console's request for a code, and sends people back to the service."""
+        """Raise Refused unless the console requests a code with a redirect to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise Refused("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -205,7 +206,7 @@ class SignIns:
             raise Refused("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
-        """Whom a code or a refresh token stands for, the scopes, and the next refresh token; raises Refused."""
+        """Return the user of a code or refresh token, the scopes, and the next refresh token; raises Refused."""
         if form.get("client_id") != CONSOLE_CLIENT:
             raise Refused("invalid_client")
         match form.get("grant_type"):
@@ -239,10 +240,10 @@ class SignIns:
 
 
 class Issuer:
-    """Serves discovery, the public key, sign-in and tokens on loopback for as long as the `with` block lasts.
+    """Server of discovery, public keys, sign-in and tokens on loopback, for the duration of the `with` block.
 
-    Port 0 takes any free one. Raises OSError on entry when the port is taken. `api` is the base URL of the service whose
-    console may sign people in. `clock` gives epoch seconds for pages and codes.
+    Port 0 selects a free port. Entry raises OSError if the port is taken. `api` is the base URL of the service whose
+    console may sign users in. `clock` returns epoch seconds for pages and codes.
     """
 
     def __init__(self, port: int, signer: Signer, api: str, clock: Callable[[], float] = time.time) -> None:
@@ -251,7 +252,7 @@ class Issuer:
         self.api = api
         self.sign_ins = SignIns(api, clock)
         self.url = ""
-        """The issuer's name, as tokens carry it; known from entry on."""
+        """Issuer URL, as in the tokens; known after entry."""
 
     def __enter__(self) -> Self:
         self._server = _Server((LOOPBACK, self._port), _Handler)
@@ -286,11 +287,11 @@ class Issuer:
         self._server.server_close()
 
     def mint(self, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME) -> str:
-        """A token of this issuer, see Signer.mint; `lifetime` in seconds."""
+        """Return a token of this issuer, see Signer.mint. `lifetime` is in seconds."""
         return self._signer.mint(self.url, subject, scopes, lifetime)
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """The answer to a request for a token (RFC 6749, section 5.1); raises Refused."""
+        """Return the response to a token request (RFC 6749, section 5.1); raises Refused."""
         user, scopes, following = self.sign_ins.redeem(form)
         return {
             "access_token": self._signer.mint(self.url, user, scopes, SESSION, CONSOLE_CLIENT),
@@ -307,7 +308,7 @@ class _Server(ThreadingHTTPServer):
     issuer: Issuer
 
     def server_bind(self) -> None:
-        # The inherited one asks the name service for this machine's name, which can take seconds.
+        # The inherited method resolves the host name of this machine, which can take seconds.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
 
@@ -332,7 +333,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
-        unread = {"Connection": "close"}  # else what was sent would be taken for the next request
+        unread = {"Connection": "close"}  # otherwise the unread body would be parsed as the next request
         # The console asks for tokens from its own origin; only the issuer's own page sends its form.
         if not self._is_from_here(*(["same-site"] if path == TOKEN_PATH else ["same-origin"])):
             self._send(403, headers=unread)
@@ -367,15 +368,15 @@ class _Handler(BaseHTTPRequestHandler):
             {
                 "Content-Type": "text/html; charset=utf-8",
                 "Cache-Control": "no-store",
-                # No script runs, and no other page can show this one and lead a click to it. Not `form-action`:
-                # browsers would apply it to the redirect, which leads to the console.
+                # No script runs, and no other page can embed this page to hijack a click. `form-action` is not set,
+                # because browsers would apply it to the redirect to the console.
                 "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
                 "Referrer-Policy": "same-origin",
             },
         )
 
     def _sign_in(self, form: Mapping[str, str]) -> None:
-        """Redirect to the console with a code for the user that was chosen on the page."""
+        """Redirect to the console with a code for the selected user."""
         if self.headers.get("Origin", self.server.issuer.url) != self.server.issuer.url:
             self._send(403)
             return
@@ -385,43 +386,47 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
     def _let_go(self, back: str) -> None:
-        """Send somebody who signed out back (OpenID Connect RP-Initiated Logout): nothing is kept here of who they are."""
+        """Redirect a user who signed out (OpenID Connect RP-Initiated Logout).
+
+        The issuer stores no session of the user.
+        """
         if self.server.issuer.sign_ins.may_return_to(back):
             self._send(302, headers={"Location": back})
         else:
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
     def _is_from_here(self, *sites: str) -> bool:
-        """Whether the issuer's own address was asked, and by a program, the address bar, or a page of these `sites`.
+        """Return whether the request was sent to the issuer's own address by a program, the address bar, or a page of
+        `sites`.
 
-        A page can point another name here (DNS rebinding).
+        A page can point another host name at this address (DNS rebinding).
         """
         site = self.headers.get("Sec-Fetch-Site", "none")
         return self.headers.get("Host", "") == f"{LOOPBACK}:{self.server.server_port}" and site in ("none", *sites)
 
     def _cors(self) -> dict[str, str]:
-        """Return the headers that let the console, and no other page, read an answer."""
+        """Return the CORS headers that let only the console read a response."""
         return {"Access-Control-Allow-Origin": self.server.issuer.api, "Vary": "Origin"}
 
     def _send(self, status: int, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})) -> None:
         self.send_response(status)
         if self.command == "GET" and {"Content-Length", "Transfer-Encoding"} & set(self.headers):
-            headers = {"Connection": "close", **headers}  # else the body would be taken for the next request
+            headers = {"Connection": "close", **headers}  # otherwise the body would be parsed as the next request
         for name, value in {"Content-Length": str(len(body)), "Cache-Control": "no-cache", **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *args: object, **kwargs: object) -> None:
-        """Keep the terminal for the developer."""
+        """Log nothing, because the terminal belongs to the developer."""
 
 
 def _first(text: str) -> dict[str, str]:
-    """The parameters of a query or a form; of one that is repeated, the first."""
+    """Return the parameters of a query or form. For a repeated parameter, the first value counts."""
     return {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
 
 
 def _thumbprint(jwk: dict[str, Any]) -> str:
-    """The key's id, made from the key itself (RFC 7638), so that it is the same after every start."""
+    """Return the key id, derived from the key (RFC 7638), so that it is stable across starts."""
     required = json.dumps({name: jwk[name] for name in ("e", "kty", "n")}, separators=(",", ":"), sort_keys=True)
     return urlsafe_b64encode(hashlib.sha256(required.encode()).digest()).rstrip(b"=").decode()

@@ -9,7 +9,7 @@ from local.issuer import Signer
 
 
 def mint(subject: str, scopes: str) -> str:
-    """A token of `subject` with the space separated `scopes`; raises LocalError when no service has ever run."""
+    """Return a token of `subject` with the space-separated `scopes`; raises LocalError if no service has run yet."""
     if not subject.strip():
         raise LocalError("A token needs a subject: make token SUB=carol SCOPES='videos/read'.")
     issuer = _issuer()
@@ -19,7 +19,7 @@ def mint(subject: str, scopes: str) -> str:
 
 
 def _issuer() -> str | None:
-    """The issuer that the running service trusts, or the one that the last did."""
+    """Return the issuer that the running service trusts, or the issuer of the last deployment."""
     try:
         return str(json.loads(SERVICE_FILE.read_text(encoding="utf-8"))["issuer"])
     except (OSError, ValueError, KeyError):
@@ -28,7 +28,7 @@ def _issuer() -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the token of `[subject, scopes]`; the exit status."""
+    """Print the token of `[subject, scopes]` and return the exit status."""
     subject, scopes = arguments
     return exit_status(lambda: print(mint(subject, scopes)))
 

@@ -1,4 +1,4 @@
-"""`make run`: the service on this machine, from nothing to a URL; Ctrl-C stops it and keeps its data."""
+"""`make run`: deploys and runs the service on this machine until Ctrl-C. Its data survives."""
 
 import fcntl
 import json
@@ -40,11 +40,11 @@ WARM_UP_SECONDS = 60.0
 
 
 class Stop(BaseException):
-    """Somebody wants the service to end: Ctrl-C, SIGTERM, or the terminal went away."""
+    """Request to stop the service: Ctrl-C, SIGTERM, or a closed terminal."""
 
 
 def main() -> int:
-    """Run until stopped; returns the exit status."""
+    """Run until stopped and return the exit status."""
     stop_on_signals("What was written until a second ago is on disk.")
     try:
         return exit_status(_run)
@@ -84,11 +84,12 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         stack.callback(SERVICE_FILE.unlink, missing_ok=True)
         with terminal.step("Deploying the CDK app") as tell:
             deployed = _deploy(ministack, issuer.url, tell)
-            # What a deploy makes is not saved as it changes: a table without it would have no home.
+            # Tables from a deploy are not saved as they change: without this save, a restart would not know a new
+            # table.
             ministack.save()
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
-        # Before MiniStack on the way out: else it would end in the middle of a film without being able to say so.
+        # Stop the transcoder before MiniStack; otherwise it could not report a job that it was working on.
         settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
         stack.enter_context(Transcoder(ministack.aws, settings, STATE / "transcoder.log"))
         _announce(ministack.aws, issuer)
@@ -100,7 +101,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
 
 
 def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
-    """Save everything and end, saying how far that is."""
+    """Save all state and stop, with progress on the terminal."""
     if not ministack.is_running():
         return
     with terminal.step("Saving") as tell:
@@ -114,7 +115,7 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 
 @contextmanager
 def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
-    """A service that has everything for itself, in an empty folder, for as long as the block lasts."""
+    """Run a separate service in an empty folder for the duration of the block."""
     key_file = folder / KEY_FILE.name
     with MiniStack(folder / "ministack.log") as ministack, Issuer(0, Signer(key_file), ministack.endpoint) as issuer:
         deployed = deploy(ministack.aws, issuer.url, folder, tell)
@@ -133,7 +134,7 @@ def _deploy(ministack: MiniStack, issuer: str, tell: Callable[[str], None]) -> D
 
 
 def _warm_up(url: str) -> None:
-    """Raise LocalError unless the deployed service says that it is well."""
+    """Raise LocalError unless the deployed service reports that it is healthy."""
     try:
         answer = httpx.get(f"{url}/health", timeout=WARM_UP_SECONDS, trust_env=False)
     except httpx.HTTPError as error:
@@ -143,7 +144,7 @@ def _warm_up(url: str) -> None:
 
 
 def _announce(aws: Aws, issuer: Issuer) -> None:
-    """Print and record the addresses of the service. The API shares its own with the AWS that it runs on."""
+    """Print and record the URLs of the service. The API and the embedded AWS share one URL."""
     url = aws.endpoint
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     service = {
@@ -157,7 +158,7 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
         "assembly": str(STATE / "cdk.out"),
     }
     write_private(SERVICE_FILE, json.dumps(service, indent=2) + "\n")
-    # Plain print: what people copy must come out in one piece, whatever the width of the terminal.
+    # Plain print, so that text to copy is never wrapped at the width of the terminal.
     print(f"\nConsole:  {url}/console/ (sign in as alice, bob or admin)")
     print(
         f"Base URL: {url}\nAPI docs: {url}/docs\nGuide:    {url}/guide/\nTokens:   {SERVICE_FILE.relative_to(ROOT)}\n"
@@ -170,9 +171,9 @@ def _announce(aws: Aws, issuer: Issuer) -> None:
 
 @contextmanager
 def _only_run_of_this_checkout() -> Iterator[None]:
-    """Hold the checkout's lock; the system drops it when this process ends, however it ends."""
+    """Hold the checkout's lock. The system releases it when this process ends for any reason."""
     STATE.mkdir(exist_ok=True)
-    STATE.chmod(0o700)  # the data and the secrets of the service are in there
+    STATE.chmod(0o700)  # the folder contains the data and the secrets of the service
     with (STATE / "run.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -184,9 +185,9 @@ def _only_run_of_this_checkout() -> Iterator[None]:
 
 
 def stop_on_signals(kept: str = "") -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise Stop, once; after that they say what is going on.
+    """Make the first SIGINT, SIGTERM or SIGHUP raise Stop. Later signals print an explanation.
 
-    `kept` is a sentence about what is not lost should somebody end the process by force.
+    `kept` is a sentence about the data that survives `kill -9`.
     """
     stopping = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     explanation = (
@@ -194,11 +195,11 @@ def stop_on_signals(kept: str = "") -> None:
     )
 
     def explain(number: int, frame: FrameType | None) -> None:
-        with suppress(OSError):  # nobody may be there to read it
+        with suppress(OSError):  # the terminal may be closed
             os.write(sys.stderr.fileno(), explanation)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        # From here on we clean up; a second, impatient Ctrl-C must not break that off.
+        # Cleanup starts here; a second Ctrl-C must not interrupt it.
         for number in stopping:
             signal.signal(number, explain)
         raise Stop
@@ -219,19 +220,19 @@ def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
 
 
 class _Terminal:
-    """Progress on standard error: a spinner for people, lines for logs."""
+    """Progress on standard error: a spinner on a terminal, otherwise lines."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False)
 
     def say(self, text: str) -> None:
-        """Print one line, if anybody is still there to read it."""
+        """Print one line, and ignore a closed terminal."""
         with suppress(OSError):
             self._console.print(escape(text))
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Show that something is going on; yields what to call with each line of its progress."""
+        """Show a running step; yields a function that reports one line of progress."""
         started = time.monotonic()
         if self._console.is_terminal:
             with self._console.status(title) as status:
