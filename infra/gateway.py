@@ -1,4 +1,4 @@
-"""The HTTP API in front of the functions: its routes, its stage, and what the stage logs."""
+"""The HTTP API in front of the functions: routes, stage and access log."""
 
 import json
 from collections.abc import Mapping
@@ -27,16 +27,16 @@ REQUEST_HEADERS = (
     "Idempotency-Key",
     "Accept-Language",
 )
-"""What a browser may send from another origin."""
+"""Request headers that CORS allows."""
 
 RESPONSE_HEADERS = ("Change-Set", "ETag", "Location", "Link", "Retry-After", "Server-Timing")
-"""What a browser may read from another origin."""
+"""Response headers that CORS exposes."""
 
 TESTS_RATE, TESTS_BURST = 5, 10
-"""Tests of webhooks a second that the gateway lets through, of all callers together: each may hold a function for 10 seconds."""
+"""Rate and burst of webhook tests, for all callers together. Each test can occupy a function for 10 seconds."""
 
 AT_ONCE = 5
-"""How many routes are made at a time: API Gateway takes ten changes a second of an account."""
+"""Maximum routes created concurrently. API Gateway allows ten changes per second and account."""
 
 ACCESS_LOG = {
     "requestId": "$context.requestId",
@@ -51,15 +51,18 @@ ACCESS_LOG = {
     "functionError": "$context.integration.error",
     "authorizerError": "$context.authorizer.error",
 }
-"""The members of a line of the access log, which are text. No address, user agent, token or path as it was typed: nothing here identifies a person."""
+"""String fields of an access log line.
+
+They exclude IP address, user agent, token and raw path, so that no line identifies a person.
+"""
 ACCESS_LOG_FORMAT = f'{json.dumps(ACCESS_LOG)[:-1]}, "error": $context.error.messageString}}'
-"""A line of the access log: with the message of an error, which the gateway itself puts into quotes, as a message may contain some."""
+"""Format of an access log line. The gateway quotes the error message itself, because it may contain quotes."""
 
 
 class Gateway:
-    """Makes the parts of the API in a stack: the API, then its routes, then its stage.
+    """Builder of the API in a stack: first the API, then its routes, then its stage.
 
-    Not a construct: CloudFormation knows each part by its place directly below the stack.
+    It is not a construct, because that would change the logical ids of its parts.
     """
 
     def __init__(self, stack: cdk.Stack, settings: Settings) -> None:
@@ -85,10 +88,10 @@ class Gateway:
         )
 
     def add_routes(self, functions: Mapping[str, ServiceFunction], console: Console, issuer: Issuer) -> None:
-        """The routes of shared/routes.py, and `$default` for all that is none of them.
+        """Add the routes of shared/routes.py, and `$default` for all other requests.
 
-        The gateway checks the token and the function its scopes, because only the function can answer a
-        missing one in the service's own form.
+        The gateway verifies the token. The function checks its scopes, because only the function can return an error
+        for a missing scope in the service's format.
         """
         audience = [*issuer.audience, *console.client_ids]
         authorizer = HttpJwtAuthorizer("Tokens", issuer.url, jwt_audience=audience)
@@ -126,9 +129,9 @@ class Gateway:
         self._make_few_at_once()
 
     def _allow_before_calling(self) -> None:
-        """Lead requests to a function only once the gateway may call it for all of its routes.
+        """Update each integration only after the gateway may invoke its function.
 
-        Both change when something else is to be called, and the gateway answers 500 while it may not call.
+        Both change when a route gets another function, and the gateway returns 500 while it lacks the permission.
         """
         made = self._stack.node.find_all()
         permissions = [
@@ -141,10 +144,10 @@ class Gateway:
             integration.node.add_dependency(*(permission for function, permission in permissions if function == called))
 
     def _make_few_at_once(self) -> None:
-        """Let CloudFormation make some integrations and routes at a time, and the stage when they are there.
+        """Limit how many integrations and routes CloudFormation creates concurrently.
 
-        It makes all at once that depend on nothing of each other. To API Gateway these are changes of one API, and it
-        refuses some of them with a ConflictException, which fails the deployment.
+        CloudFormation creates independent resources in parallel. API Gateway treats them as changes of one API, and
+        rejects some with a ConflictException, which fails the deployment.
         """
         made = self._stack.node.find_all()
         for type_ in (apigateway.CfnIntegration, apigateway.CfnRoute):
@@ -153,8 +156,10 @@ class Gateway:
                 after.node.add_dependency(before)
 
     def add_stage(self, encryption: Encryption) -> None:
-        """The one stage, throttled for all callers together, tests of webhooks more; with a log of the requests; once all routes
-        are there."""
+        """Add the stage, its throttling and its access log, after all routes.
+
+        Throttling applies to all callers together, and is stricter for webhook tests.
+        """
         settings = self._settings
         stage = apigateway.HttpStage(
             self._stack,
@@ -166,14 +171,14 @@ class Gateway:
                 rate_limit=settings.throttle_rate, burst_limit=settings.throttle_burst
             ),
         )
-        # It deploys itself anew with each route that comes later.
+        # Otherwise it would deploy again for each later route.
         stage.node.add_dependency(
             *(made for made in self._stack.node.find_all() if isinstance(made, apigateway.CfnRoute))
         )
         log_group = logs.LogGroup(
             self._stack,
             "AccessLogs",
-            # Log groups under this prefix share one resource policy; elsewhere each takes of the account's ten.
+            # Log groups under this prefix share one resource policy. An account can have ten policies.
             log_group_name=f"/aws/vendedlogs/{settings.stack_name('Api')}",
             encryption_key=encryption.logs,
             retention=settings.log_retention,
@@ -184,7 +189,7 @@ class Gateway:
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=ACCESS_LOG_FORMAT
         )
-        # CloudFormation takes these as they are: the CDK does not spell their names.
+        # Passed through to CloudFormation, because CDK does not convert the names of these keys.
         resource.route_settings = {
             route.key: {
                 "ThrottlingRateLimit": min(TESTS_RATE, settings.throttle_rate),

@@ -1,4 +1,4 @@
-"""Who may call, when no other issuer is given: a Cognito user pool."""
+"""Authentication with a Cognito user pool, used unless another issuer is configured."""
 
 from itertools import groupby
 from typing import Any
@@ -14,13 +14,13 @@ from shared import routes
 
 
 class IdentityStack(cdk.Stack):
-    """A user pool, the API's scopes, and one client each for people, for machines, for a transcoder and for a follower.
+    """A user pool, the API's scopes, and a client each for people, machines, a transcoder and a consumer of changes.
 
-    A stack of its own, so that a deployment can change to another issuer: what the API no longer imports stays
-    here with its users until somebody destroys it on purpose.
+    A separate stack, so that a deployment can switch to another issuer. The pool and its users remain until an operator
+    deletes the stack.
 
-    Cognito grants whatever scope its client may ask for to any user that signs in, so the client for people
-    cannot ask for `videos/admin`: administrators work through the machine client, which has a secret.
+    Cognito grants a client's allowed scopes to every user who signs in. The client for people therefore lacks
+    `videos/admin`: administrators use the machine client, which has a secret.
     """
 
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ class IdentityStack(cdk.Stack):
         )
         self.pool = pool = self._pool(settings)
         scopes = _resource_server_scopes(pool)
-        # Unique in the region over all accounts, as Cognito asks.
+        # Cognito requires a name that is unique in the region across all accounts.
         domain = pool.add_domain(
             "Domain",
             cognito_domain=cognito.CognitoDomainOptions(
@@ -46,10 +46,10 @@ class IdentityStack(cdk.Stack):
             generate_secret=False,
             prevent_user_existence_errors=True,
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
-            # It stays without any place to send people to, so that its id is the same once there is one.
+            # The client exists without callback URLs, so that its id stays the same once they are added.
             disable_o_auth=not settings.callback_urls,
             o_auth=cognito.OAuthSettings(
-                # A client without a secret proves itself by PKCE.
+                # PKCE replaces the client secret.
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.OPENID, scopes[routes.READ], scopes[routes.WRITE]],
                 callback_urls=list(settings.callback_urls),
@@ -65,7 +65,7 @@ class IdentityStack(cdk.Stack):
                 flows=cognito.OAuthFlows(client_credentials=True), scopes=list(scopes.values())
             ),
         )
-        # It is not part of the service, so its secret should open no more than it needs.
+        # The transcoder is not part of the service, so its client has only the scope that it needs.
         transcoder = pool.add_client(
             "Transcoder",
             generate_secret=True,
@@ -74,8 +74,9 @@ class IdentityStack(cdk.Stack):
                 flows=cognito.OAuthFlows(client_credentials=True), scopes=[scopes[routes.TRANSCODE]]
             ),
         )
-        # A search engine, a site, a cache: it may read the feed of everybody's changes and what people may see, and change nothing.
-        # So it makes no webhook: that takes `videos/write`, with which it could create videos and upload films.
+        # For a search engine, a site or a cache. It can read the feed of all changes and visible videos, and write
+        # nothing. It cannot create webhooks, because that requires `videos/write`, which also permits creating videos
+        # and uploads.
         follower = pool.add_client(
             "Follower",
             generate_secret=True,
@@ -85,7 +86,7 @@ class IdentityStack(cdk.Stack):
                 scopes=[scopes[routes.READ], scopes[routes.CHANGES]],
             ),
         )
-        # Cognito's access tokens have no `aud`; API Gateway then compares their `client_id`.
+        # Cognito's access tokens have no `aud`, so API Gateway compares their `client_id`.
         self.issuer = Issuer(
             url=pool.user_pool_provider_url,
             audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder, follower)),
@@ -142,7 +143,7 @@ class IdentityStack(cdk.Stack):
 
 
 def _resource_server_scopes(pool: cognito.UserPool) -> dict[str, cognito.OAuthScope]:
-    """The scopes of shared/routes.py by their full name, such as `videos/read`: a server and a scope of it."""
+    """Return the scopes of shared/routes.py by full name, such as `videos/read`: resource server and scope."""
     scopes: dict[str, cognito.OAuthScope] = {}
     for identifier, names in groupby(routes.SCOPES, key=lambda name: name.split("/")[0]):
         by_name = {

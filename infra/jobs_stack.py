@@ -1,4 +1,4 @@
-"""What happens behind the API: the readers of the table's stream, the queues, and the workers."""
+"""Asynchronous processing: stream consumers, queues and workers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,59 +22,78 @@ from shared import schema
 from shared.kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
-"""Of the stream's readers: for a batch of records with three requests each that all take long, but are answered."""
+"""Timeout of the stream consumers, for a batch with three slow requests per record."""
 
 AUDIT_BATCH, AUDIT_WINDOW = 400, cdk.Duration.seconds(1)
-"""A shard's batches are processed one after another: the feed keeps the order of a video's changes, and Lambda's parallelization
-factor keeps only that of each item. Large batches make up for it: `python -m bench.trail` measures them."""
+"""Batch size and window of the audit consumer.
+
+Batches of a shard are processed in sequence, because the feed preserves the order of a video's changes. Lambda's
+parallelization factor preserves only the order per item. Large batches compensate: `python -m bench.trail` measures
+them.
+"""
 
 PROBE_TIMEOUT = cdk.Duration.seconds(120)
 PROBE_MB = 1024
-"""It reads a film's header and a little of its end."""
+"""Memory of the probe, which reads a file's header and a little of its end."""
 
 THUMBNAILS_TIMEOUT = cdk.Duration.seconds(300)
 THUMBNAILS_MB = 1769
-"""One whole core: decoding is all processor time, and is paid for by memory times time either way."""
+"""One core: decoding is CPU-bound, and the cost is memory times duration either way."""
 
 PURGE_TIMEOUT = cdk.Duration.seconds(120)
-"""For a video with some ten thousand children; of one with more, the rest becomes another message."""
+"""Timeout for a video with ten thousand children. More children continue with another message."""
 
 PURGES_AT_A_TIME = 5
-"""Many videos may be removed at once, and nobody waits for it: readers keep the table's throughput."""
+"""Maximum concurrency of the purge worker. Purges are not urgent, so readers keep the table's throughput."""
 
 AGGREGATES_TIMEOUT = cdk.Duration.seconds(60)
 AGGREGATES_BATCH, AGGREGATES_WINDOW = 1000, cdk.Duration.seconds(1)
-"""How many videos are counted together at most, and how much longer their totals may lag for that. A thousand are some ten
-transactions, which take a second or two, and 1 MB of the 6 that a call may have."""
+"""Maximum videos per batch, and the added delay of their totals.
+
+A thousand need about ten transactions, a second or two, and 1 MB of the 6 MB payload limit.
+"""
 
 AGGREGATES_AT_A_TIME = 2
-"""The least there is: more would only wait for each other, as videos of one owner share their totals. Each keeps to its part
-of what a partition of the index takes (shared/upkeep/aggregates.py)."""
+"""Lowest concurrency that Lambda allows.
+
+More workers would contend, because an owner's videos share totals. Each uses its part of an index partition's
+throughput (shared/upkeep/aggregates.py).
+"""
 
 TALLIES_TIMEOUT = cdk.Duration.seconds(30)
-"""Short, because a message that fails holds up its video until it is seen again, six times as long after."""
+"""Timeout of the tallies worker.
+
+It is short, because a failed message blocks its video for the visibility timeout, six times as long.
+"""
 TALLIES_AT_A_TIME = 10
-"""How many videos' views and ratings are counted side by side; those of one video never are."""
+"""Maximum videos counted in parallel. Messages of one video are processed in sequence."""
 
 REVERTS_TIMEOUT = cdk.Duration.seconds(120)
-"""For some ten pages of a change set; what is left of a larger one becomes another message."""
+"""Timeout for about ten pages of a change set. A larger one continues with another message."""
 REVERTS_AT_A_TIME = 5
-"""A change set is taken back by one worker at a time, eight videos side by side. Nobody waits for it: readers keep the table's
-throughput."""
+"""Maximum concurrency of reverts.
+
+One worker reverts a change set, eight videos in parallel. Reverts are not urgent, so readers keep the table's
+throughput.
+"""
 
 TRANSCODER_VISIBILITY = cdk.Duration.minutes(15)
-"""For a transcoder that this service does not know: as long as a job's lease between two reports. One that takes
-longer for a message prolongs it by ChangeMessageVisibility, or deletes it once it has taken the job over."""
+"""Visibility timeout for an external transcoder, equal to a job's lease between two reports.
+
+A slower transcoder extends it by ChangeMessageVisibility, or deletes the message once it has claimed the job.
+"""
 
 DECODERS: Mapping[Target, int] = {
     "aws": 10,
     "local": 2,  # the least there is: MiniStack unpacks the function, 200 MB, for each that runs at a time
 }
-"""How many films are decoded at a time, by each of the two workers: a flood of uploads waits in the queue instead
-of taking all the functions that the account may run at a time."""
+"""Maximum concurrency of each decoding worker.
+
+Uploads then wait in the queue instead of using the account's whole Lambda concurrency.
+"""
 
 AUDIT_OBJECTS = "audit/*"
-"""What the audit writes in the archive bucket."""
+"""Prefix of the audit's objects in the archive bucket."""
 
 
 def _meta_of(*entities: schema.Entity) -> Mapping[str, Any]:
@@ -88,7 +107,7 @@ def _partitions_of(*entities: schema.Entity) -> Mapping[str, Any]:
 
 
 BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
-"""What lies beside a video and is in the trail."""
+"""Entities in a video's partition that the audit trail records."""
 _WRITTEN = ["INSERT", "MODIFY"]
 _JOB_ITEM = {"Keys": {"sk": {"S": [{"prefix": schema.JOB.sort_prefix}]}}}
 _RELATION_ITEM = {"Keys": {"sk": {"S": [{"prefix": entity.sort_prefix} for entity in BESIDE]}}}
@@ -105,8 +124,10 @@ ROUTER_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"eventName": _WRITTEN, "dynamodb": _meta_of(schema.VIEW_COUNTER)},
     {"eventName": _WRITTEN, "dynamodb": _partitions_of(schema.VIEWER, schema.RATING)},
 )
-"""Five, as a mapping takes without a higher quota:
-https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html"""
+"""Filters of the stream router.
+
+Five is the limit without a higher quota: https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html
+"""
 AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
     {"dynamodb": _meta_of(schema.VIDEO, schema.PLAYLIST)},
     # Not `running`: those are heartbeats.
@@ -123,11 +144,17 @@ AUDIT_FILTERS: tuple[Mapping[str, Any], ...] = (
         },
     },
 )
-"""What is in none of the filters wakes nobody and costs nothing: entries of playlists and lists, idempotency keys."""
+"""Filters of the audit consumer.
+
+Other items invoke no function and cost nothing: playlist and list entries, idempotency keys.
+"""
 
 
 class JobsStack(cdk.Stack):
-    """Everything here can be destroyed and built again: what is lost with the queues, the sweeper queues again."""
+    """Stateless resources: the stack can be destroyed and recreated.
+
+    The sweeper requeues messages that were lost with the queues.
+    """
 
     def __init__(
         self,
@@ -190,7 +217,10 @@ class JobsStack(cdk.Stack):
         cdk.CfnOutput(self, "TranscodeQueueArn", description="For a transcoder's policy", value=transcode.queue_arn)
 
     def _function(self, id_: str, *, folder: str = "", to: str = "", **kwargs: Any) -> ServiceFunction:
-        """The function of a folder, by default that of the same name; `to`: it has what it takes to read "films", or to "search" them."""
+        """Return the function of a folder, by default the lower-cased id.
+
+        `to` selects a package with the libraries for "films" or "search".
+        """
         folder = folder or id_.lower()
         made = ServiceFunction(
             self,
@@ -209,7 +239,7 @@ class JobsStack(cdk.Stack):
         return WorkQueue(self, id_, encryption=self._data.encryption, **kwargs)
 
     def _router(self, queues: Mapping[str, sqs.IQueue]) -> None:
-        """Makes jobs of videos and messages of jobs; nobody else sends any."""
+        """Add the stream router, which creates jobs for videos and is the only sender of job messages."""
         router = self._function(
             "Router",  # not named like its folder: another id would give it another log group, and a third reader of the stream for a while
             folder="stream_router",
@@ -239,7 +269,10 @@ class JobsStack(cdk.Stack):
         )
 
     def _audit(self, deliveries: sqs.IQueue) -> None:
-        """Adds to the audit trail, and to the feed. It can neither read nor change the trail, remove anything, nor touch the table."""
+        """Add the audit consumer, which appends to the audit trail and the feed.
+
+        It cannot read, change or delete trail entries, or access the main table.
+        """
         audit = self._function(
             "Audit",
             timeout=STREAM_TIMEOUT,
@@ -262,7 +295,7 @@ class JobsStack(cdk.Stack):
         )
 
     def _arrivals(self) -> None:
-        """Puts an uploaded film into its video."""
+        """Add the function that assigns an uploaded source file to its video."""
         sources = self._media.sources
         arrivals = self._function("Arrivals", timeout=ARRIVALS_TIMEOUT)
         arrivals.allow_items("GetItem", of=[schema.VIDEO, schema.UPLOAD])
@@ -276,7 +309,10 @@ class JobsStack(cdk.Stack):
         arrivals.consume(self._media.arrivals, batch_size=10)
 
     def _worker(self, id_: str, **kwargs: Any) -> ServiceFunction:
-        """Does the jobs of the queue of its name: films may come from anybody, so it may write only what their kinds declare."""
+        """Return the worker for the queue of its name.
+
+        Source files are untrusted, so it may write only attributes that their job kinds declare.
+        """
         queue, media = id_.lower(), self._media.media
         kinds = [kind for kind in KINDS.values() if kind.queue == queue]
         worker = self._function(id_, to="films", **kwargs)
@@ -296,7 +332,10 @@ class JobsStack(cdk.Stack):
         return worker
 
     def _purge(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Removes what a removed video or playlist leaves; what it does not reach, it sends to itself."""
+        """Return the worker that deletes leftovers of a deleted video or playlist.
+
+        It queues remaining work for itself.
+        """
         sources, media = self._media.sources, self._media.media
         folders = [f"{folder}/*" for folder in MEDIA_FOLDERS]
         purge = self._function(
@@ -322,7 +361,10 @@ class JobsStack(cdk.Stack):
         return purge
 
     def _aggregates(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Keeps totals, and the places of entries; what it does not reach, or is due soon, it sends to itself."""
+        """Return the worker that maintains totals and index positions.
+
+        It queues remaining and imminent work for itself.
+        """
         aggregates = self._function(
             "Aggregates",
             timeout=AGGREGATES_TIMEOUT,
@@ -345,7 +387,7 @@ class JobsStack(cdk.Stack):
         return aggregates
 
     def _tallies(self) -> ServiceFunction:
-        """Counts what the stream brings: views and ratings, and what counters had when an hour began."""
+        """Return the worker that counts views and ratings from the stream, and stores hourly counter values."""
         tallies = self._function("Tallies", timeout=TALLIES_TIMEOUT)
         tallies.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER], attributes=attributes.TALLIED)
         tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
@@ -355,7 +397,7 @@ class JobsStack(cdk.Stack):
         return tallies
 
     def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:
-        """Takes large change sets back, page by page; what it does not reach, it sends to itself."""
+        """Return the worker that reverts large change sets page by page. It queues remaining work for itself."""
         reverts = self._function(
             "Reverts",
             timeout=REVERTS_TIMEOUT,

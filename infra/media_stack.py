@@ -1,4 +1,4 @@
-"""The buckets: films as they were uploaded, what is made of them, and the archive of what happened."""
+"""The S3 buckets: uploaded source files, generated media, and the archive."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -17,20 +17,20 @@ from infra.retention import retain
 from infra.settings import ANY_ORIGIN, Settings
 
 PICTURES = "thumbnails/*"
-"""What everybody may see of the media bucket. A picture's address holds its video's id and a hash."""
+"""Publicly readable objects of the media bucket. A thumbnail's URL contains its video's id and a hash."""
 
 RENDITIONS = "renditions/*"
 CAPTIONS = "captions/*"
-"""What transcoders make, in the same bucket: only signed URLs show it."""
+"""Output of transcoders and captions, in the same bucket. Only signed URLs give access."""
 INDEX = "index/*"
-"""The index that search asks, which nothing shows."""
+"""Files of the search index, which are never public."""
 
 ARRIVALS_TIMEOUT = cdk.Duration.seconds(30)
-"""Of the function that reads the queue below: for each message one request to S3 and two to DynamoDB."""
+"""Timeout of the function that consumes the arrivals queue: per message one request to S3 and two to DynamoDB."""
 
 
 class MediaStack(cdk.Stack):
-    """Destroying or replacing it is made hard on purpose, but for the local target."""
+    """Stateful resources, protected against deletion and replacement except on the local target."""
 
     def __init__(
         self, scope: Construct, id_: str, *, settings: Settings, encryption: Encryption, **kwargs: Any
@@ -61,7 +61,7 @@ class MediaStack(cdk.Stack):
         )
         self.media_url = self._pictures_url(settings)
         self.origins = self._origins(settings)
-        """Where pages find pictures, and send and get films by URLs that were signed for them."""
+        """Origins that pages connect to for thumbnails and signed URLs."""
         outputs = {
             "SourcesBucket": ("Films as they were uploaded", self.sources.bucket_name),
             "MediaBucket": ("Pictures and renditions", self.media.bucket_name),
@@ -115,10 +115,10 @@ class MediaStack(cdk.Stack):
         return bucket
 
     def _sources(self, settings: Settings) -> s3.Bucket:
-        """Where uploads go; S3 itself notifies the queue of each one.
+        """Return the bucket for uploads. S3 notifies the queue of each object.
 
-        S3 tries out the queue while the bucket is made. So the queue's policy comes first, and must name a
-        bucket that is not there yet: that is why this one bucket has a name that is known beforehand.
+        S3 tests the queue when it creates the bucket, so the queue's policy must exist first and name the bucket.
+        Therefore this bucket has a predictable name.
         """
         name = settings.sources_bucket_name
         self.arrivals.add_to_resource_policy(
@@ -159,13 +159,13 @@ class MediaStack(cdk.Stack):
         )
 
     def _pictures_url(self, settings: Settings) -> str:
-        """Where the media bucket's pictures are seen, without a slash at the end."""
+        """Return the base URL of thumbnails, without a trailing slash."""
         if settings.target == "local":
             return f"{settings.endpoint}/{self.media.bucket_name}"
         return f"https://{self._distribution(settings).distribution_domain_name}"
 
     def _distribution(self, settings: Settings) -> cloudfront.Distribution:
-        """Shows the pictures and nothing else of the bucket, which stays closed to everybody but it."""
+        """Return the CloudFront distribution, the only public access to the bucket. It serves only thumbnails."""
         access = cloudfront.S3OriginAccessControl(
             self,
             "Access",
@@ -218,9 +218,9 @@ class MediaStack(cdk.Stack):
         return distribution
 
     def _headers(self, settings: Settings) -> cloudfront.ResponseHeadersPolicy:
-        """Players of any allowed site may read the storyboard's text.
+        """Return the headers that allow players of permitted sites to read the storyboard.
 
-        How long browsers keep a picture is said by the object itself: said here, it would hold for errors too.
+        Each object sets its own Cache-Control: a header set here would also apply to errors.
         """
         return cloudfront.ResponseHeadersPolicy(
             self,
@@ -242,11 +242,11 @@ class MediaStack(cdk.Stack):
 
 
 def _sites(settings: Settings) -> list[str]:
-    """The origins whose pages browsers let in: the allowed ones, and the console's.
+    """Return the origins that CORS allows: the configured ones and the console's.
 
-    The console is at the API's address, which is not known before the buckets are. So pages of every API of the region are
-    let in: that opens nothing, because a URL's signature is what lets in, and pictures are public. At a domain
-    of one's own the console needs a place among the allowed origins.
+    The console is at the API's address, which is unknown before the buckets exist. So every API of the region is
+    allowed. This grants nothing, because URLs are signed and thumbnails are public. With a custom domain, add the
+    console to the allowed origins.
     """
     if settings.endpoint is not None or ANY_ORIGIN in settings.allow_origins:
         return list(settings.allow_origins)
@@ -254,7 +254,7 @@ def _sites(settings: Settings) -> list[str]:
 
 
 def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()) -> list[s3.CorsRule] | None:
-    """What pages of the allowed sites may do with the URLs that were signed for them: play, and `more`."""
+    """Return the CORS rules for signed URLs: reads, and the methods in `more`."""
     sites = _sites(settings)
     if not sites:
         return None
@@ -271,5 +271,5 @@ def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()
 
 
 def _global_name(settings: Settings) -> str:
-    """CloudFront is one service for all regions, so the name must differ between deployments in two of them."""
+    """Return a name that differs between regions, because CloudFront is a global service."""
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

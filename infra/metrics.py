@@ -1,4 +1,4 @@
-"""What the alarms watch and the dashboard shows."""
+"""CloudWatch metrics for alarms and the dashboard."""
 
 from collections.abc import Iterable
 
@@ -27,15 +27,15 @@ OPERATIONS = (
     "TransactWriteItems",
     "UpdateItem",
 )
-"""What the functions ask of DynamoDB, which counts its own errors by operation only."""
+"""DynamoDB operations of the functions. DynamoDB counts system errors per operation only."""
 AUDIT_OPERATIONS = ("BatchGetItem", "GetItem", "PutItem", "Query")
-"""What they ask of the table of the audit trail and the feed."""
+"""DynamoDB operations on the audit table."""
 
 
 def of_service(
     settings: Settings, name: str, *, statistic: str = "Sum", label: str | None = None, **dimensions: str
 ) -> cloudwatch.Metric:
-    """A metric that the functions emit themselves; docs/logs-and-metrics.md lists them."""
+    """Return a metric that the functions emit. docs/logs-and-metrics.md lists them."""
     return cloudwatch.Metric(
         namespace=schema.TABLE_NAME,
         metric_name=name,
@@ -47,12 +47,12 @@ def of_service(
 
 
 def of_oldest_job(settings: Settings, queue: str) -> cloudwatch.Metric:
-    """The age of the oldest open job of a queue, in seconds; without data while there is none."""
+    """Return the age of a queue's oldest open job, in seconds. No data if no job is open."""
     return of_service(settings, "OldestJobSeconds", statistic="Maximum", queue=queue, label=queue)
 
 
 def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch.Metric:
-    """A metric of a table, or of one of its indexes; those of an index are not in those of its table."""
+    """Return a metric of a table or one of its indexes. Table metrics exclude indexes."""
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=name,
@@ -64,7 +64,7 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
 
 
 def of_tables(settings: Settings, name: str) -> list[cloudwatch.Metric]:
-    """A metric of both tables and of each index: six, of the ten that an alarm may have."""
+    """Return a metric of both tables and each index: six of the ten that an alarm allows."""
     tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
     return [
         of_table(name, table, index)
@@ -74,7 +74,7 @@ def of_tables(settings: Settings, name: str) -> list[cloudwatch.Metric]:
 
 
 def of_operation(name: str, table_name: str, operation: str, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """A metric of one kind of request to a table."""
+    """Return a metric of one operation on a table."""
     return cloudwatch.Metric(
         namespace="AWS/DynamoDB",
         metric_name=name,
@@ -86,12 +86,12 @@ def of_operation(name: str, table_name: str, operation: str, *, statistic: str =
 
 
 def of_function(name: str, function: ServiceFunction, *, statistic: str = "Sum") -> cloudwatch.Metric:
-    """A metric of a function, over all its versions."""
+    """Return a metric of a function, over all versions."""
     return function.function.metric(name, statistic=statistic, period=FIVE_MINUTES, label=function.node.id)
 
 
 def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
-    """A metric of what brings the table's stream to a function."""
+    """Return a metric of a function's stream event source mapping."""
     if function.stream_mapping_id is None:
         raise ValueError(f"{function.node.id} does not read the stream.")
     return cloudwatch.Metric(
@@ -105,12 +105,12 @@ def of_stream_reader(name: str, function: ServiceFunction) -> cloudwatch.Metric:
 
 
 def of_queue(name: str, queue: sqs.IQueue, label: str) -> cloudwatch.Metric:
-    """The highest value of a metric of a queue."""
+    """Return the maximum of a queue's metric."""
     return queue.metric(name, statistic="Maximum", period=FIVE_MINUTES, label=label)
 
 
 def total(metrics: Iterable[cloudwatch.Metric], label: str) -> cloudwatch.MathExpression:
-    """The sum of several metrics; one that has no data counts as nothing."""
+    """Return the sum of several metrics. A metric without data counts as zero."""
     using = {f"m{number}": metric for number, metric in enumerate(metrics)}
     return cloudwatch.MathExpression(
         expression=f"SUM([{', '.join(using)}])", using_metrics=using, label=label, period=FIVE_MINUTES

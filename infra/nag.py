@@ -1,4 +1,4 @@
-"""Where the service differs from what cdk-nag asks, each time with a reason."""
+"""Accepted deviations from cdk-nag rules, each with a reason."""
 
 import aws_cdk as cdk
 from constructs import IConstruct

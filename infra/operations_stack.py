@@ -1,4 +1,4 @@
-"""What an operator has: alarms, the topic that they notify, and the dashboard."""
+"""Operations stack: alarms, their topic and the dashboard."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ LATE = {
     "reverts": "Large change sets are not taken back",
     "deliveries": "Webhooks and the event bus get no changes",
 }
-"""What it means for users when the queue's oldest job or message is too old."""
+"""Effect on users when a queue's oldest job or message is too old."""
 
 LOST = {
     "probe": "A film could not be examined; its job is tried again or fails visibly",
@@ -39,18 +39,21 @@ LOST = {
     "reverts": "A change set was taken back in part; its run stays as it is until the message is moved back",
     "deliveries": "A webhook may send some changes only together with the next one",
 }
-"""What it means for users that a message is in the dead-letter queue."""
+"""Effect on users when a message is in the dead-letter queue."""
 
 CATALOGUE = ("videos", "views", "relations", "captions", "ratings", "playlists", "search")
-"""The functions behind most of what callers do."""
+"""API functions for the catalogue, which share an alarm."""
 SCHEDULED = ("sweeper", "rankings", "indexer")
-"""The functions behind the API that run by the clock."""
+"""Scheduled functions."""
 DELIVERING = ("deliveries",)
-"""Those that wait for systems of others."""
+"""Functions that wait for external systems."""
 
 
 class OperationsStack(cdk.Stack):
-    """It watches the other stacks and nothing depends on it: it can be destroyed and built again at any time."""
+    """Alarms and dashboard of the other stacks.
+
+    No stack depends on it, so it can be destroyed and recreated at any time.
+    """
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class OperationsStack(cdk.Stack):
         others = (*SCHEDULED, *DELIVERING)
         workers = [function for folder, function in jobs.functions.items() if folder not in others]
         alarms.watch_api(api.api)
-        # By several alarms, because an alarm takes ten metrics at most, and there are more functions than that.
+        # Several alarms, because an alarm accepts at most ten metrics and there are more functions.
         for name, in_catalogue in (("Catalogue functions", True), ("Other API functions", False)):
             alarms.watch_functions(
                 name,
@@ -145,5 +148,5 @@ class OperationsStack(cdk.Stack):
 
 
 def _in_front(api: ApiStack) -> dict[str, ServiceFunction]:
-    """The functions that answer requests. What fails of the console, the alarm about the API's errors counts as well."""
+    """Return the functions that serve requests. The API error alarm also covers the console."""
     return {**api.functions, "console": api.console.function}

@@ -1,4 +1,4 @@
-"""Every queue of the service is made here."""
+"""Factory for all SQS queues of the service."""
 
 from typing import Any
 
@@ -10,25 +10,30 @@ from constructs import Construct
 from infra.encryption import Encryption
 
 RECEIVES = 5
-"""How often a message is delivered before it moves to the dead-letter queue."""
+"""Maximum deliveries of a message before it moves to the dead-letter queue."""
 
 FIFO_RECEIVES = 1000
-"""The most that SQS takes: a message that moved to the dead-letter queue would be overtaken by later ones of its group. So
-it holds these up for as long as it fails, which the alarm on the oldest message reports."""
+"""Maximum that SQS allows.
+
+In the dead-letter queue a message would be overtaken by later ones of its group, so it blocks the group while it fails.
+The alarm on the oldest message reports that.
+"""
 
 VISIBILITY_FACTOR = 6
-"""How much longer than its worker may run a message stays hidden: Lambda's own advice, because Lambda tries again by
-itself while it is throttled."""
+"""Visibility timeout as a multiple of the worker's timeout.
+
+Lambda recommends six, because it retries while it is throttled.
+"""
 
 
 class WorkQueue(Construct):
-    """A queue, and the dead-letter queue beside it; infra/operations_stack.py has the alarm.
+    """A queue and its dead-letter queue. infra/operations_stack.py adds the alarms.
 
-    A message that is delivered too often is kept for 14 days: long enough to find out why, and to move it back
-    (`make redrive`). Both refuse plain HTTP.
+    The dead-letter queue retains messages for 14 days, enough to find the cause and move them back (`make redrive`).
+    Both queues reject plain HTTP.
 
-    `fifo`: the messages of a group stay in order; groups do not wait for each other, and each may have as many messages as a
-    queue without order.
+    With `fifo`, messages of a group stay in order, and groups are independent. Throughput is high: the limit applies
+    per group.
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class WorkQueue(Construct):
             self,
             "Queue",
             visibility_timeout=visibility,
-            # Shorter than the dead-letter queue's: there, a message's age counts from when it was first sent.
+            # Shorter than the dead-letter queue's retention, where a message's age counts from the first send.
             retention_period=Duration.days(4),
             receive_message_wait_time=Duration.seconds(20),
             dead_letter_queue=sqs.DeadLetterQueue(
@@ -60,7 +65,7 @@ class WorkQueue(Construct):
             ),
             **shared,
         )
-        # By these names tools/redrive.py finds both, and transcoders find theirs.
+        # tools/redrive.py and transcoders find the queues by these outputs.
         stack, name = Stack.of(self), id_.removesuffix("Queue")
         CfnOutput(stack, f"{name}QueueUrl", description="Messages wait here", value=self.queue.queue_url)
         CfnOutput(
@@ -73,7 +78,7 @@ class WorkQueue(Construct):
 
 _IN_ORDER: dict[str, Any] = {
     "fifo": True,
-    # The same message within five minutes is one: most of what the router sends again ends here.
+    # Drops duplicates within five minutes, which covers most messages that the router resends.
     "content_based_deduplication": True,
     "deduplication_scope": sqs.DeduplicationScope.MESSAGE_GROUP,
     "fifo_throughput_limit": sqs.FifoThroughputLimit.PER_MESSAGE_GROUP_ID,

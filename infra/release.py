@@ -1,4 +1,4 @@
-"""How requests move from one version of a function to the next."""
+"""Gradual deployment of new function versions."""
 
 from collections.abc import Mapping
 
@@ -17,11 +17,11 @@ RUNBOOK = "Runbook: docs/runbooks/rolled-back.md"
 
 
 class GradualShift(Construct):
-    """Moves a tenth of the requests to a new version first, and all of them back when that version fails.
+    """CodeDeploy deployments that shift a tenth of the requests first, and roll back if the new version fails.
 
-    CodeDeploy moves the alias of each function by itself, while CloudFormation waits: a version that is taken back
-    fails the deployment, and CloudFormation takes back the rest. The alarms look at the new version only, and each
-    version has its own, so that those of a version that fails already do not stop the one that mends it.
+    CodeDeploy moves each function's alias while CloudFormation waits. A rollback fails the deployment, and
+    CloudFormation reverts the rest. Alarms cover only the new version. Each version has separate alarms, so that a
+    failing version does not block its fix.
     """
 
     def __init__(
@@ -44,7 +44,10 @@ class GradualShift(Construct):
             self._shift(folder, function)
 
     def _allow(self, functions: Mapping[str, ServiceFunction]) -> None:
-        """What AWS's own policy for this allows on everything; that one allows hooks and files of S3 besides."""
+        """Allow CodeDeploy to shift aliases.
+
+        AWS's managed policy is broader: it covers all functions, hooks and S3 objects.
+        """
         self._role.add_to_policy(
             iam.PolicyStatement(
                 actions=["lambda:GetAlias", "lambda:GetProvisionedConcurrencyConfig", "lambda:UpdateAlias"],
@@ -74,23 +77,23 @@ class GradualShift(Construct):
             deployment_group_name=folder,
             alias=function.alias,
             deployment_config=gradually[self._settings.shift],
-            # It would get AWS's policy otherwise.
+            # Otherwise CDK adds AWS's managed policy.
             role=self._role.without_policy_updates(),
             alarms=[self._crashes(folder, function), self._unhandled_errors(folder, function)],
             auto_rollback=codedeploy.AutoRollbackConfig(
                 failed_deployment=True, stopped_deployment=True, deployment_in_alarm=True
             ),
         )
-        group.node.add_dependency(self._role)  # with its policy
-        # First the alarms look at the new version, then requests move to it.
+        group.node.add_dependency(self._role)  # includes its policy
+        # The alarms must cover the new version before requests move to it.
         function.alias.node.add_dependency(group)
 
     def _crashes(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """What ends without an answer: it cannot be loaded, it runs too long, or it needs too much memory."""
+        """Return the alarm for invocations without a response: import errors, timeouts or exhausted memory."""
         metric = cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name="Errors",
-            # Lambda has these three together while an alias leads to two versions.
+            # Lambda emits these three dimensions together while an alias routes to two versions.
             dimensions_map={
                 "FunctionName": function.function.function_name,
                 "Resource": f"{function.function.function_name}:{LIVE}",
@@ -102,7 +105,9 @@ class GradualShift(Construct):
         return self._alarm(folder, function, "crashes", "did not answer a request", metric)
 
     def _unhandled_errors(self, folder: str, function: ServiceFunction) -> cloudwatch.Alarm:
-        """What is answered with 500, which is not an error for Lambda: shared/web/http.py logs each with its version."""
+        """Return the alarm for 500 responses, which Lambda does not count as errors. shared/web/http.py logs each with
+        its version.
+        """
         failed = logs.MetricFilter(
             self,
             f"{folder.capitalize()}UnhandledErrors",
@@ -124,16 +129,16 @@ class GradualShift(Construct):
         return cloudwatch.Alarm(
             self,
             f"{folder.capitalize()}{kind.capitalize()}Alarm",
-            # Another name is another alarm. One that looked at the next version under its former name would keep its
-            # state until it is evaluated again, and CodeDeploy starts nothing while an alarm is on.
+            # A new name creates a new alarm. Under the old name, the alarm would keep its state until the next
+            # evaluation, and CodeDeploy does not start while an alarm is active.
             alarm_name=f"{self._settings.env} version {version} of {folder} {kind}",
             alarm_description=f"The version of '{folder}' that is being deployed {what}, so that CodeDeploy moves all "
             f"requests back to the version before. {RUNBOOK}",
             metric=metric,
-            # One is enough: both are bugs, and a deployment that was taken back for nothing can be started again.
+            # One is enough: both are bugs, and a deployment that was rolled back needlessly can be restarted.
             threshold=1,
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            # There is no datum while nothing fails, and none for a version that is not being deployed.
+            # There is no data without failures, or for a version that is not being deployed.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )

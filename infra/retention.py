@@ -1,4 +1,4 @@
-"""What becomes of data when its stack is deleted."""
+"""Retention of data when its stack is deleted."""
 
 from typing import cast
 
@@ -8,10 +8,9 @@ from infra.settings import Settings
 
 
 def retain(resource: cdk.Resource, settings: Settings) -> None:
-    """Keep the resource when its stack is deleted, or let it go, as the settings say.
+    """Retain or delete the resource with its stack, as configured.
 
-    CloudFormation takes a new deletion policy only along with another change of a resource, so the metadata changes
-    with it.
+    CloudFormation applies a new deletion policy only with another change of the resource, so the metadata also changes.
     """
     resource.apply_removal_policy(settings.removal_policy)
     cast(cdk.CfnResource, resource.node.default_child).add_metadata("KeepData", settings.keep_data)

@@ -1,4 +1,4 @@
-"""What runs by the clock: the sweeper and the rankings."""
+"""Scheduled functions: the sweeper and the rankings."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -12,23 +12,26 @@ from shared import schema
 
 SWEEP_EVERY = cdk.Duration.minutes(1)
 SWEEPER_TIMEOUT = cdk.Duration.seconds(50)
-"""So that one sweep ends before the next begins. What it does not reach, the next one does."""
+"""Timeout shorter than the interval, so that sweeps do not overlap. The next sweep continues the remaining work."""
 
 RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
-"""So that one run ends before the next begins."""
+"""Timeout shorter than the interval, so that runs do not overlap."""
 RANKINGS_MB = 1024
-"""For MOST_ENTRIES of hours or days and their counters at a time."""
+"""Memory for MOST_ENTRIES hours or days, and their counters."""
 
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:
-    """Add both to a stack. In the queues are videos whose totals are to move, and webhooks whose receivers are to be told."""
+    """Add both functions to a stack.
+
+    The sweeper queues videos whose totals must change, and webhooks with pending deliveries.
+    """
     run_every(stack, SWEEP_EVERY, "Schedule", _sweeper(aggregates, deliveries, new), "look for jobs whose time is up")
     run_every(stack, RANK_EVERY, "RankingsSchedule", _rankings(new), "compute what is viewed most")
 
 
 def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -> ServiceFunction:
-    """Queues again what got stuck, and sends for videos and webhooks whose time comes."""
+    """Return the sweeper, which requeues stuck jobs, and queues videos and webhooks that are due."""
     queues = {"AGGREGATES_QUEUE_URL": aggregates.queue_url, "DELIVERIES_QUEUE_URL": deliveries.queue_url}
     sweeper = new("Sweeper", timeout=SWEEPER_TIMEOUT, environment=queues)
     sweeper.allow_items("GetItem", "PutItem", "Query", of=[schema.VIDEO, schema.JOB])
@@ -41,7 +44,7 @@ def _sweeper(aggregates: sqs.IQueue, deliveries: sqs.IQueue, new: NewFunction) -
 
 
 def _rankings(new: NewFunction) -> ServiceFunction:
-    """Computes what is viewed most, and folds counters that are calm; it cannot change what they have counted."""
+    """Return the function that computes top lists and merges idle counter shards. It cannot change their counts."""
     rankings = new("Rankings", memory_mb=RANKINGS_MB, timeout=RANKINGS_TIMEOUT)
     rankings.allow_items("BatchGetItem", "GetItem", "Query", of=[schema.VIEW_COUNTER])
     rankings.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.CALMED)
@@ -51,18 +54,18 @@ def _rankings(new: NewFunction) -> ServiceFunction:
 
 
 LONGEST_WAIT = cdk.Duration.seconds(60)
-"""How long Lambda keeps a call that it cannot begin: the next one comes anyway."""
+"""Maximum age of an invocation that Lambda cannot start. The next scheduled one replaces it."""
 
 
 def run_every(stack: cdk.Stack, interval: cdk.Duration, id_: str, function: ServiceFunction, purpose: str) -> None:
-    """Have a function called by the clock; a call that fails, or cannot begin, is not repeated."""
-    # Lambda's own queue: by default it tries twice again, and keeps a call for 6 hours.
+    """Invoke a function on a schedule. An invocation that fails or cannot start is not retried."""
+    # Lambda's asynchronous queue would otherwise retry twice, and retain an invocation for 6 hours.
     function.alias.configure_async_invoke(retry_attempts=0, max_event_age=LONGEST_WAIT)
     events.Rule(
         stack,
         id_,
         description=f"Video metadata: {purpose}",
         schedule=events.Schedule.rate(interval),
-        # EventBridge's delivery to that queue.
+        # Delivery from EventBridge to that queue.
         targets=[targets.LambdaFunction(function.alias, retry_attempts=0)],
     )

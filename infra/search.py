@@ -1,4 +1,4 @@
-"""What it takes to search: the function that builds the index, and what each function may do with that."""
+"""Search infrastructure: the function that builds the index, and permissions to use the index."""
 
 import aws_cdk as cdk
 
@@ -13,14 +13,16 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 
 INDEX_EVERY = cdk.Duration.minutes(1)
 INDEXER_TIMEOUT = cdk.Duration.minutes(5)
-"""For some thousands of videos and their captions, and for merging and uploading what that makes; what is left of more, the next
-run does. One that takes longer than a minute has the index to itself meanwhile (shared/search/generations.py)."""
+"""Timeout for indexing some thousands of videos with captions, and for merging and uploading.
+
+The next run continues. A run longer than a minute has exclusive access to the index (shared/search/generations.py).
+"""
 INDEXER_MB = 1769
-"""One whole core: to index is all processor time."""
+"""One core, because indexing is CPU-bound."""
 SEARCH_MB = 1769
-"""One whole core: what a question takes is nearly all processor time."""
+"""One core, because queries are CPU-bound."""
 INDEX_STORAGE = cdk.Size.gibibytes(4)
-"""For a copy of the index, while it is merged into another one: of 100,000 videos with captions."""
+"""Disk for a copy of the index during a merge: 100,000 videos with captions."""
 
 
 def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: MediaStack) -> None:
@@ -41,7 +43,7 @@ def add_indexer(stack: cdk.Stack, new: NewFunction, data: DataStack, media: Medi
 
 
 def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack) -> None:
-    """Copy the index, follow what has changed since, and read what lists show of a video."""
+    """Allow copying the index, reading later changes, and reading video summaries."""
     search.allow_items("GetItem", of=[schema.INDEX])
     search.allow_objects("GetObject", bucket=media.media, below=(INDEX,))
     allow_following_videos(search, data, media)
@@ -50,7 +52,7 @@ def allow_searching(search: ServiceFunction, data: DataStack, media: MediaStack)
 
 
 def allow_following_videos(function: ServiceFunction, data: DataStack, media: MediaStack) -> None:
-    """Read everybody's changes, and what a video is found by: the video, what lies beside it, and what is said in it."""
+    """Allow reading all changes, and the indexed content: videos, items in their partitions, and caption texts."""
     function.allow_items("GetItem", "Query", of=[schema.CHANGES], table=data.audit_table)
     function.allow_items("Query", of=[schema.VIDEO])
     function.allow_objects("GetObject", bucket=media.media, below=(CAPTIONS,))
