@@ -1,1 +1,1 @@
-"""Search: the index of all videos, what is asked of it, and what it finds."""
+"""Full-text search over all videos: the index, query parsing, ranking and highlights."""

@@ -1,7 +1,7 @@
-"""Questions as Tantivy's queries: what must match, how much each match counts, and what the caller may see.
+"""Translates parsed queries into Tantivy queries: matching, scoring, filters and visibility.
 
-A score is a sum of constants, which follow from the question and from the film that it finds. Nothing is counted in it that the caller
-may not see: the usual measure, BM25, would tell how frequent a word is in films that are hidden.
+A score is a sum of constants that depend only on the query and the matching video. BM25 is not used, because its term
+frequencies would reveal words of hidden videos.
 """
 
 from collections import Counter
@@ -17,46 +17,47 @@ from shared.search.question import Clause, Phrase, Question, Word
 from shared.videos.tags import folded
 
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
-"""How much a word counts by where it stands."""
+"""Weight of a matching word, by field."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
-"""How much it counts by how well it fits."""
+"""Factors of the weight, by kind of match."""
 _AGAIN = 1 / 8
-"""How much it counts beside where it fits best."""
+"""Factor of each further match of the same word, added to its best match."""
 _ANYWHERE = 2.0
-"""How much words count that are alike, and stand elsewhere than in the title."""
+"""Weight of a fuzzy or prefix match outside the title."""
 _AS_LONG, _ALMOST_AS_LONG = 2.0, 0.5
-"""What is added where the title has as many words as the question, and one more: then it may be all of the title."""
+"""Bonus if the title has exactly as many words as the query, or one more: it may be a full-title match."""
 _IN_ORDER = 2.0
-"""How much words count beside that if they follow each other as in the question."""
+"""Factor of the bonus for words that are adjacent and in the order of the query."""
 _LIKE: Mapping[str, float] = {"title": 2.0, "tags": 3.0, "description": 1.5, "captions": 1.0}
-"""How much what two films have in common counts by where it stands."""
+"""Weight of a word that two videos share, by field."""
 _MOST_LOOKED_AT, _MOST_TERMS = 50, 25
-"""Words of each text of which it is counted how many films have them, and of those the ones by which alike films are found."""
+"""Words per field whose document frequency is counted, and the most distinctive ones of them, which find similar
+videos."""
 GRAIN = 256
-"""All scores are multiples of 1 / GRAIN: so 32-bit floats add them without rounding, and in whatever order comes to the same."""
+"""All scores are multiples of 1 / GRAIN, so 32-bit floats add them exactly and in any order."""
 
 Term = tuple[str, str]
-"""A field, and a word in it."""
+"""A field name and a word."""
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What to keep of what a question finds; None: any."""
+    """Filters on the results of a query. `None` matches everything."""
 
     category: str | None = None
     tag: str | None = None
-    """In any spelling."""
+    """Compared after case folding, so any spelling matches."""
     user_id: str | None = None
     language: str | None = None
-    """As BCP 47 has it; `en` keeps `en-NZ` as well."""
+    """BCP 47 tag. `en` also matches `en-NZ`."""
     created_from: int | None = None
-    """Epoch seconds; a video of that second is kept."""
+    """Epoch seconds, inclusive."""
     created_before: int | None = None
-    """Epoch seconds; a video of that second is not."""
+    """Epoch seconds, exclusive."""
 
 
 class Asking:
-    """A question of somebody at a time, as a query."""
+    """A parsed query of one caller as Tantivy queries."""
 
     def __init__(
         self,
@@ -67,10 +68,10 @@ class Asking:
         filters: Filters,
         without: Collection[str] = (),
     ) -> None:
-        """`without`: ids of videos that are not asked for."""
+        """`without` contains ids of videos to exclude."""
         self._schema = schema
         self.is_by_time = not question.clauses
-        """Whether everything fits equally well, so that the newest come first."""
+        """Whether all results score the same. They are then sorted by creation time, newest first."""
         out = [self._fitting_anyhow(clause) for clause in question.excluded]
         if without:
             out.append(Query.term_set_query(schema, "id", list(without)))
@@ -79,9 +80,9 @@ class Asking:
             return self._among(must, out, caller, now, filters)
 
         self.all = among([self._fitting_anyhow(clause) for clause in question.clauses])
-        """What is found, for counting it."""
+        """Query without scores, for totals and facets."""
         self.query = self.all
-        """The same, with scores by which it is ranked."""
+        """Query with scores, for ranking."""
         if question.clauses:
             found = among([self._scored(clause) for clause in question.clauses])
             bonus = [(Occur.Should, query) for query in self._bonus(question)]
@@ -89,7 +90,7 @@ class Asking:
 
     @classmethod
     def others(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "Asking":
-        """The films that the caller may see beside one; `like` says what makes them like it."""
+        """Match all videos that the caller may see, except `video_id`. Call `like` next to set the scores."""
         asking = cls(schema, Question(), caller, now, Filters())
         asking.is_by_time = False
         itself = Query.term_query(schema, "id", video_id)
@@ -97,12 +98,12 @@ class Asking:
         return asking
 
     def like(self, terms: Mapping[Term, float]) -> None:
-        """Find those that have some of these words, by how much each counts."""
+        """Restrict the results to videos that contain any of these terms, and score each term with its weight."""
         likes = [Query.const_score_query(self._term(*term), weight) for term, weight in terms.items()]
         self.query = _all([_any(likes), _unscored(self.all)])
 
     def with_id(self, video_id: str) -> Query:
-        """What the question finds of one video."""
+        """Return the query restricted to one video."""
         return _all([self.query, _unscored(self._term("id", video_id))])
 
     def _among(
@@ -123,10 +124,10 @@ class Asking:
         )
 
     def _hidden(self, caller: Caller, now: int, filters: Filters) -> Iterable[Query]:
-        """What the caller may not see at this second, or would not be shown by the lists: admins see what is hidden if they
-        ask for its owner.
+        """Yield queries that exclude what the caller may not see at `now`.
 
-        What is hidden is taken away from what was found, as that is much less to look at than all that can be seen.
+        Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions
+        because testing the matches costs much less than enumerating all visible videos.
         """
         yield self._until("purgeAt", now)
         if filters.user_id is not None and caller.owns(filters.user_id):
@@ -138,7 +139,7 @@ class Asking:
         yield unpublished
 
     def _kept(self, filters: Filters) -> Iterable[Query]:
-        """What a film must be besides what is asked for."""
+        """Yield the filters as queries."""
         named = {"owner": filters.user_id, "category": filters.category}
         yield from (self._term(name, value) for name, value in named.items() if value is not None)
         if filters.tag is not None:
@@ -150,7 +151,7 @@ class Asking:
             yield Query.range_query(self._schema, "createdAt", FieldType.Integer, filters.created_from, before)
 
     def _scored(self, clause: Clause) -> Query:
-        """What has a word or a phrase in any text; what fits best counts."""
+        """Match a word or phrase in any field. The best field counts, plus a fraction of the others."""
         fits = self._phrase(clause.texts) if isinstance(clause, Phrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=_AGAIN)
 
@@ -162,7 +163,8 @@ class Asking:
     def _word(self, word: Word) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
             yield Query.const_score_query(self._term(name, word.text), weight * _EXACT)
-        # To find the words that are alike takes the most of all, so it is not done for each text.
+        # Fuzzy matching is the most expensive step, so it covers the title and the combined field instead of every
+        # field.
         for name, weight in {"title": WEIGHTS["title"], ALL: _ANYWHERE}.items():
             if word.is_prefix:
                 yield Query.const_score_query(self._fuzzy(name, word.text, 0, prefix=True), weight * _PREFIX)
@@ -175,7 +177,7 @@ class Asking:
                 yield Query.const_score_query(likely, weight * _PREFIX_TYPO)
 
     def _fitting_anyhow(self, clause: Clause) -> Query:
-        """The same without scores, with as few looks at all words of the index as can be."""
+        """Return the unscored query of a clause, with as few scans of the term dictionary as possible."""
         if isinstance(clause, Phrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
         fits = []
@@ -188,7 +190,7 @@ class Asking:
         return _any([self._term(ALL, clause.text), *fits])
 
     def _bonus(self, question: Question) -> Iterable[Query]:
-        """What makes a film that was found come first, and finds none by itself."""
+        """Yield optional queries that raise the score of a match. They match no further videos."""
         count = len(question.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)
         yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
@@ -204,7 +206,7 @@ class Asking:
         return Query.fuzzy_term_query(self._schema, name, text, typos, True, prefix)
 
     def _lacking(self, name: str, text: str) -> Query:
-        # A word is letters and digits: none of them means anything else to the pattern.
+        # Words contain only letters and digits, so they need no escaping in the pattern.
         patterns = [f"{text[:at]}.{text[at:]}" for at in range(len(text) + 1)]
         return Query.regex_query(self._schema, name, "|".join(patterns))
 
@@ -215,14 +217,15 @@ class Asking:
         return self._by_terms(name, time + 1, None)
 
     def _by_terms(self, name: str, lower: int | None, upper: int | None) -> Query:
-        # Few films have such a time, and fewer one that counts: the terms lead to them without a look at all films.
+        # Few videos have this timestamp. The inverted index finds them without a scan of all videos.
         return Query.range_query(self._schema, name, FieldType.Integer, lower, upper, use_inverted_index=True)
 
 
 def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
-    """The words of a film that may tell it apart, and how often it has them: of each field those that take most of its text.
+    """Return the words of a video that may be distinctive, with their counts: per field, the words that cover most
+    text.
 
-    `texts` are its words by field, with spaces between them. Long words are preferred, as short ones are in every film.
+    `texts` contains space-separated words by field. Long words are preferred, because short words occur in every video.
     """
     found: dict[Term, int] = {}
     for name in _LIKE:
@@ -233,11 +236,12 @@ def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
 
 
 def telling(said: Mapping[Term, int], films: Mapping[Term, int], all_films: int) -> dict[Term, float]:
-    """Those of a film's words that tell it apart best, and how much each counts to find films like it.
+    """Return the most distinctive terms of a video, with their weights in a search for similar videos.
 
-    `said`: how often the film says it; `films`: how many others have it, of `all_films` that the caller may see.
+    `said` contains the term counts in this video. `films` contains the document frequencies among the `all_films`
+    videos that the caller may see.
     """
-    # Words that one film in five has say little; in a small catalogue, hardly any word is so frequent by chance.
+    # Words in more than 20 % of the videos are not distinctive. The minimum of 20 serves small catalogues.
     most = max(all_films // 5, 20)
     rarity = {term: round(16 * log2(1 + all_films / count)) / 16 for term, count in films.items() if 0 < count <= most}
     chosen: dict[Term, float] = {}

@@ -1,9 +1,15 @@
-"""What a builder does in one run: take the newest generation further, or make all of it anew, and publish that.
+"""Index builder: one run updates the newest generation from the feed, or rebuilds it, and publishes the result.
 
-It is made anew when nothing was published yet, when the feed no longer keeps what the generation has not followed, when its form
-is another one, and when somebody asks for it. Videos are found in the index by feed and statuses, as an export finds them: nothing
-scans the table. Whatever changes meanwhile is in the feed, which is followed from where it was a little before the begin. How far
-that is, is saved now and then, so that another run, on this machine or another one, goes on from there.
+A rebuild is necessary in these cases:
+
+- nothing was published yet,
+- the feed no longer retains the changes after the generation's checkpoint,
+- the index format has changed,
+- the caller requests it.
+
+A rebuild never scans the table. It lists videos through RelationIndex, by feed and status, as an export does. Then it
+consumes the feed from a position shortly before its start, to include concurrent changes. Drafts checkpoint the
+progress, so a later run on any machine can resume.
 """
 
 import threading
@@ -29,61 +35,62 @@ from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat,
 from shared.videos.video import STATUSES
 
 PAGE = 100
-"""Videos of one Query of a rebuild; changes that are put in with one commit, of which there are fewer so than in a copy."""
+"""Page size of the Queries of a rebuild, and changes per commit. A builder commits less often than a search function.
+"""
 SAVED_EVERY = 10_000
-"""Videos of a rebuild after which a draft is saved."""
+"""Videos between two drafts of a rebuild."""
 SECONDS_BEFORE = 300
-"""How long before its begin a rebuild follows the feed from: an entry of the index may be some seconds late."""
+"""Seconds by which a rebuild's feed position precedes its start, because RelationIndex is eventually consistent."""
 PUBLISHED_EVERY = 3600
-"""Seconds after which a generation is published in which no video has changed: who copies it has less to follow."""
+"""Seconds after which a generation is published even if no video has changed, so that copies have less to catch up."""
 SOURCES = tuple(
     (relation, shard)
     for relation in (FEED, *(status_relation(status) for status in STATUSES if status != "deleted"))
     for shard in range(SHARDS)
 )
-"""The partitions of the index that lead to every video which can be found."""
+"""Relation and shard of each RelationIndex partition that lists searchable videos."""
 
 CANNOT_GO_ON = (Gone, OtherForm, ObjectGone, DamagedFile)
-"""Why a generation or a draft is of no use any more, and everything is to be read anew."""
+"""Errors after which a generation or draft is unusable and a rebuild starts from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
-"""`busy`: another builder has the index. `unfinished`: a rebuild goes on in the next run."""
+"""`busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What became of a run."""
+    """Result of a run."""
 
     outcome: Outcome
     behind: float = 0
-    """Seconds for which what holds has not followed the feed; 0 with `busy`, as another builder says it."""
+    """Seconds by which the published generation lags the feed. 0 if `busy`."""
     put: int = 0
-    """Videos that were put in or taken out."""
+    """Videos that were indexed or removed from the index."""
     removed: int = 0
-    """Objects that nothing needs any more."""
+    """Unreferenced objects that were deleted."""
 
 
 class At(NamedTuple):
-    """How far a rebuild is: behind a key in one of SOURCES."""
+    """Progress of a rebuild: a position in one of SOURCES."""
 
     source: int = 0
     after: Item | None = None
     begun: int = 0
-    """Epoch seconds."""
+    """Start of the rebuild, in epoch seconds."""
 
     @classmethod
     def of(cls, item: Item) -> "At":
-        """What a draft says."""
+        """Read the progress from a draft's item."""
         return cls(item["source"], item.get("after"), item["begun"])
 
     @property
     def item(self) -> Item:
-        """What a draft says of it."""
+        """The progress as attributes of a draft's item."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def some_videos(table: Table, at: At) -> tuple[list[str], At]:
-    """The ids of some more videos of a table, and how far that is; one Query."""
+    """Return the ids of the next page of videos and the progress after it. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
     page = table.query(
@@ -98,12 +105,12 @@ def some_videos(table: Table, at: At) -> tuple[list[str], At]:
         start=at.after,
     )
     after = decode_item(page.last_key) if page.last_key else None
-    # After the last page of a partition comes the first one of the next.
+    # The last page of a partition leads to the first page of the next one.
     return [entry["relId"] for entry in page.items], At(at.source if after else at.source + 1, after, at.begun)
 
 
 class Builder:
-    """Builds in a folder of this machine."""
+    """Builds the index in a local folder."""
 
     def __init__(
         self,
@@ -117,14 +124,17 @@ class Builder:
         tell: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[object]] = Heartbeat,
     ) -> None:
-        """`tell` is called with how many videos a rebuild has put in, in this run. `heartbeat` calls a function regularly."""
+        """`tell` receives the number of videos that a rebuild has indexed in this run.
+
+        `heartbeat` calls a function regularly.
+        """
         self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
         self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
 
     def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> Run:
-        """Build while there is time, and publish. `anew`: everything, even if a generation could go on.
+        """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
 
-        Raises LeaseLost when another builder has taken over, and Unavailable; the next run goes on.
+        Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
         """
         held = self._generations.lease()
         if held is None:
@@ -155,7 +165,7 @@ class Builder:
             try:
                 return self._fold(held, in_time)
             except CANNOT_GO_ON as error:
-                # What holds now stays until the rebuild is published.
+                # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
         if held.draft is not None:
             try:
@@ -166,14 +176,14 @@ class Builder:
         return self._rebuild(held, in_time)
 
     def _fold(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
-        """Take what holds to where the feed is."""
+        """Update the published generation from the feed."""
         self._generations.copy_of(held.readable, self._copy)
         engine = Engine(self._copy.folder)
         try:
             follower = self._follower(engine)
             before = dict(held.places)
             follower.catch_up(in_time)
-            # Also what an earlier run had put in, and did not get to publish.
+            # Includes changes that an earlier run committed but did not publish.
             moved = dict(follower.mark.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
             if not moved or not (follower.put or self._is_ahead(engine, held) or is_old):
@@ -186,7 +196,7 @@ class Builder:
         return engine.mark is not None and dict(engine.mark.places) != dict(held.places)
 
     def _rebuild(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
-        """Read every video, then follow what has changed meanwhile; from the draft on, if there is one."""
+        """Index every video, then consume the changes since the start. Resumes from the draft if there is one."""
         draft = held.draft
         self._generations.copy_of(draft.generation if draft else None, self._copy)
         at = At.of(draft.at) if draft else At(begun=int(self._clock()))
@@ -221,7 +231,7 @@ class Builder:
         return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
     def _committed(self, engine: Engine) -> Follower:
-        """A follower of all that was put."""
+        """Commit all indexed videos and return the follower."""
         follower = self._follower(engine)
         engine.commit(follower.mark)
         return follower
@@ -240,7 +250,7 @@ class Builder:
         return self._seconds_since(follower.mark.as_of)
 
     def _unfinished(self, held: Pointer, at: At) -> float:
-        """Without any generation that holds, it is the rebuild that somebody waits for."""
+        """Return the lag in seconds. If nothing is published, it counts from the start of the rebuild."""
         return self._seconds_since(held.as_of or at.begun * 1000)
 
     def _seconds_since(self, as_of: int) -> float:

@@ -1,4 +1,4 @@
-"""What the index keeps of a video."""
+"""Video attributes that the index stores."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,17 +9,19 @@ from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
 
 FORM = 1
-"""Of the index: to be raised with each change of its fields, of how texts become words, or of Tantivy. An index of another form is
-neither opened nor copied, but built anew."""
+"""Version of the index format. Increase it with each change of the fields, of word splitting or of Tantivy.
+
+An index of another version is neither opened nor copied, but rebuilt."""
 LARGEST_CAPTIONS = 4_000_000
-"""Bytes of a film's captions that are searched: two of the largest that there may be, or some forty of a feature film."""
+"""Maximum size of a video's indexed captions in bytes: two caption files of maximum size, or about forty of a feature
+film."""
 MOST_CUES = 40_000
-"""Cues of a film that are searched."""
+"""Maximum number of a video's indexed cues."""
 
 
 @dataclass(frozen=True)
 class Film:
-    """A video as it is searched: its words, what it is filtered by, and what decides who may see it."""
+    """A video as indexed: its texts, its filter values and the attributes that determine its visibility."""
 
     video_id: str
     user_id: str
@@ -27,30 +29,30 @@ class Film:
     created_at: int
     """Epoch seconds."""
     visible: bool
-    """Whether it is public and ready: then everybody may see it between `publish_at` and `expires_at`."""
+    """Whether the video is public and ready. All callers may then see it from `publish_at` until `expires_at`."""
     names: Sequence[str] = ()
-    """The titles of its releases, the people in its credits, and the characters that they play."""
+    """Titles of its releases, names of the people in its credits, and names of their characters."""
     tags: Sequence[str] = ()
-    """As they are spelled; facets and filters fold them (shared/videos/tags.py)."""
+    """Original spelling. Facets and filters fold it (shared/videos/tags.py)."""
     description: str = ""
     facets: Mapping[str, str | int] = field(default_factory=dict)
-    """Its value by facet; those of tags are made of `tags`."""
+    """Values by facet, except tags."""
     language: str | None = None
     publish_at: int | None = None
     """Epoch seconds."""
     expires_at: int | None = None
     """Epoch seconds."""
     purge_at: int | None = None
-    """Epoch seconds from which it only waits for its removal, and nobody sees it."""
+    """Epoch seconds from which the video is hidden from all callers and awaits its removal."""
     captions: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
-    """By language, in the order of the film: when a cue starts, in milliseconds, and what it says, without tags."""
+    """Cues by language, in playing order: start in milliseconds and text without tags."""
 
 
 def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]) -> Film | None:
-    """A video as the index has it; None for one that is gone or deleted, and is to be taken out of the index.
+    """Return the indexed form of a video, or `None` if it does not exist or is deleted.
 
-    `children` are items that lie beside it: releases and credits are used, all others left alone. `cues` are its captions
-    by language.
+    `children` are other items of the video's partition. Releases and credits are used, the rest is ignored. `cues`
+    contains the captions by language.
     """
     if video is None or video["status"] == "deleted":
         return None
@@ -73,9 +75,9 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
 
 
 def searched(captions: Iterable[Item], language: str | None) -> list[Item]:
-    """Which of a film's captions are searched, by their items: those in the film's own language first, then by alphabet.
+    """Return the caption items to index: the video's own language first, the others sorted by language tag.
 
-    Those that would exceed LARGEST_CAPTIONS or MOST_CUES together with the ones before them are left out.
+    Items that would exceed LARGEST_CAPTIONS or MOST_CUES are skipped.
     """
     own = (language or "").lower()
 
@@ -92,7 +94,7 @@ def searched(captions: Iterable[Item], language: str | None) -> list[Item]:
 
 
 def _names(children: Iterable[Item], title: str) -> tuple[str, ...]:
-    """What else a video is found by, each once, in the order of the items."""
+    """Return the additional names of a video, without duplicates, in the order of the items."""
     names: dict[str, None] = {}
     for item in children:
         for local in item.get("titles", ()):

@@ -1,7 +1,8 @@
-"""The index on this machine: films are put into it, and found in it. Tantivy does the work.
+"""Local search index: adds, removes and finds videos, using Tantivy.
 
-There is one document for each video, so totals, facets and pages are exact. What is put becomes visible with a commit, all of it
-or nothing. Texts reach Tantivy as our own words, with spaces between them; questions as trees of queries (shared/search/asking.py).
+Each video is one document, so totals, facets and pages are exact. A commit makes all changes visible atomically.
+Tantivy receives texts as space-separated normalised words, and queries as trees (shared/search/asking.py), so it never
+parses user input.
 """
 
 import json
@@ -23,53 +24,53 @@ from shared.search.question import Question
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
-"""Hits of a question that can be paged through."""
+"""Maximum number of hits of a query over all pages."""
 MOST_VALUES = 100
-"""Values of a facet that are counted."""
+"""Maximum number of values per facet."""
 WRITER_BYTES = 20_000_000
-"""Memory that a writer may take; 15 MB at least."""
+"""Memory limit of the index writer. Tantivy requires at least 15 MB."""
 MARK = "mark.json"
 META = "meta.json"
 MANAGED = ".managed.json"
 _SLACK = 64
-"""Hits that are read beyond the page, for those that have the same score as its last one."""
+"""Extra hits to read after the page, in case they tie with its last hit."""
 
 
 class OtherForm(Exception):
-    """The index in the folder was written by another version of the service, or of Tantivy."""
+    """Raised if the folder contains an index of another format version or Tantivy version."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far the index has followed the changes."""
+    """Checkpoint: the feed positions that the index has consumed."""
 
     places: Mapping[str, Place]
-    """Up to where each log has been read, by its key."""
+    """Next position to read, by log key."""
     as_of: int
-    """Milliseconds since 1970: when everything up to then had been read."""
+    """Epoch milliseconds up to which all changes have been consumed."""
 
 
 class Hit(NamedTuple):
-    """A video that was found. Those that come first have more rank, and among equals the smaller id."""
+    """A search hit. Hits sort by descending rank, then by id."""
 
     video_id: str
     rank: float
-    """The score and a very little that its id adds, so that hardly two have the same; without words, when it was created."""
+    """Score plus a tiny offset derived from the id, so that ties are rare. Without search words: the creation time."""
     score: float = 0.0
-    """How well it fits: what follows from the question and the video alone."""
+    """Relevance. Depends only on the query and the video."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A page of what a question finds."""
+    """A page of search results."""
 
     hits: Sequence[Hit]
     total: int
-    """How many films the question finds for the caller, on all pages."""
+    """Number of matching videos that the caller may see, on all pages."""
     facets: Mapping[str, Sequence[tuple[str | int, int]]] = field(default_factory=dict)
-    """How many of them there are by value, the most frequent first; MOST_VALUES at most. Tags are folded."""
+    """Number of matching videos by facet value, most frequent first, at most MOST_VALUES. Tags are case-folded."""
     more: bool = False
-    """Whether a page follows."""
+    """Whether another page follows."""
 
 
 class File(NamedTuple):
@@ -79,14 +80,14 @@ class File(NamedTuple):
     size: int
     """Bytes."""
     is_immutable: bool
-    """Whether a file of this name never has another content."""
+    """Whether the content of a file with this name never changes."""
 
 
 class Engine:
-    """An index in a folder, which is made if it is not there. Only one engine of a folder can write."""
+    """Index in a folder, created if missing. Only one engine per folder can write."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or make the index; raises OtherForm."""
+        """Open or create the index. Raises OtherForm."""
         self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._is_changed = False
@@ -101,16 +102,19 @@ class Engine:
 
     @property
     def mark(self) -> Mark | None:
-        """What the last commit had followed; None before the first."""
+        """Checkpoint of the last commit. `None` before the first one."""
         return self._mark
 
     @property
     def size(self) -> int:
-        """How many videos the index has."""
+        """Number of indexed videos."""
         return self._searcher.num_docs
 
     def put(self, films: Iterable[Film], gone: Iterable[str] = ()) -> None:
-        """Put films in, in place of those of the same ids, and take out the videos that are gone; nobody sees it yet."""
+        """Add or replace videos, and delete the videos whose ids are in `gone`.
+
+        Searches see the change after `commit`.
+        """
         for film in films:
             self._is_changed = True
             self._writing.delete_documents_by_term("id", film.video_id)
@@ -120,9 +124,10 @@ class Engine:
             self._writing.delete_documents_by_term("id", video_id)
 
     def commit(self, at: Mark) -> None:
-        """Let everybody see what was put, and keep how far that has followed the changes.
+        """Make pending changes visible and store the checkpoint.
 
-        If this is cut off in between, the mark is older than the index: what was put since then is put again.
+        After a crash in between, the checkpoint is older than the index. The next run indexes these changes again,
+        which is harmless.
         """
         if self._is_changed:
             self._writing.commit()
@@ -143,10 +148,11 @@ class Engine:
         after: Hit | None = None,
         without: Collection[str] = (),
     ) -> Found:
-        """A page of what the caller may see at this second, after a hit of the page before, `without` some videos.
+        """Return a page of the videos that match and that the caller may see at `now`.
 
-        Without clauses the newest come first. A page that follows goes on where the hit before it stands now, or where it
-        stood if that is not found any more.
+        `after` is the last hit of the previous page, and `without` contains ids to exclude. Without clauses, hits are
+        sorted by creation time, newest first. If the score of `after` has changed, the page starts at its new position.
+        If it no longer matches, its old position is used.
         """
         searcher = self._searcher
         asked = Asking(SCHEMA, question, caller, now, filters, without)
@@ -162,7 +168,7 @@ class Engine:
         return Found(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
-        """The films most like one, without it; None if the index does not have it."""
+        """Return the most similar videos, excluding `video_id`. `None` if the index does not contain it."""
         searcher = self._searcher
         address = self._address(searcher, video_id)
         if address is None:
@@ -177,7 +183,10 @@ class Engine:
         return self._ranked(searcher, asked.query, asked, min(limit, DEEPEST))[0][:limit]
 
     def stored(self, video_id: str, *, most_said: int | None = None) -> Stored | None:
-        """A film's texts; None if the index does not have it, or its captions have more characters than `most_said`."""
+        """Return the stored texts of a video.
+
+        `None` if it is not indexed or its captions exceed `most_said` characters.
+        """
         searcher = self._searcher
         address = self._address(searcher, video_id)
         if address is None or (most_said is not None and self._said(searcher, address) > most_said):
@@ -185,7 +194,7 @@ class Engine:
         return stored_of(searcher.doc(address))
 
     def files(self) -> list[File]:
-        """What the last commit consists of, once merges have ended: a copy of these files is the same index."""
+        """Wait for running merges and list the files of the last commit. A copy of them is the same index."""
         self.settle()
         meta = json.loads((self._folder / META).read_bytes())
         segments = {segment["segment_id"].replace("-", ""): segment["deletes"] for segment in meta["segments"]}
@@ -198,14 +207,14 @@ class Engine:
         return files
 
     def settle(self) -> None:
-        """Wait for merges that are under way, and let go of the writer, without what was put since the last commit."""
+        """Wait for running merges and release the writer. Uncommitted changes are discarded."""
         if self._writer:
             writer, self._writer, self._is_changed = self._writer, None, False
             writer.wait_merging_threads()
             self._look_again()
 
     def close(self) -> None:
-        """Let go of the folder, without what was put since the last commit."""
+        """Release the folder. Uncommitted changes are discarded."""
         self.settle()
 
     @property
@@ -221,7 +230,7 @@ class Engine:
     def _ranked(
         self, searcher: tantivy.Searcher, query: tantivy.Query, asked: Asking, wanted: int
     ) -> tuple[list[Hit], int]:
-        """The first hits in their order, `wanted` at least if there are so many, and how many there are in all."""
+        """Return at least the first `wanted` hits in order, or all if there are fewer, and the total."""
         size = wanted + _SLACK
         while True:
             if asked.is_by_time:
@@ -231,7 +240,8 @@ class Engine:
             hits: list[tuple[Any, tantivy.DocAddress]] = result.hits
             total: int = result.count  # type: ignore[attr-defined]  # its types forget it
             if len(hits) == size:
-                # More may have the score of the last one: those that are read of them are not the first by id.
+                # Further hits may tie with the last one. The hits read so far are not necessarily the lowest ids, so
+                # drop the whole tie.
                 last = hits[-1][0]
                 hits = [hit for hit in hits if hit[0] > last]
             if len(hits) >= min(wanted, total):
@@ -260,8 +270,9 @@ class Engine:
     def _having(
         searcher: tantivy.Searcher, query: tantivy.Query, terms: Collection[Term]
     ) -> tuple[dict[Term, int], int]:
-        """How many of the films that a query finds have each of these words, and how many it finds."""
-        # All are counted at once. The strings are parsed, but a word is letters and digits, which mean nothing else there.
+        """Return how many results of the query contain each term, and the total number of results."""
+        # One aggregation counts all terms. It parses the strings, which is safe because words contain only letters and
+        # digits.
         filters = {f"{name}:{word}": {"filter": f'{name}:"{word}"'} for name, word in terms}
         counts = searcher.aggregate(query, {**filters, "*": {"filter": "*"}})
         return {(name, word): counts[f"{name}:{word}"]["doc_count"] for name, word in terms}, counts["*"]["doc_count"]
@@ -272,7 +283,7 @@ class Engine:
     ) -> dict[str, list[tuple[str | int, int]]]:
         if not facets:
             return {}
-        # Each segment counts all its values: then the sums are right.
+        # Each segment counts all its values, because truncated counts would make the sums wrong.
         terms = {"size": 10 * MOST_VALUES, "segment_size": 1_000_000}
         counts = searcher.aggregate(query, {name: {"terms": {"field": name, **terms}} for name in facets})
         return {name: _most_frequent(counts[name]["buckets"], name in NUMERIC_FACETS) for name in facets}
@@ -284,7 +295,7 @@ class Engine:
 
     @staticmethod
     def _said(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
-        """Characters of a film's captions, without reading them."""
+        """Return the number of characters of a video's captions, from a column and not from the text."""
         (length,) = searcher.fast_field_values("saidLength", [address])
         return int(length or 0)
 
@@ -294,7 +305,7 @@ def _rank(hit: Hit) -> tuple[float, str]:
 
 
 def _score(rank: float, spread: float) -> float:
-    """The score without what Tantivy's `weight_by_field` has made of it, which rounds to 24 bits."""
+    """Recover the score from Tantivy's `weight_by_field`, which transforms it and rounds to 24 bits."""
     return round(rank / log2(2 + spread) * GRAIN) / GRAIN
 
 
@@ -304,12 +315,12 @@ def _most_frequent(buckets: list[dict[str, Any]], is_number: bool) -> list[tuple
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
-    """Whether a file of deleted documents is the one that a segment has now."""
+    """Return whether a deletions file is the current one of its segment."""
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 
 def _read_mark(folder: Path) -> Mark | None:
-    """The mark in the folder; raises OtherForm."""
+    """Read the checkpoint from the folder. Raises OtherForm."""
     try:
         kept = json.loads((folder / MARK).read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The fields of the index: what of a film is a term, what a column, and what only its text."""
+"""Index schema: the terms, columns and stored texts of a video."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,26 +13,28 @@ from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import folded
 
 _SPREAD = 0.001
-"""By how much the ranks of films differ that fit equally well: less than a thousandth of the score, so that it outweighs no difference
-in how well that matters, and enough that few of 100,000 have the same."""
+"""Maximum difference in rank of videos with the same score, to break ties.
+
+It is below a thousandth of a score, so it never outweighs a relevant difference. Few of 100,000 videos share a value.
+"""
 ALL = "words"
-"""The field that has all words of all texts, each once."""
+"""Name of the field that contains every distinct word of all texts."""
 
 
 class Said(NamedTuple):
-    """The captions in one language, cue by cue; cues without a word are left out."""
+    """Captions in one language. Cues without words are omitted."""
 
     language: str
     starts: str
-    """Milliseconds, with a space between them."""
+    """Start times of the cues in milliseconds, separated by spaces."""
     texts: str
-    """With a line end between them."""
+    """Texts of the cues, separated by newlines."""
     words: str
-    """Folded, with a space between them, and a line end between those of two cues."""
+    """Normalised words, separated by spaces. Newlines separate the cues."""
 
 
 class Stored(NamedTuple):
-    """The texts of a film, for highlights."""
+    """Stored texts of a video, for highlights."""
 
     title: str
     names: Sequence[str]
@@ -42,7 +44,7 @@ class Stored(NamedTuple):
 
     @property
     def said(self) -> int:
-        """Characters of the captions, with one behind each text."""
+        """Total number of caption characters, including one separator per text."""
         return sum(len(said.texts) + 1 for said in self.captions)
 
 
@@ -131,13 +133,16 @@ def _add_texts(document: tantivy.Document, film: Film) -> None:
 
 
 def _cues(cues: Sequence[tuple[int, str]]) -> list[tuple[int, str, str]]:
-    """When each cue starts, what it says on one line, and its words; without those that have none."""
+    """Return start, text on one line, and normalised words of each cue. Cues without words are skipped."""
     found = ((start, " ".join(text.split()), _words(text)) for start, text in cues)
     return [(start, text, words) for start, text, words in found if words]
 
 
 def _indexed(shown: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The folded words of the texts of a film but its captions, by field: phrases do not go from one text into the next."""
+    """Return the normalised words by field, without captions.
+
+    Each text is separate, so phrases do not match across texts.
+    """
     texts = {
         "title": [shown["title"]],
         "names": shown["names"],
@@ -159,13 +164,13 @@ def _joined(text: str) -> list[str]:
 
 
 def _parts_of_language(tag: str | None) -> list[str]:
-    """`pt-br` and `pt` of `pt-BR`: a film is found by its language with and without what follows it."""
+    """Return all prefixes of a language tag: `pt` and `pt-br` for `pt-BR`. A filter matches any of them."""
     subtags = tag.lower().split("-") if tag else []
     return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
 
 
 def stored_of(document: tantivy.Document) -> Stored:
-    """The texts of a film, as they were put in."""
+    """Return the stored texts of a video in their original spelling."""
     shown = _shown_of(document)
     languages = shown.pop("languages")
     said = zip(languages, *(document.get_all(name) for name in ("starts", "said", "captions")), strict=True)
@@ -179,12 +184,12 @@ def _shown_of(document: tantivy.Document) -> dict[str, Any]:
 
 
 def words_of(document: tantivy.Document) -> dict[str, list[str]]:
-    """The words of a film by field, as they were indexed."""
+    """Return the words of a video by field, as indexed."""
     return _indexed(_shown_of(document)) | {"captions": document.get_all("captions")}
 
 
 def _number(video_id: str) -> int | None:
-    """The 128 bits of a UUID as it is written here; None if the id is another text."""
+    """Return the 128 bits of a UUID in canonical form, or `None` for other ids."""
     plain = video_id.replace("-", "")
     try:
         number = int(plain, 16)

@@ -1,4 +1,4 @@
-"""Films as the index has them, read from the table and, for what is said in them, from the captions' objects."""
+"""Reads videos for the index: items from the table, caption texts from S3."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -16,22 +16,22 @@ from shared.search.document import Film, film_of, searched
 from shared.threads import map_threads
 
 SIDE_BY_SIDE = 16
-"""Videos, or texts of captions, that are read at a time."""
+"""Maximum number of videos or caption texts that are read concurrently."""
 LARGEST_READ = 1000
-"""Items of one video that one Query reads: 1 MB at most."""
+"""Page size of a Query for one video. DynamoDB limits a page to 1 MB."""
 _LAST = f"{RELEASE.sort_prefix}~"
-"""Behind everything beside a video that the index uses; what comes later, such as its entries of tags, is not read."""
+"""Upper bound of the sort keys that the index uses. Later ones, such as tag entries, are not read."""
 
 
 class Films:
-    """Reads films, at this moment: the feed names a change once, so nothing older may be read after it."""
+    """Reads videos with strong consistency. The feed announces a change once, so a stale read would lose it."""
 
     def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
-        """`bucket` has the texts of captions."""
+        """`bucket` contains the caption texts."""
         self._table, self._objects, self._bucket = table, objects, bucket
 
     def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, Film | None]]:
-        """Each video as the index has it; None: it is not to be found. Raises Unavailable."""
+        """Yield each id with the video as indexed, or `None` if it does not exist. Raises Unavailable."""
         for start in range(0, len(video_ids), SIDE_BY_SIDE):
             batch = video_ids[start : start + SIDE_BY_SIDE]
             firsts = require_all(gather(partial(self._begin, video_id) for video_id in batch))
@@ -45,7 +45,7 @@ class Films:
             page = self._begin(video_id, decode_item(following))()
             items += page.items
             following = page.last_key
-        # Sort keys that begin with # come first; without its video, what lies beside it is on its way out.
+        # Sort keys with the prefix # sort first. Without a video item, the remaining children are about to be purged.
         if not items or items[0][SORT_KEY] != VIDEO.sk:
             return None
         video, beside = items[0], items[1:]
@@ -66,7 +66,7 @@ class Films:
         )
 
     def _cues(self, captions: Sequence[Item]) -> Mapping[str, Sequence[Cue]]:
-        """What is said, by language."""
+        """Return the cues by language."""
         if not captions:
             return {}
         texts = map_threads(self._text, captions, SIDE_BY_SIDE)
@@ -76,7 +76,7 @@ class Films:
         return {language: cues for language, cues in read.items() if cues}
 
     def _text(self, item: Item) -> bytes | None:
-        """The text of captions; None if it went with its video meanwhile, of which the feed says so later."""
+        """Return a caption text, or `None` if it was deleted concurrently. The feed will announce that deletion."""
         try:
             return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
         except ObjectGone:
@@ -84,11 +84,11 @@ class Films:
 
 
 def _read(item: Item, text: bytes) -> list[Cue]:
-    """The cues of captions; none if their object is damaged, as the rest of the film is found all the same."""
+    """Parse the cues of a caption item. Returns no cues if the object is damaged, so the video remains searchable."""
     try:
         return webvtt.read(text.decode())
     except (UnicodeDecodeError, InvalidCaptions) as error:
-        # Not the error's message, which has a part of the text.
+        # The error's message is not logged, because it quotes the text.
         known = {"video_id": item["videoId"], "language": item["language"], "reason": type(error).__name__}
         service_logger().warning("captions not readable", extra=known)
         return []

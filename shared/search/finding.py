@@ -1,5 +1,7 @@
-"""What a question finds, as clients see it. The index says which videos fit; the table says which of them are shown, and what of
-them: so a video that was hidden a moment ago is shown to nobody, whatever the index has.
+"""Search results as clients see them.
+
+The index finds the videos. The table then decides which of them, and which attributes, the caller may see. A video
+hidden a moment ago is never shown, even if the index is stale.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,27 +26,27 @@ from shared.videos.documents import summary
 from shared.videos.video import folded_tags
 
 SPARE = 10
-"""How many more films that are alike are looked up than are asked for: some may be hidden."""
+"""Extra similar videos to read, because some may be hidden."""
 MOST_QUOTED = 10_000_000
-"""Characters of captions that are read for a page: all that is said in 100 feature films, and some 0.5 seconds' work."""
+"""Maximum number of caption characters to read per page: about 100 feature films, or 0.5 seconds of work."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
-"""Puts addresses in place of what pictures are stored as."""
+"""Replaces stored references to thumbnails by their URLs."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """A page."""
+    """A page of results."""
 
     items: list[dict[str, Any]]
     total: int
     facets: dict[str, list[dict[str, Any]]]
     resume: Position | None
-    """Where the next page begins; None: this is the last one."""
+    """Position of the next page. `None` on the last page."""
 
 
 class Finding:
-    """Answers from an engine and the table."""
+    """Combines the engine and the table."""
 
     def __init__(self, engine: Engine, videos: VideoStore, shown: Shown) -> None:
         self._engine, self._videos, self._shown = engine, videos, shown
@@ -61,9 +63,10 @@ class Finding:
         after: Position | None,
         consistent: bool = False,
     ) -> Results:
-        """A page of what is found; it is full unless nothing more is. `consistent`: with all writes that the index has.
+        """Return a full page, or a shorter one at the end of the results.
 
-        Counts are the index's, less what the table drops of this page. Raises Unavailable if it drops more than DEEPEST.
+        `consistent` reads the videos with strong consistency. Counts come from the index, minus hits of this page that
+        the table rejects. Raises Unavailable if the table rejects more than DEEPEST.
         """
         last = _hit_at(after) if after else None
         videos: dict[str, Item | None] = {}
@@ -73,7 +76,7 @@ class Finding:
             found = self._engine.search(
                 question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
             )
-            # Only what was not looked up yet.
+            # Reads only videos that were not read yet.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
             videos.update(zip(missing, self._kept(missing, filters, caller, now, consistent), strict=True))
             gone = {video_id for video_id in missing if videos[video_id] is None}
@@ -82,7 +85,8 @@ class Finding:
             dropped |= gone
             if len(dropped) > DEEPEST:
                 raise Unavailable("The index is far behind the videos; try again.", retry_after=10)
-            # The more was dropped, the further ahead: what follows it was often changed together with it.
+            # Rejected videos often follow each other, because they were changed together. So the page size grows with
+            # their number.
             is_full = len(found.hits) - len(gone) >= limit
             size = limit if is_full else limit + len(dropped)
         items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
@@ -94,7 +98,7 @@ class Finding:
         return Results(self._documents(items, question), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
-        """The films most like one; raises NotFound unless the caller may see it."""
+        """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
         item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         seen_by(item, caller, now)
         hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
@@ -105,7 +109,10 @@ class Finding:
     def _kept(
         self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int, consistent: bool = False
     ) -> list[Item | None]:
-        """The videos as the table has them, None for those that are not shown, or no longer what was asked for."""
+        """Return the videos from the table.
+
+        `None` if the caller may not see a video or it no longer matches the filters.
+        """
         more = ("tags", "language", "description")
         videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
         return [video if video is not None and _keeps(filters, video) else None for video in videos]
@@ -118,7 +125,7 @@ class Finding:
         for hit, video in items:
             indexed = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
             left -= indexed.said
-            # What was taken out of a text a moment ago is not shown: the index may not know of that yet.
+            # Highlights use the current texts, because the index may still contain removed ones.
             texts = {
                 "title": video["title"],
                 "tags": sorted(video.get("tags", ())),
@@ -158,7 +165,10 @@ def _score(hit: Hit) -> float:
 
 
 def _place_of(hit: Hit) -> Position:
-    """The place behind a hit. Its rank is a fraction, which a position is not: so it stands with the id."""
+    """Return the position after a hit.
+
+    A position's number is an integer, so the fractional rank is stored with the id.
+    """
     return Position(0, f"{hit.rank!r} {hit.video_id}")
 
 

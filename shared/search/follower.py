@@ -1,7 +1,7 @@
-"""Takes an index on this machine to where the feed is: the builder's, and the copy that each search function has.
+"""Feed consumer of a local index, in the builder and in each search function.
 
-The feed says which videos have changed, and nothing of what they have become: they are read from the table. So it does no
-harm to follow a change twice, or to meet a video that has changed again meanwhile.
+The feed lists which videos changed, not their new state, so the consumer reads them from the table. Consuming a change
+twice, or a video that has changed again, is therefore harmless.
 """
 
 import time
@@ -14,15 +14,15 @@ from shared.search.engine import Engine, Mark
 from shared.search.films import Films
 
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
-"""Changes after which a video may be found otherwise."""
+"""Change types that can affect search results."""
 SLICE = 16
-"""Changes that are put in together: so few that who answers a question may stop in between."""
+"""Changes per commit. Small, so that a search request can stop between commits."""
 LONGEST_REST = 0.2
-"""Seconds between two looks of one who waits."""
+"""Maximum delay in seconds between two polls of a waiting request."""
 
 
 class Follower:
-    """An engine, and how far it has followed the feed."""
+    """An engine and its position in the feed."""
 
     def __init__(
         self,
@@ -34,27 +34,27 @@ class Follower:
         sleep: Callable[[float], None] = time.sleep,
         slice_: int = SLICE,
     ) -> None:
-        """`clock` gives epoch seconds. `slice_`: changes that are put in together, with one commit.
+        """`clock` returns epoch seconds. `slice_` is the number of changes per commit.
 
-        An engine without a mark follows all that is kept.
+        An engine without a checkpoint consumes the whole retained feed.
         """
         self.engine = engine
         self._feed, self._films = feed, films
         self._clock, self._sleep, self._slice = clock, sleep, slice_
         self.mark = engine.mark or Mark(dict.fromkeys(shard_logs(), OLDEST), 0)
-        """How far; newer than the engine's own by what changed nothing in it."""
+        """Current checkpoint. May be newer than the engine's own if the changes since then do not affect the index."""
         self.put = 0
-        """Videos that were put in or taken out."""
+        """Videos that were indexed or removed."""
         self.is_caught_up = False
-        """Whether the last call of `catch_up` reached the end of the feed."""
+        """Whether the last `catch_up` reached the end of the feed."""
         self.reached = self.mark.as_of
-        """Time of the last change that was followed, or to which all were, in milliseconds since 1970."""
+        """Epoch milliseconds of the last consumed change, or up to which all changes are consumed."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
-        """Follow the feed to its end, or while there is time; returns whether the end was reached.
+        """Consume the feed to its end or until `in_time` returns false. Returns whether the end was reached.
 
-        `in_time` is asked after each slice. Raises Gone when what comes next is no longer kept, and then the index has to be
-        made anew; Unavailable.
+        `in_time` is called after each slice. Raises Gone if the feed no longer retains the next change, which requires
+        a rebuild. Raises Unavailable.
         """
         self.is_caught_up = False
         while True:
@@ -66,7 +66,7 @@ class Follower:
                 if start and not in_time():
                     return False
                 behind = start + self._slice
-                # Each once, however often it has changed: it is read later than the whole page.
+                # Each video once per page, because it is read after all changes of the page.
                 ids = {change["videoId"]: None for change in changes.items[start:behind]}
                 is_last = behind >= len(changes.items)
                 self._put(
@@ -83,7 +83,7 @@ class Follower:
                 return False
 
     def _put(self, video_ids: Sequence[str], mark: Mark) -> None:
-        """Put videos in as they are now, or take them out, and have followed up to a mark."""
+        """Index the current state of these videos, remove deleted videos, and advance the checkpoint."""
         gone: list[str] = []
         for video_id, film in self._films.read(video_ids):
             if film is None:
@@ -97,17 +97,21 @@ class Follower:
         self.put += len(video_ids)
 
     def has(self, places: Mapping[str, Place]) -> bool:
-        """Whether the index has followed these logs up to these places, of everybody's changes."""
+        """Return whether the index has consumed these logs, of all owners' changes, up to these places."""
         return all(_position(self.mark.places[log]) >= _position(place) for log, place in places.items())
 
     def is_behind(self, places: Mapping[str, Place]) -> bool:
-        """Whether who has followed the logs up to these places has all that the index has, and more."""
+        """Return whether these places are ahead of the index in some logs and behind it in no log."""
         return not self.has(places) and all(
             _position(place) >= _position(self.mark.places[log]) for log, place in places.items()
         )
 
     def wait_for(self, places: Mapping[str, Place], in_time: Callable[[], bool]) -> bool:
-        """Follow until the index has what comes before these places, or time is up; returns whether it has. Raises Gone, Unavailable."""
+        """Consume until the index includes all changes before these places or `in_time` returns false. Returns whether
+        it does.
+
+        Raises Gone, Unavailable.
+        """
         rest = LONGEST_REST / 8
         while not self.has(places):
             if not in_time():
@@ -119,11 +123,11 @@ class Follower:
         return True
 
     def keep(self) -> None:
-        """Let the engine's own mark be as new as this one."""
+        """Store the current checkpoint in the engine."""
         if self.engine.mark != self.mark:
             self.engine.commit(self.mark)
 
 
 def _position(place: Place) -> int:
-    """The position of the change that comes next: the same whether it stands in the tail or in a block."""
+    """Return the position of the next change. It is the same for a place in the tail and in a block."""
     return place.first + place.skip

@@ -1,13 +1,13 @@
-"""Generations of the index: files that never change, a manifest for each generation, and one item that says which one holds.
+"""Generations of the index: immutable files, one manifest per generation, and a pointer item for the published one.
 
-A builder puts its new files below a folder of their own, `index/<generation>/`, then the manifest, and then writes the item: that
-one conditional write is what publishes. A builder that is cut off anywhere before leaves files that nothing names, and nobody
-sees them. Most files of a generation are those of the one before: its manifest names them where they are.
+A builder writes its new files to `index/<generation>/`, then the manifest, then the pointer. That single conditional
+write publishes the generation. If the builder crashes earlier, its files are unreferenced and never read. Manifests
+reference most files in place, in the folders of earlier generations.
 
-One builder works at a time. It has a lease, which a heartbeat renews, and each write of the item has the condition that the lease is
-still its own. So one that was away for too long cannot publish over what another one has published since.
+One builder works at a time. It holds a lease that a heartbeat renews, and each write of the pointer requires the lease.
+A stalled builder therefore cannot overwrite a newer generation.
 
-A rebuild is saved now and then as a draft: a generation that only who goes on with the rebuild reads.
+A rebuild checkpoints its progress as a draft: a generation that only a resuming builder reads.
 """
 
 import hashlib
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
     from shared.search.engine import File, Mark
 
 FOLDER = "index/"
-"""Where all of it is in the bucket."""
+"""Key prefix of all index objects in the bucket."""
 HEARTBEAT_SECONDS = 10
 """Seconds between two renewals of the lease by a builder that works."""
 LEASE_SECONDS = 4 * HEARTBEAT_SECONDS
 """Seconds until the lease of a builder that has died expires. Its next scheduled run is at most a minute later."""
 KEPT_SECONDS = 3600
-"""How long after it was written an object stays that no generation names: somebody may be about to name it, or to read it."""
+"""Age in seconds before an unreferenced object is deleted. A builder may still reference it, or a reader may be copying
+it."""
 SIDE_BY_SIDE = 8
-"""Objects that are read or written at a time."""
+"""Maximum number of objects that are read or written concurrently."""
 MAX_COPIES = 3
 """Maximum attempts of one copy, including the first: the generation may be removed while it is read."""
 _OWN = "video-index-"
@@ -56,11 +57,11 @@ NO_LEASE = Lease("", 0)
 
 
 class DamagedFile(Exception):
-    """A file is not what the manifest says of it, or the manifest cannot be read."""
+    """Raised if a file does not match its manifest, or the manifest is malformed."""
 
 
 class Kept(NamedTuple):
-    """A file of a generation, and where it is."""
+    """A file of a generation and its object key."""
 
     name: str
     key: str
@@ -70,40 +71,40 @@ class Kept(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """A rebuild that has not ended."""
+    """An unfinished rebuild."""
 
     generation: str
     at: Item
-    """How far it has come; shared/search/building.py says what is in it."""
+    """Progress of the rebuild. shared/search/building.py defines its format."""
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """What the item says."""
+    """The pointer item."""
 
     generation: str | None = None
-    """None: nothing was published yet."""
+    """`None` if nothing was published yet."""
     form: int | None = None
-    """Of the generation."""
+    """Format version of the generation."""
     previous: str | None = None
-    """What held before; its files stay for those who read them at this moment."""
+    """The generation published before. Its files are retained for current readers."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """Up to where the generation has followed the logs."""
+    """Next position of the generation in each log."""
     as_of: int = 0
-    """Milliseconds since 1970: when it had followed everything up to then."""
+    """Epoch milliseconds up to which the generation includes all changes."""
     films: int = 0
     bytes: int = 0
     published_at: int = 0
     """Epoch seconds."""
     draft: Draft | None = None
-    """None also for one of another form, with which nobody can go on."""
+    """`None` also if the draft has another format version, because no builder can resume it."""
     tidied_at: int = 0
     """Epoch seconds."""
     lease: Lease = NO_LEASE
 
     @classmethod
     def of(cls, item: Item | None) -> "Pointer":
-        """What an item says; without one nothing holds."""
+        """Parse the item. `None` is the pointer before the first publication."""
         if item is None:
             return cls()
         draft = item.get("draft")
@@ -125,32 +126,32 @@ class Pointer:
 
     @property
     def readable(self) -> str | None:
-        """The generation that holds, if its form is that of this release; None: there is none for this release."""
+        """The published generation, or `None` if its format version is not this release's."""
         return self.generation if self.form == FORM else None
 
 
 class Copy:
-    """A generation on this machine, which whoever has it may take further.
+    """Local copy of a generation. Its owner may update it.
 
-    The folder says which generation it came from only while all of that is there: a copy that was cut off is made anew.
+    The folder names its generation only while it is complete. An interrupted copy starts again.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "engine"
-        """Where the engine works."""
+        """Folder of the engine."""
         self._origin = folder / "generation"
 
     @property
     def generation(self) -> str | None:
-        """The generation that it came from, or was published as last; None: it came from none, or is not whole."""
+        """The generation that was copied or last published. `None` if there is none or the copy is incomplete."""
         with suppress(FileNotFoundError):
             return self._origin.read_text(encoding="utf-8")
         return None
 
     def keep(self, files: Iterable[Kept]) -> list[Kept]:
-        """Remove everything but these files, and those that are not as they are said to be; returns the ones that are missing.
+        """Delete all files except intact ones from this list.
 
-        No engine may have the folder.
+        Returns the missing files. No engine may have the folder open.
         """
         self.is_of(None)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +164,7 @@ class Copy:
         return list(missing.values())
 
     def is_of(self, generation: str | None) -> None:
-        """Say what it is a copy of; None: its files are to be looked at before it is used again."""
+        """Record the generation of this copy. `None` marks its files as unverified."""
         if generation is None:
             self._origin.unlink(missing_ok=True)
             return
@@ -173,10 +174,10 @@ class Copy:
 
 
 def own_folder() -> Path:
-    """A folder of this process alone, in the machine's folder for what passes, and empty.
+    """Create an empty temporary folder for this process, and delete the folders of processes that have ended.
 
-    Those of processes that are gone are removed: Lambda keeps them when it starts a function anew in the same place, and on a
-    laptop all functions share one machine.
+    Lambda retains the folder when it restarts a function in the same environment. On a laptop, all functions share one
+    temporary folder.
     """
     there = Path(gettempdir())
     for other in there.glob(f"{_OWN}*"):
@@ -223,17 +224,17 @@ class Heartbeat:
 
 
 class Generations:
-    """The item in the table, and the objects in a bucket. Methods raise Unavailable when one of them is busy."""
+    """The pointer in the table and the objects in the bucket. Methods raise Unavailable if either service is busy."""
 
     def __init__(self, table: Table, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> None:
         self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
 
     def pointer(self) -> Pointer:
-        """What holds at this moment."""
+        """Return the current pointer, with a consistent read."""
         return Pointer.of(self._table.get(_KEY, consistent=True))
 
     def lease(self) -> Pointer | None:
-        """Take the lease; returns what holds then, with the lease in it. None: another builder has it."""
+        """Acquire the lease. Returns the pointer including the lease, or `None` if another builder holds it."""
         now = int(self._clock())
         mine = Lease.new(now + LEASE_SECONDS)
         with suppress(LeaseLost):
@@ -243,18 +244,18 @@ class Generations:
         return None
 
     def renew(self, held: Pointer) -> Pointer:
-        """Keep the lease for LEASE_SECONDS from now; raises LeaseLost."""
+        """Extend the lease to LEASE_SECONDS from now. Raises LeaseLost."""
         until = int(self._clock()) + LEASE_SECONDS
         self._write(held.lease, Expression.of("SET #leaseUntil = :until", until=until))
         return replace(held, lease=held.lease._replace(until=until))
 
     def release(self, held: Pointer) -> None:
-        """Let the next builder begin at once."""
+        """Release the lease, so that the next builder can start immediately."""
         with suppress(LeaseLost):
             self._write(held.lease, Expression.of("REMOVE #lease, #leaseUntil"))
 
     def publish(self, held: Pointer, copy: Copy, files: Sequence["File"], mark: "Mark", films: int) -> Pointer:
-        """Let what a copy consists of hold from now on, and end a draft; raises LeaseLost, and then nothing has changed."""
+        """Publish a local copy as the new generation and end the draft. Raises LeaseLost, and then changes nothing."""
         generation, kept = self._saved(held, copy, files)
         new = replace(
             held,
@@ -284,7 +285,7 @@ class Generations:
         return new
 
     def save_draft(self, held: Pointer, copy: Copy, files: Sequence["File"], at: Item) -> Pointer:
-        """Keep what a rebuild has made, and how far it has come; raises LeaseLost."""
+        """Store the files and the progress of a rebuild as a draft. Raises LeaseLost."""
         generation, _ = self._saved(held, copy, files)
         draft = Draft(generation, at)
         self._write(
@@ -294,14 +295,15 @@ class Generations:
         return replace(held, draft=draft)
 
     def drop_draft(self, held: Pointer) -> Pointer:
-        """Forget a rebuild that cannot go on; raises LeaseLost."""
+        """Discard a draft that cannot be resumed. Raises LeaseLost."""
         self._write(held.lease, Expression.of("REMOVE #draft"))
         return replace(held, draft=None)
 
     def copy_newest(self, copy: Copy) -> Pointer:
-        """Make a copy of the generation that holds, unless it is one; returns what holds. It becomes empty without one of this form.
+        """Copy the published generation unless the copy is current. Returns the pointer.
 
-        Raises ObjectGone when generations are removed faster than they are copied, and DamagedFile.
+        The copy is empty if no generation has this release's format. Raises DamagedFile, and ObjectGone if generations
+        are deleted faster than they are copied.
         """
         for turn in range(MAX_COPIES):
             pointer = self.pointer()
@@ -315,9 +317,10 @@ class Generations:
         return pointer
 
     def copy_of(self, generation: str | None, copy: Copy) -> None:
-        """Make a copy of a generation, unless it is one; None: an empty one. Files that are there already are not read again.
+        """Copy a generation unless the copy is current. `None` empties the copy. Only missing or damaged files are
+        downloaded.
 
-        Raises ObjectGone when it was removed, and DamagedFile.
+        Raises DamagedFile, and ObjectGone if the generation was deleted.
         """
         if generation is None:
             copy.keep(())
@@ -335,16 +338,17 @@ class Generations:
         copy.is_of(generation)
 
     def tidy(self, held: Pointer) -> tuple[Pointer, int]:
-        """Remove the objects that no generation needs any more, if that was not done for a while; returns how many.
+        """Delete unreferenced objects, at most once per KEPT_SECONDS. Returns the pointer and the number of deleted
+        objects.
 
-        What holds, what held before, and a draft stay, and everything that was written within KEPT_SECONDS. Who copies what is
-        even older begins anew. Raises LeaseLost, and ObjectGone or DamagedFile when it cannot be known what has to stay: then
-        everything does.
+        The published generation, the previous one, the draft and all objects younger than KEPT_SECONDS are retained.
+        Raises LeaseLost. Raises ObjectGone or DamagedFile if the referenced objects cannot be determined, and then
+        deletes nothing.
         """
         now = int(self._clock())
         if now - held.tidied_at < KEPT_SECONDS:
             return held, 0
-        # First, and with the lease: nobody else publishes what would be removed here.
+        # Writes first, to verify the lease: no other builder can then publish objects that are deleted here.
         self._write(held.lease, Expression.of("SET #tidiedAt = :now", now=now))
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
@@ -360,7 +364,7 @@ class Generations:
         return replace(held, tidied_at=now), len(over)
 
     def _saved(self, held: Pointer, copy: Copy, files: Sequence["File"]) -> tuple[str, list[Kept]]:
-        """Put what is new of a copy, and its manifest, into a folder of its own; returns the generation's name, and its files."""
+        """Upload the new files of a copy and a manifest. Returns the name and the files of the new generation."""
         there: dict[str, Kept] = {}
         if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
             there = {file.name: file for file in self._manifest(copy.generation)}
@@ -384,7 +388,7 @@ class Generations:
         return generation, kept
 
     def _manifest(self, generation: str) -> list[Kept]:
-        """The files of a generation; raises ObjectGone and DamagedFile."""
+        """Read the files of a generation. Raises ObjectGone and DamagedFile."""
         key = _manifest_key(generation)
         data = self._objects.read(object_uri(self._bucket, key), 0, _LARGEST_MANIFEST)
         try:
@@ -397,13 +401,13 @@ class Generations:
         return [_manifest_key(generation), *(file.key for file in self._manifest(generation))]
 
     def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
-        """Change the item, if it has the lease, or to put that there on a condition; raises LeaseLost."""
+        """Update the pointer, on condition that the lease is held or that `condition` holds. Raises LeaseLost."""
         write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
         write_held(self._table, [write], lease.attributes)
 
 
 _LARGEST_MANIFEST = 4_000_000
-"""Bytes of a manifest: of some ten thousand files, where an index has some hundred."""
+"""Maximum size of a manifest in bytes: about ten thousand files. An index has about a hundred."""
 
 
 def _manifest_key(generation: str) -> str:

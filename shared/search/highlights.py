@@ -1,6 +1,6 @@
-"""Highlights: which words of a film fit a question, and where in its captions they are said.
+"""Highlights: the words of a video that match a query, and a matching quote from its captions.
 
-This is our own: Tantivy's snippets know neither typos nor prefixes, and nothing of cues.
+Tantivy's snippets are not used, because they support neither typos, prefixes nor cues.
 """
 
 import sys
@@ -13,53 +13,55 @@ from shared.search.question import PREFIX, Clause, Phrase, Question, Word
 from shared.search.words import Token, joined, spans, tokens
 
 LONGEST_PART = 240
-"""Characters of a description that are shown, around what fits first."""
+"""Maximum characters to show of a description, around the first match."""
 BEFORE = 60
-"""Characters of it that are shown before that."""
+"""Characters to show before the first match."""
 MOST_VALUES = 3
-"""Names that are shown, and tags: those in which most of the question is found."""
+"""Maximum names to show, and maximum tags. The ones matching most of the query are chosen."""
 MOST_ANCHORS = 100
-"""Places in captions that are looked at, of the part of the question that is said least."""
+"""Maximum caption positions to examine, of the clause that occurs least often."""
 WIDEST = 3
-"""Cues that a sentence may go on for, if its words are not asked for as a phrase."""
+"""Maximum adjacent cues that a quote may span. An exact phrase may span more."""
 MOST_COMPARED = 50_000
-"""Words that are compared letter by letter with those of one question, on all of a page: some ten times what a page takes whose films say
-much, and half a second's work. Somebody may write captions in which every word is nearly one of their question."""
+"""Maximum words per page of results to compare by edit distance, about half a second of work.
+
+It is ten times the need of a page of videos with long captions. It bounds the cost of captions written to be similar to
+many words of a query."""
 MOST_SPELLINGS = 8
-"""Words of captions that are taken for one that was typed differently."""
+"""Maximum spellings in the captions that count as one mistyped word."""
 CUT = "…"
 
 Range = tuple[int, int]
 
 
 class Part(NamedTuple):
-    """A text of a film, or a part of one, with what fits the question."""
+    """A text of a video, or an excerpt, with the ranges that match the query."""
 
     field: str
-    """title, names, tags or description."""
+    """`title`, `names`, `tags` or `description`."""
     text: str
     ranges: Sequence[Range]
-    """In characters (code points) of the text: the first, and the one after the last."""
+    """Start and end of each match in code points of `text`. The end is exclusive."""
 
 
 class Quote(NamedTuple):
-    """What is said in a film that fits the question best: a cue, or some that follow each other."""
+    """The caption excerpt that matches the query best: one cue or several adjacent cues."""
 
     language: str
     start: int
-    """Milliseconds, of the first cue."""
+    """Start of the first cue in milliseconds."""
     text: str
-    """What these cues say, with a space between them."""
+    """Text of the cues, joined by spaces."""
     ranges: Sequence[Range]
 
 
 @dataclass(frozen=True)
 class Highlights:
-    """Where a film fits a question."""
+    """Matches of a query in one video."""
 
     parts: Sequence[Part]
     quote: Quote | None
-    """None if what is said adds nothing to the other texts."""
+    """`None` if the captions add nothing to the other texts."""
 
 
 class _Match(NamedTuple):
@@ -69,7 +71,7 @@ class _Match(NamedTuple):
 
 
 class _Fits(dict[str, tuple[tuple[int, int], ...]]):
-    """The clauses that each word fits, and how well, worked out when it is first met."""
+    """Cache of the clauses that each word matches, with the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
         self._asked = {number: _Asked.of(clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)}
@@ -83,7 +85,7 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
-        """Those of some words that fit a clause."""
+        """Return the words that match a clause."""
         asked, fitting, seen = self._asked[clause], self._fitting[clause], self._seen[clause]
         fitting.update(word for word in words - seen if asked.may_be(word) and self._fit(asked, word))
         seen |= words
@@ -95,12 +97,12 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
 
 
 class _Asked(NamedTuple):
-    """A word of a question, and what tells quickly that another one is too different."""
+    """A query word, with values that quickly reject most other words."""
 
     word: Word
     letters: frozenset[str]
     most: int
-    """Typos that it may have at most."""
+    """Maximum number of typos."""
     shortest: int
     longest: int
 
@@ -111,12 +113,12 @@ class _Asked(NamedTuple):
         return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
 
     def may_be(self, word: str) -> bool:
-        """Whether it is worth comparing them: most words are too short or too long, or lack too many letters."""
+        """Return whether a comparison is worthwhile. Most words differ too much in length or letters."""
         return self.shortest <= len(word) <= self.longest and len(self.letters.difference(word)) <= self.most
 
 
 class Highlighter:
-    """Highlights of one question: it remembers which words fit, from one film to the next."""
+    """Computes highlights of one query for many videos. Caches matching words across videos."""
 
     def __init__(self, question: Question) -> None:
         self._clauses = question.clauses
@@ -125,11 +127,11 @@ class Highlighter:
         ]
         self._fits = _Fits(self._clauses)
         self._is_sentence = len(question.words) > 1
-        # All of it, as somebody types or pastes what is said in a film.
+        # The whole query, in case the user typed or pasted a line from the captions.
         self._sentence = f" {' '.join(question.words)}" + " " * (not question.is_open)
 
     def of(self, film: Stored) -> Highlights:
-        """Where a film fits."""
+        """Return the highlights of a video."""
         texts = [
             ("title", film.title),
             *(("names", name) for name in film.names),
@@ -160,17 +162,18 @@ class Highlighter:
         return matches
 
     def _quote(self, captions: Sequence[Said], best: Sequence[int]) -> Quote | None:
-        """The cue that fits best, of the first language that has it."""
+        """Return the best quote, from the first language that has it."""
         quotes = [found for said in captions if (found := self._quoted(said, best))]
         if not quotes:
             return None
         fitting, quote = max(quotes, key=lambda found: len(found[0]))
-        # Words like "the" are said everywhere: they say nothing of this film if its other texts have them.
+        # Common words such as "the" occur in all captions. A quote must match the whole query or a clause that no other
+        # text matches.
         adds = len(fitting) == len(self._clauses) or any(not best[clause] for clause in fitting)
         return quote if adds else None
 
     def _quoted(self, said: Said, best: Sequence[int]) -> tuple[set[int], Quote] | None:
-        """What of some captions fits best, and the clauses that it fits."""
+        """Return the best quote of one language and the clauses that it matches."""
         flat = f" {said.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
@@ -207,7 +210,7 @@ class Highlighter:
 
 
 class _Needles:
-    """What to look for in captions, by clause: words with the spaces around them, for a search of the text as it is."""
+    """Strings to find in captions, by clause: words including the spaces around them, so plain substring search works."""
 
     def __init__(self, flat: str, clauses: Sequence[Clause], fits: _Fits, best: Sequence[int]) -> None:
         self._flat, self._fits = flat, fits
@@ -230,13 +233,14 @@ class _Needles:
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
-    """The first and the last cue of each place in captions that has one of the needles."""
+    """Return first and last cue of each occurrence of a needle."""
     places: list[Range] = []
     for needle in needles:
         cue = seen = 0
         at = flat.find(needle)
         while at >= 0 and len(places) < MOST_ANCHORS:
-            # `flat` has one space before the words, and each needle begins with one: so this is where the word begins.
+            # `flat` starts with an extra space and so does each needle. So `at` is also the start of the word in
+            # `words`.
             cue += words.count("\n", seen, at)
             seen = at
             places.append((cue, cue + words.count("\n", at, at + len(needle.rstrip()) - 1)))
@@ -245,7 +249,7 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
 
 
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
-    """The windows of a few cues around some, without those that go beyond the film."""
+    """Yield the windows of a few cues that contain the given ones."""
     for width in range(last - first + 1, max(WIDEST, last - first + 1) + 1):
         for start in range(max(last - width + 1, 0), first + 1):
             if start + width <= cues:
@@ -257,12 +261,12 @@ def _has(text: str, needles: Iterable[str]) -> bool:
 
 
 def _places(said: Sequence[str], texts: tuple[str, ...]) -> Iterable[int]:
-    """Where a phrase begins."""
+    """Return the indexes at which a phrase starts."""
     return (at for at, word in enumerate(said) if word == texts[0] and tuple(said[at : at + len(texts)]) == texts)
 
 
 def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:
-    """The matches without those by a typo of what stands somewhere as it was asked for."""
+    """Drop matches with typos if the clause also matches without typos."""
     return [match for match in matches if match.fit >= PREFIX or best[match.clause] < PREFIX]
 
 
@@ -283,18 +287,18 @@ def _part(field: str, text: str, matches: Sequence[_Match]) -> Part:
 
 
 def _next_space(text: str, start: int, end: int) -> int:
-    """Behind the first space there; `start` if there is none."""
+    """Return the index after the first space in the range, or `start` if there is none."""
     return text.find(" ", start, end) + 1 or start
 
 
 def _last_space(text: str, start: int, end: int) -> int:
-    """At the last space there; `end` if there is none."""
+    """Return the index of the last space in the range, or `end` if there is none."""
     at = text.rfind(" ", start, end)
     return at if at > start else end
 
 
 def _shown(parts: Sequence[tuple[int, Part]]) -> list[Part]:
-    """The parts, but of names and tags only those in which most is found."""
+    """Return the parts to show. Only the best names and tags are included."""
     shown: list[Part] = []
     for field in ("title", "names", "tags", "description"):
         several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])

@@ -1,7 +1,6 @@
-"""The index as an instance of a function has it: a copy of the newest generation in its own folder, which it takes to where the
-feed is before it answers.
+"""Local index of a search function: a copy of the newest generation that consumes the feed before it answers a query.
 
-Nothing is copied before the first question. One that has very much to follow copies what was published meanwhile instead.
+The first query triggers the copy. An instance far behind the feed copies a newer generation instead.
 """
 
 import time
@@ -24,35 +23,35 @@ if TYPE_CHECKING:
     from shared.search.follower import Follower
 
 LOOK_EVERY = 0.3
-"""Seconds for which an answer is not older than the feed, and so the next one needs no look at it."""
+"""Seconds for which the index counts as current, so that queries in this time do not poll the feed."""
 LONGEST_CATCH_UP = 1.0
-"""Seconds after which a question is answered from what the index has, or from what was published, though more has changed."""
+"""Maximum seconds of catching up per query. The query then uses the index as it is, or a newer generation."""
 LONGEST_FIRST_CATCH_UP = 10.0
-"""The same, of an instance that is new, or has answered nothing for IDLE_SECONDS: it has a minute of changes to follow, and more if no
-indexer works."""
+"""The same limit for an instance that is new or was idle for IDLE_SECONDS. It has about a minute of changes to consume,
+or more if no indexer runs."""
 MOST_BEHIND = 10
-"""Seconds that the index of such an instance may be behind the feed to answer. Beyond that, it has too little of what has changed."""
+"""Maximum lag in seconds with which a new or idle instance answers."""
 IDLE_SECONDS = 60
 LONGEST_REFUSAL = 60
-"""Seconds for which such an instance refuses to answer. One that is still behind then may never catch up, for example during an import:
-it answers with what it has, and says so."""
+"""Seconds for which such an instance may refuse queries. After that it answers with a stale index and reports so,
+because it may never catch up, for example during an import."""
 PREPARING_SECONDS = 24
-"""How long it may take to copy a generation, and to read what has changed since: longer than an answer may take otherwise, as the
-next question would wait as long."""
+"""Time limit in seconds for copying a generation and catching up. It exceeds the usual limit because a retry would take
+equally long."""
 
 
 class Newest(NamedTuple):
-    """The index as an instance has it."""
+    """Current state of the local index."""
 
     engine: "Engine"
     as_of: int
-    """Up to when it has followed all changes, in milliseconds since 1970."""
+    """Epoch milliseconds up to which all changes are included."""
     is_complete: bool
-    """Whether it had followed the feed to its end when it looked last, which was at most LOOK_EVERY seconds ago."""
+    """Whether the last poll, at most LOOK_EVERY seconds ago, reached the end of the feed."""
 
 
 class Local:
-    """An engine that is made when it is first asked for. Methods raise Unavailable."""
+    """Engine that is created at first use. Methods raise Unavailable."""
 
     def __init__(
         self,
@@ -65,28 +64,29 @@ class Local:
         elapsed: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`clock` gives epoch seconds, `elapsed` seconds that only go forward. `folder` makes an empty folder."""
+        """`clock` returns epoch seconds, `elapsed` monotonic seconds. `folder` creates an empty folder."""
         self._generations, self._feed, self._films = generations, feed, films
         self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
         self._copy: Copy | None = None
         self._follower: Follower | None = None
         self._looked_at: float | None = None
         self._answered_at: float | None = None
-        """Epoch seconds of the last answer."""
+        """Epoch seconds of the last answered query."""
         self._refused_from: float | None = None
         self._refused_at: float | None = None
-        """Epoch seconds of the first and the last refusal since then."""
+        """Epoch seconds of the first and last refusal since then."""
 
     def newest(self, places: Mapping[str, Place] | None = None) -> "Newest":
-        """Return the engine, once it has followed the feed to its end or for as long as an answer may take.
+        """Return the engine after it has caught up with the feed or the time limit is reached.
 
-        `places`: places in everybody's logs before which it has to know all changes, for which it waits INDEX_WAIT seconds.
+        The result includes all changes before `places`, which are positions in the logs of all owners' changes. The
+        method waits up to INDEX_WAIT seconds for them.
         """
         with within(PREPARING_SECONDS, self._elapsed):
             try:
                 self._follow(places or {})
             except Gone:
-                # What it would follow next is no longer kept: a newer generation has it.
+                # The feed no longer retains the next change. A newer generation includes it.
                 self._forget()
                 try:
                     self._follow(places or {})
@@ -119,21 +119,21 @@ class Local:
         return now - self._refused_from < LONGEST_REFUSAL
 
     def _leapt(self, follower: "Follower") -> "Follower":
-        """A follower of what was published, if that is further, and else the same one."""
+        """Return a follower of the published generation if that is newer, else this one."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not follower.is_behind(pointer.places):
             return follower
         seen_at = follower.mark.as_of
         self._forget()
         follower = self._made()
-        # It has all that was seen then, though its builder may have seen the feed's end earlier.
+        # The new generation includes all changes seen before, even if its builder last reached the feed's end earlier.
         follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
         follower.reached = max(follower.reached, follower.mark.as_of)
         return follower
 
     def _made(self) -> "Follower":
         if self._follower is None:
-            # Imported here: only who searches should pay for it.
+            # Imported here because only search requests should pay the import time.
             from shared.search.engine import Engine, OtherForm
             from shared.search.follower import Follower
 
@@ -156,7 +156,7 @@ class Local:
         return self._follower
 
     def _forget(self) -> None:
-        """Let go of the engine; the next one is a copy of the newest generation, with the files that are the same in it."""
+        """Close the engine. The next one copies the newest generation and reuses unchanged files."""
         if self._follower and self._copy:
             self._follower.engine.close()
             self._copy.is_of(None)
@@ -164,5 +164,5 @@ class Local:
 
 
 def being_built() -> Unavailable:
-    """What to answer while there is no index, or none of this release's form."""
+    """Return the error for a missing index, or an index of another format version."""
     return Unavailable("The index is being built; try again.", retry_after=10)

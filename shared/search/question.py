@@ -1,6 +1,6 @@
-"""Questions: what people type, as clauses that a film must or must not have.
+"""Parser of search queries: turns user input into clauses that a video must or must not match.
 
-Nothing of a question is ever read by Tantivy's own parser: operators of other engines are plain text here.
+Tantivy's own parser never reads user input, so its operators are plain text here.
 """
 
 import re
@@ -12,34 +12,37 @@ from shared.core.text import BREAKS
 from shared.search.words import ONE_TYPO, Token, distance, prefix_distance, tokens, typos_allowed
 
 LONGEST = 256
-"""Characters of a question."""
+"""Maximum characters of a query."""
 MOST_CLAUSES = 32
-"""Words and phrases of a question: as many as a sentence of a film has that somebody pastes."""
+"""Maximum words and phrases of a query: enough for a pasted sentence."""
 SHORTEST_PREFIX_WITH_TYPO = 6
-"""Letters from which on what is typed of a word may have one typo; shorter ones would be the start of too many words."""
+"""Minimum letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
 
 _OPENING, _CLOSING = '"\u201c\u201e\u00ab\u300c\u300e', '"\u201d\u201c\u00bb\u300d\u300f'
 _PART = re.compile(rf'(?P<minus>-+)?(?:[{_OPENING}](?P<phrase>[^{_CLOSING}]*)(?P<closed>[{_CLOSING}]?)|(?P<word>[^\s{_OPENING}]+))')  # fmt: skip
 
 EXACT, PREFIX, TYPO, PREFIX_TYPO = 4, 3, 2, 1
-"""How well a word of a film fits one of a question, the best first."""
+"""Quality of a match, best first."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word that a film has, perhaps with typos; or, while it is typed, a word that begins so."""
+    """A word to match, perhaps with typos. The last word of a query may be incomplete and then matches as a prefix."""
 
     text: str
     typos: int = 0
-    """How many it may have."""
+    """Maximum number of typos."""
     may_lack_letter: bool = False
-    """Whether it may be a word of ONE_TYPO letters without one of them, which is too short to have any other typo."""
+    """Whether it may be a word of ONE_TYPO letters that lacks one. No other typo is allowed in a word this short."""
     is_prefix: bool = False
     prefix_typos: int = 0
-    """How many may be in the start of a word, where `is_prefix`."""
+    """Maximum number of typos in the prefix if `is_prefix`."""
 
     def fit(self, word: str, *, forgiving: bool = True) -> int:
-        """EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if the word of a film is another; without typos unless `forgiving`."""
+        """Return EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if `word` does not match.
+
+        Typos are allowed only if `forgiving`.
+        """
         if word == self.text:
             return EXACT
         if self.is_prefix and word.startswith(self.text):
@@ -57,7 +60,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words that follow each other, exactly so."""
+    """Adjacent words to match exactly."""
 
     texts: tuple[str, ...]
 
@@ -67,21 +70,21 @@ Clause = Word | Phrase
 
 @dataclass(frozen=True)
 class Question:
-    """What a film must have, all of it, and what it must not have any of. One without clauses asks for every film."""
+    """Clauses that must all match, and clauses that must not match. A query without clauses matches all videos."""
 
     clauses: tuple[Clause, ...] = ()
-    """Each once."""
+    """Without duplicates."""
     excluded: tuple[Clause, ...] = ()
     words: tuple[str, ...] = ()
-    """All words that are asked for, as they follow each other."""
+    """All required words, in the order of the query."""
     is_open: bool = False
-    """Whether the last of them may still be typed."""
+    """Whether the last word may be incomplete."""
 
 
 def parse(q: str) -> Question:
-    """A question as it was typed; raises InvalidParameter.
+    """Parse user input. Raises InvalidParameter.
 
-    Its last word is one that may still be typed, unless a space follows. A quote that is not closed goes to the end.
+    The last word may be incomplete unless a space follows. An unclosed quote extends to the end.
     """
     if len(q) > LONGEST or re.search(f"[{BREAKS}]", q):
         raise InvalidParameter.named("q", f"must have at most {LONGEST} characters and no control characters")
@@ -115,16 +118,16 @@ def parse(q: str) -> Question:
 
 
 def _together(found: list[Token]) -> Clause:
-    """The tokens as they stand, without typos."""
+    """Return a clause that matches these adjacent tokens exactly."""
     texts = _as_asked(found)
     if len(texts) > 1:
         return Phrase(texts)
-    # One character of a run is the start of a pair.
+    # A single character of a run matches the start of a pair.
     return Word(texts[0], is_prefix=found[-1].run and len(texts[0]) == 1)
 
 
 def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause]:
-    """Words that may have typos, and of which the last may not be whole; or a phrase that is still typed."""
+    """Return words that may have typos, the last perhaps incomplete, or a phrase that is still incomplete."""
     if is_phrase and is_last and len(found) > 1 and not found[-1].run:
         return [_together(found[:-1]), _word(found[-1], is_last=True)]
     if is_phrase:
@@ -132,7 +135,7 @@ def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause
     clauses: list[Clause] = []
     run: list[Token] = []
     for token in found:
-        # The pieces of a run overlap, and stay together.
+        # Overlapping tokens of a run form one phrase.
         if run and not (token.run and token.start < run[-1].end):
             clauses.append(_together(run))
             run = []
@@ -155,6 +158,9 @@ def _word(token: Token, *, is_last: bool) -> Word:
 
 
 def _as_asked(found: list[Token]) -> tuple[str, ...]:
-    """The words of tokens, without the last one if it is the end of a run: whatever follows it in a text, it is a pair there."""
+    """Return the words of tokens, without the last one if it ends a run.
+
+    In a longer text, that character is part of a pair.
+    """
     ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
     return tuple(token.word for token in (found[:-1] if ends_run else found))

@@ -1,7 +1,7 @@
-"""Words: how texts and questions are taken apart, and when two words are alike. The index, questions and highlights share this.
+"""Tokenizer and edit distance for indexing, queries and highlights.
 
-A word is a run of letters and digits, folded: without case, accents and compatible forms (`Ärger` is `arger`, `STRAßE` is
-`strasse`). Scripts that put no spaces between words are taken apart into pairs of neighbouring characters.
+A word is a run of letters and digits, normalised: without case, accents and compatibility forms (`Ärger` becomes
+`arger`, `STRAßE` becomes `strasse`). Scripts without spaces between words are split into overlapping character pairs.
 """
 
 import re
@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST_WORD = 40
-"""Characters of a word that count: longer ones are found by their start."""
+"""Significant characters of a word. Longer words are truncated."""
 ONE_TYPO, TWO_TYPOS = 4, 8
-"""Letters from which on a word is found with one typo, and with two."""
+"""Minimum letters of a word that may have one typo, and two typos."""
 
 _LETTERS = str.maketrans(
     {
@@ -30,9 +30,9 @@ _LETTERS = str.maketrans(
         "\u0131": "i",
     }
 )
-"""What Unicode does not take apart."""
+"""Letters that Unicode does not decompose."""
 _ACCENTS = re.compile(r"[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u064b-\u065f\u0670\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe00-\ufe0f\ufe20-\ufe2f]")  # fmt: skip
-"""Marks on letters, which the same word is written with and without. Those of Indian scripts are vowels, and stay."""
+"""Optional marks on letters. Marks of Indic scripts are vowels and are retained."""
 _APOSTROPHES = "'\u2019\u02bc\uff07"
 _HYPHENS = "-\u2010\u2011"
 _DOTS = ".\u00b7\u30fb"
@@ -43,27 +43,27 @@ _SPACELESS = (
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
 """Han, Kana, Hangul, Thai, Lao, Khmer and Burmese."""
-# The English endings after an apostrophe belong to their word: don't, it's, we'll. Other words after one stand alone: l'été.
+# English endings after an apostrophe belong to the word: don't, it's, we'll. Otherwise the apostrophe splits: l'été.
 _WORD = re.compile(rf"(?P<run>[{_SPACELESS}]+)|(?P<word>[^ '\-.{_SPACELESS}]+(?:'(?:s|t|re|ll|ve|d|m)(?![^ '\-.]))?)")
 
 
 class Token(NamedTuple):
-    """A word of a text, and where it is."""
+    """A word of a text and its position."""
 
     word: str
-    """Folded."""
+    """Normalised word."""
     start: int
     end: int
-    """In characters of the text as it was given."""
+    """Offsets in characters of the original text, end exclusive."""
     run: bool = False
-    """Whether it is a piece of a run without spaces: two neighbouring characters, or the last one."""
+    """Whether the token is a pair of characters from a run without spaces, or the last character of such a run."""
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of a text, in its order.
+    """Split a text into words, in order.
 
-    A run without spaces has a token for each of its characters, with the character that follows: so whatever part of it is
-    asked for is a series of tokens, or the start of one.
+    A run without spaces yields one token per character, combined with the next character. Any part of the run is
+    therefore a sequence of tokens, or the start of one.
     """
     folded, starts, ends = _folded(text)
     found: list[Token] = []
@@ -80,9 +80,9 @@ def tokens(text: str) -> list[Token]:
 
 
 def joined(text: str, found: list[Token]) -> list[Token]:
-    """What a text's words become when those are written as one that have a hyphen, an apostrophe or a dot between them.
+    """Return compounds of words that a hyphen, an apostrophe or a dot joins. `found` contains the tokens of the text.
 
-    So `spiderman` finds Spider-Man, `ohara` O'Hara, and `usa` U.S.A. `found` are the tokens of the text.
+    They make `spiderman` match Spider-Man, `ohara` O'Hara, and `usa` U.S.A.
     """
     joins: list[Token] = []
     parts: list[Token] = []
@@ -99,22 +99,23 @@ def joined(text: str, found: list[Token]) -> list[Token]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text alone."""
+    """Return the normalised words of a text."""
     return [token.word for token in tokens(text)]
 
 
 def typos_allowed(word: str) -> int:
-    """How many typos a word may have and still be found: none in numbers, in short words, and in pairs of a run."""
+    """Return the maximum number of typos in a word. 0 for numbers, short words and pairs of a run."""
     if len(word) < ONE_TYPO or word.isdigit():
         return 0
     return 1 if len(word) < TWO_TYPOS else 2
 
 
 def distance(one: str, other: str, most: int) -> int:
-    """How many typos lie between two words, each a letter too many, too few or another, or two neighbours exchanged;
-    `most` + 1 if they are more.
+    """Return the edit distance of two words, or `most` + 1 if it is larger.
+
+    Insertions, deletions, substitutions and transpositions of neighbours cost 1 each.
     """
-    # A typo makes at most one letter disappear, and another one come: nearly all words of a text are refused by this.
+    # One typo removes at most one letter and adds at most one. This check rejects nearly all words of a text.
     if abs(len(one) - len(other)) > most or len(set(one) - set(other)) > most or len(set(other) - set(one)) > most:
         return most + 1
     older: list[int] = []
@@ -133,7 +134,7 @@ def distance(one: str, other: str, most: int) -> int:
 
 
 def prefix_distance(start: str, word: str, most: int) -> int:
-    """The fewest typos that lie between `start` and any start of the word; `most` + 1 if they are more."""
+    """Return the smallest edit distance between `start` and any prefix of `word`, or `most` + 1 if it is larger."""
     if len(set(start) - set(word)) > most:
         return most + 1
     longest = len(start) + most
@@ -141,9 +142,9 @@ def prefix_distance(start: str, word: str, most: int) -> int:
 
 
 def _folded(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """The text folded, and for each character of that where in the text it begins, and where it ends.
+    """Return the normalised text, and start and end in the original text for each of its characters.
 
-    What is not a letter or a digit is a space, and what can join two words is `'`, `-` or `.`.
+    Characters other than letters and digits become spaces. Joiners of words become `'`, `-` or `.`.
     """
     if not unicodedata.is_normalized("NFC", text):
         return _folded_in_clusters(text)
@@ -156,7 +157,7 @@ def _folded(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def _folded_in_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
-    """The same for a text whose letters stand apart from their marks."""
+    """Normalise a text that is not in NFC, one cluster of base character and marks at a time."""
     clusters = [at for at, character in enumerate(text) if at == 0 or not _continues(character)]
     folded: list[str] = []
     starts: list[int] = []
@@ -171,12 +172,12 @@ def _folded_in_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
 
 
 def _continues(character: str) -> bool:
-    """Whether it belongs to the character before it: a mark, or a vowel or a final consonant of Hangul."""
+    """Return whether the character continues a cluster: a mark, or a vowel or final consonant of Hangul."""
     return unicodedata.combining(character) != 0 or "\u1160" <= character <= "\u11ff"
 
 
 class _Folds(dict[str, str]):
-    """What each character becomes, worked out when it is first met."""
+    """Cache of normalised characters."""
 
     def __missing__(self, character: str) -> str:
         folded = self[character] = _fold(character)
@@ -192,7 +193,7 @@ def _fold(character: str) -> str:
 
 
 def _letter(character: str) -> str:
-    """The character if words are made of such, else a space."""
+    """Return the character if it can be part of a word, else a space."""
     return character if unicodedata.category(character)[0] in "LNM" else " "
 
 
@@ -200,7 +201,7 @@ _FOLDS = _Folds()
 
 
 def spans(found: list[Token]) -> Iterator[tuple[int, int]]:
-    """Where tokens are, with those that overlap or touch as one."""
+    """Yield the ranges of tokens, with overlapping or touching ones merged."""
     start = end = -1
     for token in found:
         if token.start <= end:
