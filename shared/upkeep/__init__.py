@@ -1,1 +1,1 @@
-"""What follows changes: jobs and messages are sent, totals moved and proved, leftovers purged, overdue jobs swept."""
+"""Background work after changes: stream routing, totals and their reconciliation, purges and sweeps of overdue jobs."""

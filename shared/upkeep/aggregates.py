@@ -1,11 +1,11 @@
-"""What is counted of videos as they change: the totals of users, and how often tags are used.
+"""Maintains totals of users and tags as videos change.
 
-Each video has a marker of what was last counted of it. A change moves the marker to the video's present state and
-the totals by the difference, in one transaction. So a message may come twice, late, or in any order: what it brings
-is only that there may be something to move.
+Each video has a marker with its last counted contribution. One transaction moves the marker to the video's current
+state and adds the difference to the totals. Messages only trigger this comparison, so they may arrive repeatedly, late
+or in any order.
 
-Videos that change together move together, as many as a transaction holds: an import of any size writes each total some
-tens of times a second. What still grows with it are the entries of the index, and these are paced.
+Videos are processed in batches as large as a transaction allows, so an import writes each total a few dozen times a
+second at most. Index writes still grow with the number of videos, and are throttled.
 """
 
 import time
@@ -40,11 +40,14 @@ from shared.videos.entries import place_of
 from shared.videos.video import folded_tags, is_listed
 
 VIDEOS_AT_A_TIME = 500
-"""Videos that are looked at side by side: ten requests' worth."""
+"""Videos that are read concurrently, in ten requests."""
 
 UNITS_PER_SECOND = 400
-"""Write units that one worker asks of a partition of the index at most. There are two (infra/jobs_stack.py), and a
-partition takes 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html"""
+"""Maximum write units per second that one worker uses of an index partition. There are two workers
+(infra/jobs_stack.py).
+
+A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
+"""
 
 AGGREGATES = Caller.job("aggregates")
 
@@ -53,30 +56,30 @@ READ = (
     *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
     *("counted", "version", "writeId"),
 )
-"""What is read of videos and markers: documents may be large, and a batch has very many."""
+"""Projection of videos and markers. Whole documents may be large, and a batch contains many."""
 
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one video adds to totals."""
+    """Contribution of one video to the totals."""
 
     user_id: str
     status: str
     sizes: tuple[int, int] = (0, 0)
-    """Bytes and milliseconds; none when it is deleted."""
+    """Bytes and milliseconds. 0 if the video is deleted."""
     tags: frozenset[str] = field(default_factory=frozenset)
-    """Folded; none unless it is listed."""
+    """Case-folded. Empty unless the video is listed."""
 
     def counts(self) -> dict[str, int]:
-        """What it adds to its user's totals."""
+        """Return the contribution to the user's totals."""
         return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
 
 
 def contribution(video: Item | None) -> Contribution | None:
-    """What a video's present state adds; None of one that is gone.
+    """Return the contribution of a video's current state, or `None` if the video does not exist.
 
-    Bytes are those of the film that arrived, if one has, whatever the document says. Tags count while the video is
-    listed: before that they may be a secret.
+    Bytes are the size of the stored source file, if there is one, whatever the document says. Tags count only while the
+    video is listed, because they may be confidential before.
     """
     if video is None:
         return None
@@ -88,7 +91,7 @@ def contribution(video: Item | None) -> Contribution | None:
 
 
 def counted(marker: Item | None) -> Contribution | None:
-    """What a marker says was counted; None without one."""
+    """Return the contribution that a marker records, or `None` without a marker."""
     if marker is None:
         return None
     sizes = marker["counted"]
@@ -101,7 +104,7 @@ def counted(marker: Item | None) -> Contribution | None:
 
 
 def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Send for the totals of a video, and for its entries, if the change may move them."""
+    """Yield a message if the change may affect totals or index entries of the video."""
     old, new = record.before, record.new
     moved = _has_moved(old, new, now)
     if moved or contribution(old) != contribution(new):
@@ -109,23 +112,25 @@ def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
 
 
 def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
-    """Send for the totals of a video that was removed."""
+    """Yield the message that updates the totals for a removed video."""
     yield Outgoing(AGGREGATES_QUEUE, aggregates_message(record.old["videoId"], record.correlation_id))
 
 
 def _has_moved(old: Item | None, new: Item, now: int) -> bool:
-    """Whether a video's entries or its schedule may have to move."""
+    """Return whether the video's index entries or its schedule may have to move."""
     if old is None:
-        # It has no entries yet but those that were written with it.
+        # A new video has only the entries that were written with it.
         return bool({"publishAt", "expiresAt"} & new.keys())
-    # A change that began before the video's time came may have been written after the move that it brought.
+    # A change that started before the scheduled time may have been written after the scheduled move.
     is_late = is_listed(new) != is_published(new, now)
     return is_late or place_of(old) != place_of(new)
 
 
 class Unsettled(WriteContention):
-    """Not all videos are settled: others changed `contended`, or their totals, at every attempt; time ran out before
-    `unreached`."""
+    """Raised if some videos are not settled.
+
+    `contended` had conflicting writes at every attempt. `unreached` were not processed in time.
+    """
 
     def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
         super().__init__("Others are changing the same totals; try again.")
@@ -135,22 +140,22 @@ class Unsettled(WriteContention):
 
 @dataclass(frozen=True)
 class _Move:
-    """One video's marker, and the state that it should have."""
+    """One video, its marker, and the request that triggered the comparison."""
 
     video_id: str
     video: Item | None
     marker: Item | None
     correlation_id: str | None
-    """Of the request that asked for the move."""
+    """Correlation id of the triggering request."""
 
     @cached_property
     def before(self) -> Contribution | None:
-        """What is counted."""
+        """The counted contribution."""
         return counted(self.marker)
 
     @cached_property
     def after(self) -> Contribution | None:
-        """What should be."""
+        """The current contribution."""
         return contribution(self.video)
 
     @property
@@ -159,7 +164,7 @@ class _Move:
 
     @cached_property
     def differences(self) -> dict[tuple[str, str], dict[str, int]]:
-        """What to add to the counts of each total, by kind (`user` or `tag`) and whose it is."""
+        """Amounts to add, by total: its kind (`user` or `tag`) and its user id or tag."""
         sums: dict[tuple[str, str], dict[str, int]] = {}
         for part, sign in ((self.before, -1), (self.after, 1)):
             if part is None:
@@ -184,10 +189,10 @@ def _add(
 
 
 class Aggregates:
-    """Moves totals to the present state of videos."""
+    """Updates totals to the current state of videos."""
 
     def __init__(self, table: Table, elapsed: Callable[[], float] = time.monotonic) -> None:
-        """`elapsed` gives seconds since any moment."""
+        """`elapsed` returns monotonic seconds."""
         self.table = table
         self._elapsed = elapsed
 
@@ -198,12 +203,12 @@ class Aggregates:
         requests: Mapping[str, str | None] | None = None,
         in_time: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Bring totals to these videos' present states; return how many videos were due.
+        """Update the totals for these videos. Returns how many videos needed an update.
 
-        Looks again after each write, until nothing is due: a video that changed while it was looked at may have sent
-        its message to somebody who then saw nothing to do. `requests` are the correlation ids, by video, of those who
-        asked for it. Stops when `in_time`, asked before each transaction, says so. Raises Unsettled, when all others are
-        settled, and Unavailable, when the table cannot be read.
+        Checks again after each write until no video needs an update. A change during the check may have sent its
+        message to another worker, which found nothing to do. `requests` contains the correlation ids of the triggering
+        requests by video. `in_time` is called before each transaction. Raises Unsettled after all other videos are
+        settled, and Unavailable if the table cannot be read.
         """
         different = list(dict.fromkeys(video_ids))
         moved = 0
@@ -222,10 +227,10 @@ class Aggregates:
     def _settle_some(
         self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
     ) -> tuple[set[str], list[str]]:
-        """The videos that were due, and those that still may be."""
+        """Return the videos that needed an update, and the videos that may still need it."""
         pending, due = list(video_ids), set[str]()
         written: dict[str, Item | None] = {}
-        # Not `retry_on_conflict`: each attempt settles some of the videos, and the last one finds nothing that is due.
+        # Not `retry_on_conflict`, because each attempt settles some videos and the last one finds none to update.
         for attempt in range(MAX_ATTEMPTS):
             moves = [move for move in self._moves(pending, written, requests) if move.is_due]
             pending = [move.video_id for move in moves]
@@ -242,9 +247,10 @@ class Aggregates:
     def _moves(
         self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
     ) -> Iterator[_Move]:
-        """The videos and their markers as they are; `written` are the markers of videos whose last write was ours.
+        """Read the videos and markers. `written` contains markers that this worker wrote last, which are not read
+        again.
 
-        Whoever wrote a marker last looks at the video after that, so it need not be read again.
+        The last writer of a marker always checks the video afterwards, so these markers need no second read.
         """
         keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
         keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]
@@ -255,12 +261,12 @@ class Aggregates:
             yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
 
     def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
-        """Carry the moves out, as many as fit in a transaction at a time; return the markers that were written, by video.
+        """Execute the moves in transactions of maximum size. Returns the written markers by video.
 
-        Nothing is written once `in_time` says to stop, nor what others have changed.
+        Stops when `in_time` returns false. Skips moves with conflicting writes.
         """
         written: dict[str, Item | None] = {}
-        # Those of one owner with the same tags follow each other, so that the fewest totals are written.
+        # Sorting groups videos with the same owner and tags, which minimises the number of totals written.
         for batch in _batches(sorted(moves, key=lambda move: sorted(move.differences))):
             if not in_time():
                 break
@@ -281,17 +287,17 @@ class Aggregates:
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
-        """The marker's move, if it still is as it was read."""
+        """Return the write of the marker, on condition that it is unchanged."""
         if marker is None:
             return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
         return self.table.put(marker, condition=unchanged(move.marker))
 
 
 def busiest(moves: Sequence[_Move]) -> int:
-    """The write units that a transaction of these moves asks of one partition of the index at most.
+    """Return the highest number of write units that these moves use in one index partition.
 
-    All tag counts are in one: a count that changes is an entry that goes and one that comes. A marker has an entry
-    beside those of other videos of its owner.
+    All tag counts share one partition, and each change deletes one entry and adds one. Markers share a partition by
+    owner and shard.
     """
     places: Counter[tuple[str, int]] = Counter()
     for move in moves:
@@ -307,7 +313,7 @@ def _keys(video_id: str) -> tuple[Key, Key]:
 
 
 def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
-    """The moves in groups that touch as many items as one transaction may."""
+    """Group the moves so that each group fits in one transaction."""
     batch: list[_Move] = []
     touched: set[tuple[str, str]] = set()
     for move in moves:
@@ -322,9 +328,9 @@ def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
 
 
 def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
-    """The differences of several videos together, as a transaction may touch an item only once.
+    """Return the sums of several moves, because a transaction can write an item only once.
 
-    A total whose differences cancel out is still there: its version shows that its parts have moved.
+    Totals whose differences cancel out are included, because their version must show the change.
     """
     sums: dict[tuple[str, str], dict[str, int]] = {}
     for move in moves:
@@ -334,7 +340,7 @@ def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
 
 
 def _marker(move: _Move, now: int) -> Item | None:
-    """The marker of the state that a video should count as; None: of one that is gone."""
+    """Return the new marker, or `None` if the video does not exist."""
     part = move.after
     if part is None:
         return None
@@ -355,7 +361,7 @@ def _marker(move: _Move, now: int) -> Item | None:
 
 
 def _together(moves: Sequence[_Move]) -> Caller:
-    """Who writes the totals of several videos: for the request, if one asked for all that moves them."""
+    """Return the author of a write for several videos. It names the request if the same one triggered all of them."""
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
 
@@ -367,21 +373,21 @@ def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int],
 
 
 def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """The change that adds counts to a user's totals, and makes these when they are not there."""
+    """Return the update that adds counts to a user's totals. It creates them if they do not exist."""
     place = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
     return _addition(place, counts, caller, now)
 
 
 def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
-    """The change that adds to the count of a tag, and makes it when it is not there."""
+    """Return the update that adds to the count of a tag. It creates the count if it does not exist."""
     place = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
     return _addition(place, {"count": difference, "relSort": difference}, caller, now)
 
 
 def _addition(place: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
-    """The change that adds counts to a total, and says what it is, who wrote it, when, and for which request.
+    """Return the update that adds counts and sets key attributes and audit fields.
 
-    It raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile.
+    It increases `version`, so an unchanged version means an unchanged total.
     """
     added = {**counts, "version": 1}
     addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)

@@ -1,9 +1,9 @@
-"""Adds what the stream brings to a total, each change once, however often, late or out of order it is delivered.
+"""Exactly-once totals: adds each stream change once, although changes may arrive repeatedly, late or out of order.
 
-DynamoDB and Lambda keep the changes of one item in order, and no more: those of one partition key may lie in several shards,
-and Lambda reads a shard in several lanes. So no sequence number says how far a total has counted. Instead the total remembers
-which changes it has counted: the newest in its own item, so that both are one write, older ones in pages beside it.
-https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
+DynamoDB and Lambda preserve only the order of changes of one item. Changes of one partition key may be in several
+shards, and Lambda processes a shard in parallel batches. A sequence number therefore cannot serve as a checkpoint.
+Instead the total stores deduplication keys of the changes: the newest in its own item, in the same write, older ones in
+pages. https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-eventsourcemapping.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 """
 
@@ -22,56 +22,57 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SEEN_PAGE, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
-"""Attributes of a total: how often it was added to, the marks of the newest changes in it, and the time of the newest
-change whose mark is in a page."""
+"""Attributes of a total: its number of writes, the newest deduplication keys, and the time of the newest key in a page.
+"""
 ATTRIBUTES = (TALLY, SEEN, SEEN_UP_TO)
 
 AT_BYTES, ID_BYTES = 4, 8
 MARK_BYTES = AT_BYTES + ID_BYTES
 ROOM = 40
-"""Marks in a total: 480 bytes, so that the item stays below 1 KB, and each of its writes is one unit."""
+"""Deduplication keys in a total: 480 bytes. The item stays below 1 KB, so each write costs one unit."""
 KEPT = 8
-"""Of these, how many stay when the others move to a page. Changes that come a little out of order are still found there."""
+"""Keys that stay in the total when the others move to a page. They cover changes that are slightly out of order."""
 AT_ONCE = ROOM - KEPT
-"""Changes that one write adds."""
+"""Maximum changes per write."""
 
 REPEATED_FOR = 25 * HOUR_SECONDS
-"""A change may come again for 24 hours, as long as the stream has it, so behind none that is a day newer: the queue keeps
-the messages of a video in order. What is so much older than the newest change needs no mark."""
+"""Seconds for which keys are retained. The stream redelivers a change for up to 24 hours, and the queue preserves order
+per video. A change older than the newest one by this time cannot recur."""
 PAGES_FOR = 6 * DAY_SECONDS
-"""A message can wait in the queue for 4 days, and bring changes of the day before."""
+"""Lifetime of pages in seconds. A message may wait in the queue for 4 days and contain changes of the day before."""
 SPANS = (1, 60, HOUR_SECONDS, DAY_SECONDS)
-"""Seconds that a page may cover: the fewest that hold its marks. So those of one second are found by four queries."""
+"""Possible periods of a page in seconds. A page uses the shortest that covers its keys, so four queries find all keys
+of a second."""
 PAGES = 100
-"""Pages that one query reads."""
+"""Page size of a query."""
 
 Sums = Mapping[str, int]
 
 
 def mark_of(event_id: str, at: int) -> str:
-    """The mark of a change, in hexadecimal digits: when it was made (epoch seconds), and 64 bits of its id's hash.
+    """Return the deduplication key of a change in hexadecimal: its time in epoch seconds and a 64-bit hash of its id.
 
-    Two of one second share a mark with a probability of 1 in 18 million million million; then one is not counted.
+    Two changes of the same second collide with a probability of 5e-20. The second one is then not counted.
     """
     return (at.to_bytes(AT_BYTES, "big") + blake2b(event_id.encode(), digest_size=ID_BYTES).digest()).hex()
 
 
 @dataclass(frozen=True)
 class Total:
-    """A sum that the stream adds to."""
+    """A total that the ledger adds to."""
 
     name: str
     video_id: str
     key: Key
     change: Callable[[Sums, Item], Expression]
-    """The change that adds sums and sets these attributes."""
+    """Returns the expression that adds the sums and sets the attributes."""
     is_wanted: Callable[[], bool]
-    """Whether the total may be made, as what it counts for is there."""
+    """Returns whether the total may be created, because its video exists."""
 
 
 @dataclass(frozen=True)
 class _State:
-    """What a total remembers of the changes that it has counted; None: there is no such item."""
+    """The deduplication state of a total."""
 
     exists: bool
     tally: int
@@ -87,7 +88,10 @@ class _State:
 
     @property
     def condition(self) -> Expression:
-        """That the total is as it was read. It is never made where it was: a purge may have removed it."""
+        """Condition that the total is unchanged since it was read.
+
+        A total that a purge has removed is not created again.
+        """
         if not self.exists:
             return ABSENT
         if not self.tally:
@@ -96,16 +100,17 @@ class _State:
 
 
 class Ledger:
-    """Totals in the table, and the pages of what they have counted."""
+    """Adds to totals and stores the pages of their deduplication keys."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def add(self, total: Total, changes: Mapping[str, Sums], now: int) -> int:
-        """Add what was not counted yet of these changes, by mark; return how many that were. `now` in epoch seconds.
+        """Add the changes, by deduplication key, that are not counted yet. Returns their number. `now` is in epoch
+        seconds.
 
-        1 RRU and 1 WRU for 32 changes. Raises Unavailable and WriteContention, after which some may have been counted; what
-        is handed over again is then found to be.
+        Costs 1 RRU and 1 WRU per 32 changes. Raises Unavailable and WriteContention. Some changes may then have been
+        counted; a retry skips them.
         """
         waiting = {bytes.fromhex(mark): sums for mark, sums in changes.items()}
         attributes = (PARTITION_KEY, *ATTRIBUTES)
@@ -127,13 +132,13 @@ class Ledger:
         return retry_on_conflict(attempt, "the counts of the video", present=read, pause=self.table.pause)
 
     def _not_counted(self, total: Total, state: _State, marks: Iterable[bytes]) -> list[bytes]:
-        """Those of the marks that the total has not counted, oldest first."""
+        """Return the keys that the total has not counted, oldest first."""
         unknown = set(marks) - state.marks
         late = {_at(mark) for mark in unknown if _at(mark) <= state.up_to}
         return sorted(unknown - self._in_pages(total, late))
 
     def _in_pages(self, total: Total, times: Collection[int]) -> set[bytes]:
-        """All marks in the pages that cover these times."""
+        """Return all keys in the pages that cover these times."""
         prefixes = sorted({_page_key(total, span, time, "") for time in times for span in SPANS})
         marks: set[bytes] = set()
         firsts = gather(partial(self.table.begin_query, **_pages_from(prefix, None)) for prefix in prefixes)
@@ -147,12 +152,13 @@ class Ledger:
         return marks
 
     def _write(self, total: Total, state: _State, changes: Mapping[bytes, Sums], now: int) -> _State:
-        """Add changes that were not counted, and return what the total then is. Raises ConditionFailed."""
+        """Add uncounted changes and return the new state. Raises ConditionFailed."""
         oldest = max(map(_at, [*state.marks, *changes])) - REPEATED_FOR
         kept = sorted(mark for mark in state.marks if _at(mark) >= oldest)
         up_to = state.up_to
         if len(kept) + len(changes) > ROOM:
-            # First of all, so that no mark is in neither. A page says what is true, whether or not the write then succeeds.
+            # Pages are written first, so that each key is in the total or in a page. They are correct even if the next
+            # write fails.
             self._keep_pages(total, kept[:-KEPT], now)
             up_to = max(up_to, _at(kept[-KEPT - 1]))
             kept = kept[-KEPT:]
@@ -165,7 +171,8 @@ class Ledger:
     def _keep_pages(self, total: Total, marks: Sequence[bytes], now: int) -> None:
         for span, start, some in _paged(marks):
             content = b"".join(some)
-            # Named after all that is in it: an attempt that failed may have left a page that begins with the same mark.
+            # Named by a hash of the whole content, because a failed attempt may have left a page with the same first
+            # key.
             pk, sk = _page_key(total, span, start, blake2b(content, digest_size=ID_BYTES).hexdigest())
             page = {
                 PARTITION_KEY: pk,
@@ -181,7 +188,7 @@ class Ledger:
 
 
 def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
-    """Marks, in order, as pages: the seconds that each covers, when these begin, and its marks."""
+    """Split sorted keys into pages. Yields the period in seconds, its first time and its keys."""
     for _, of_day in groupby(marks, lambda mark: _at(mark) // DAY_SECONDS):
         some = list(of_day)
         first, last = _at(some[0]), _at(some[-1])
@@ -190,7 +197,7 @@ def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
 
 
 def _pages_from(prefix: tuple[str, str], start: Item | None) -> Asked:
-    """The question for the marks in the pages whose keys begin so."""
+    """Return the arguments of a query for the pages whose sort keys have this prefix."""
     return {
         "index": None,
         "condition": Expression.of("#pk = :pk AND begins_with(#sk, :sk)", pk=prefix[0], sk=prefix[1]),

@@ -1,4 +1,4 @@
-"""The end of a video or playlist: everything that its removal leaves behind is removed too, however much it is."""
+"""Deletes everything that a removed video or playlist leaves behind, of any size."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -32,34 +32,34 @@ from shared.videos.counters import shards_of
 PURGE = Caller.job("purge")
 
 PAGE = 100
-"""Items that are looked for at a time."""
+"""Items per query."""
 
 InTime = Callable[[], bool]
-"""Whether there is time for another step."""
+"""Returns whether there is time for another step."""
 
 
 class Store(Protocol):
-    """Where objects are, as far as a purge needs it."""
+    """The part of the object store that a purge uses."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
-        """Delete all objects below a prefix; return how many."""
+        """Delete all objects with a prefix. Returns their number."""
 
 
 def video_removed(record: Record, now: int) -> Iterable[Outgoing]:
-    """Send for what a video leaves that was removed."""
+    """Return the message that starts the purge of a removed video."""
     return [Outgoing(PURGE_QUEUE, purge_message(record.old["videoId"], record.correlation_id))]
 
 
 def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
-    """Send for the entries of a playlist that was removed."""
+    """Return the message that starts the purge of a removed playlist's entries."""
     return [Outgoing(PURGE_QUEUE, purge_playlist_message(record.old["playlistId"], record.correlation_id))]
 
 
 class Purge:
-    """Removes what removed videos and playlists left. It can be interrupted anywhere and repeated.
+    """Purges removed videos and playlists. Can be interrupted at any point and repeated.
 
-    Both methods return whether they finished; False when `in_time` made them stop. What they removed until then is not met
-    again, so that they finish the next time, or the time after. They raise the errors of shared.core.errors.
+    Both methods return whether they finished, and `False` if `in_time` stopped them. Each run makes progress, so
+    repeated runs finish. They raise the errors of shared.core.errors.
     """
 
     def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
@@ -71,9 +71,10 @@ class Purge:
         self.media_bucket = media_bucket
 
     def video(self, video_id: str, now: int, in_time: InTime, correlation_id: str | None = None) -> bool:
-        """Remove what one video left; nothing more once a video of this id exists again. `now` in epoch seconds.
+        """Purge one video. Stops if a video of this id exists again. `now` is in epoch seconds.
 
-        What totals have counted of it stays: the worker that takes it off them removes it.
+        The marker of the totals is retained. The aggregates worker removes it after subtracting the video from the
+        totals.
         """
         key = VIDEO.key(videoId=video_id)
         if self._is_there(key):
@@ -81,10 +82,11 @@ class Purge:
         caller = PURGE.acting_for(correlation_id)
         if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
             return False
-        # Asked with each page and once more, because all that may take a while, and a film is lost for good.
+        # Checked with each page and here again, because the steps above may take long and deleting a source file is
+        # irreversible.
         if self._is_there(key):
             return True
-        # The items last: as long as they are there, the objects can be found.
+        # The items are deleted last, because the objects can be found only while the items exist.
         return (
             self._views(video_id, in_time)
             and self._objects(video_id, in_time)
@@ -92,14 +94,14 @@ class Purge:
         )
 
     def playlist(self, playlist_id: str, in_time: InTime) -> bool:
-        """Remove the entries of one playlist; does nothing while it exists."""
+        """Delete the entries of one playlist. Does nothing while the playlist exists."""
         return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
 
     def _is_there(self, key: Key) -> bool:
         return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
-        """Remove its ratings. What says that one was taken back is in no index, and ends by itself."""
+        """Delete the ratings. Tombstones of withdrawn ratings are in no index, and expire."""
         for entries in self._related(sharded(rated_relation(video_id))):
             if not in_time():
                 return False
@@ -119,9 +121,9 @@ class Purge:
         return True
 
     def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
-        """A relation's entries in pages, until there are none.
+        """Yield the entries of a relation in pages until none are left.
 
-        An index shows a removal a little later, so it is read again from its start until nothing is found.
+        The index is eventually consistent, so it is read again from the start until it is empty.
         """
         after, any_left, rounds = None, False, 0
         while True:
@@ -137,13 +139,13 @@ class Purge:
                 self.table.pause(rounds)
 
     def _views(self, video_id: str, in_time: InTime) -> bool:
-        """Remove the counter, and the hours and days in which the video was viewed.
+        """Delete the view counter, and the hours and days with views.
 
-        The markers of its viewers stay, in partitions that nothing names: each has had a purgeAt from the start, hours or days
-        ahead, and DynamoDB removes it then.
+        Viewer markers are in partitions that no item references. Each has a purgeAt hours or days ahead, and DynamoDB
+        expires it.
         """
         shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MOST_VIEW_SHARDS)]
-        # Shard 0 goes last: it says how many there are, and that anything is left.
+        # Shard 0 is deleted last, because it contains the number of shards and shows that items are left.
         first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
         if first is None:
             return True
@@ -153,12 +155,15 @@ class Purge:
         return True
 
     def _one_by_one(self, keys: Iterable[Key]) -> None:
-        """Delete items where this role may not put any: IAM cannot distinguish the two in a BatchWriteItem."""
+        """Delete items one at a time.
+
+        IAM cannot distinguish puts from deletes in BatchWriteItem, and this role may not put them.
+        """
         for key in keys:
             self.table.delete(key)
 
     def _objects(self, video_id: str, in_time: InTime) -> bool:
-        """Remove the films, pictures, renditions and captions."""
+        """Delete source files, thumbnails, renditions and captions."""
         media = [(self.media_bucket, f"{folder}/{video_id}/") for folder in MEDIA_FOLDERS]
         for bucket, prefix in ((self.sources_bucket, f"{video_id}/"), *media):
             if not in_time():
@@ -167,10 +172,10 @@ class Purge:
         return True
 
     def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
-        """Remove all items of a partition whose head is gone; nothing more once it is there again."""
+        """Delete all items of a partition without a head item. Stops if the head exists again."""
         delete = delete or self.table.batch_delete
         while in_time():
-            # From the start each time: what has been deleted is not met again.
+            # Always queries from the start, because deleted items are not returned again.
             page = self.table.query(
                 index=None,
                 condition=Expression.of("#pk = :pk", pk=partition),
@@ -178,7 +183,7 @@ class Purge:
                 limit=PAGE,
                 consistent=True,
             )
-            # Videos and playlists have the same sort key, and nothing stands before it.
+            # Videos and playlists have the same sort key, which sorts before all others.
             if page.items and page.items[0][SORT_KEY] == VIDEO.sk:
                 return True
             delete([key for key in page.items if key[SORT_KEY] != MARKER.sk])

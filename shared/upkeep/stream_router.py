@@ -86,8 +86,8 @@ class StreamRouter:
     def flush(self) -> None:
         """Send what the routed records have collected. After Unavailable they must be delivered again.
 
-        No caller waits for totals, and an import has thousands: together they take a tenth of the requests, and leave the
-        stream to the records that a caller waits for.
+        No caller waits for totals, and an import has thousands. Batches take a tenth of the requests, which leaves
+        capacity for the records that a caller waits for.
         """
         messages, self._totals = self._totals, []
         tallies = self._tallied.take()

@@ -1,8 +1,8 @@
-"""What the stream counts of videos: views of viewers and keys, ratings, and what counters held when an hour began.
+"""Counts views and ratings from the stream, and records view counters at the start of each hour and day.
 
-The router collects it from the stream's records, one message for each video; the function `tallies` applies the messages. It
-may all come twice, late, or in another order: a change is counted by its mark (shared/upkeep/ledger.py), and a start keeps
-the least that it was ever given.
+The router collects them from stream records, one message per video, and the function `tallies` applies the messages.
+Messages may arrive repeatedly, late or out of order. Deduplication keys prevent double counting
+(shared/upkeep/ledger.py). A start value is the minimum of all received values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,20 +46,20 @@ Merged = dict[str, dict[str, int]]
 
 
 class Collector:
-    """Collects what is to be counted, until it is taken as messages."""
+    """Collects counts until they are taken as messages."""
 
     def __init__(self) -> None:
         self._counted: dict[str, dict[str, list[object]]] = {}
 
     def take(self) -> list[dict[str, Any]]:
-        """The messages of what was collected since the last time."""
+        """Return and reset the messages collected since the last call."""
         counted, self._counted = self._counted, {}
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]
 
     def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Note the hour and the day that begin with a change. Nearly all records are of a counter that stays in its hour."""
+        """Record the hour and day that a change starts. Most changes stay in the same hour and are ignored."""
         hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
-        # A clock that is behind may set an earlier hour: then the later one has begun already.
+        # A slow clock may set an earlier hour. The later hour has then already started.
         if hour is None or (before is not None and hour <= before):
             return ()
         video_id, _, shard = record.pk.removeprefix(VIEW_COUNTER.partition_prefix).rpartition("#")
@@ -67,11 +67,11 @@ class Collector:
         return self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(record.before)])
 
     def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Note the view that a marker stands for."""
+        """Record the view of a viewer marker."""
         return self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
 
     def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
-        """Note the difference that a rating makes to the totals."""
+        """Record the difference that a rating makes to the totals."""
         added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
         return self._note(record.new["videoId"], "ratings", [_mark(record), added]) if any(added.values()) else ()
 
@@ -86,7 +86,7 @@ def _mark(record: Record) -> str:
 
 @dataclass
 class _Counted:
-    """What messages of one video bring together."""
+    """Merged content of the messages of one video."""
 
     views: dict[str, Sums] = field(default_factory=dict)
     ratings: dict[str, Sums] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class _Counted:
 
 
 def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
-    """Of each sum of each shard the lesser: sums only grow, so that is the one nearer to the start."""
+    """Return the minimum of each sum by shard. Sums only grow, so the minimum is closest to the start."""
     return {
         shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
         for shard in sorted(one.keys() | other.keys(), key=int)
@@ -116,16 +116,16 @@ def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
 
 
 class Tallies:
-    """Applies what was collected to the table."""
+    """Applies collected counts to the table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.ledger = Ledger(table)
 
     def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
-        """Count what messages of one video bring; `now` in epoch seconds.
+        """Apply the messages of one video. `now` is in epoch seconds.
 
-        Raises Unavailable and WriteContention, after which a part may have been counted, and all of it must come again.
+        Raises Unavailable and WriteContention. Some counts may then be applied; deliver all messages again.
         """
         video = _Video(self.table, messages[0].videoId, now)
         counted = _Counted.of(messages)
@@ -145,7 +145,7 @@ class Tallies:
             self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
 
     def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
-        """Keep what a counter had at the start of a period, or the lesser of that and what is kept already."""
+        """Store the counter's values at the start of a period, or the minimum of them and the stored ones."""
         if not video.is_there():
             return
 
@@ -161,7 +161,7 @@ class Tallies:
 
 
 class _Video:
-    """The video that is counted for; read when that matters, and once."""
+    """The counted video, read at most once and only if needed."""
 
     def __init__(self, table: Table, id_: str, now: int) -> None:
         self.id = id_
@@ -169,11 +169,11 @@ class _Video:
         self._now = now
 
     def is_there(self) -> bool:
-        """Whether it exists: of one that is gone nothing is made that its purge would not find."""
+        """Return whether the video exists. Otherwise nothing is created, because its purge would not find it."""
         return self._item is not None and not is_purged(self._item, self._now)
 
     def described(self) -> Item:
-        """What an hour or a day says of the video, and its place in the index."""
+        """Return the attributes of an hour or day item that describe the video and its index position."""
         video = self._item or {}
         return {
             "videoId": self.id,
@@ -203,7 +203,7 @@ def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
 
 
 def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
-    """Raises `version`, so that a sum whose version stayed is one that nobody moved meanwhile."""
+    """Return the update of rating totals. It increases `version`, so an unchanged version means an unchanged total."""
     return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
         {"videoId": video_id, **remembered}, TALLIES, now
     )

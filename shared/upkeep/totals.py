@@ -1,4 +1,4 @@
-"""What was counted beforehand: how much a user has, and how often tags are used."""
+"""Reads precomputed totals: a user's videos and playlists, and the use of tags."""
 
 from typing import Any
 
@@ -11,22 +11,26 @@ from shared.videos.video import STATUSES
 
 SIZES = ("bytes", "milliseconds")
 PROFILE_COUNTS = (*STATUSES, *SIZES)
-"""What a user's totals have of videos: how many in each status, and the sizes of those that are not deleted. No name
-is one that an index projects, or each change would write to the index too."""
+"""Attributes of a user's totals: videos by status, and the sizes of all videos that are not deleted.
+
+RelationIndex must not project any of these names, because each change would then also write to the index."""
 
 
 class TotalsStore:
-    """Reads what the stream's worker (shared/upkeep/aggregates.py) and the playlists' store have counted."""
+    """Reads the totals that the stream's worker (shared/upkeep/aggregates.py) and the playlist store maintain."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
 
     def user(self, user_id: str) -> Item | None:
-        """How much a user has; None if nothing was ever counted. Some seconds behind the videos."""
+        """Return the totals of a user, or `None` if nothing was ever counted. They lag the videos by some seconds."""
         return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
 
     def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
-        """Up to `limit` tags after a position, the most used first, and where to go on; ties are in reverse order."""
+        """Return up to `limit` tags after a position, most used first, and the next position.
+
+        Ties are in reverse order.
+        """
         partition = {"rel": TAGS, "relShard": 0}
         start = None
         if after:
@@ -38,7 +42,7 @@ class TotalsStore:
             ),
             attributes=("relSort", "relId"),
             ascending=False,
-            # One more than is wanted shows whether there is a next page.
+            # One extra item shows whether there is a next page.
             limit=limit + 1,
             start=start,
         )
@@ -48,7 +52,7 @@ class TotalsStore:
 
 
 def user_document(user_id: str, counts: Item) -> dict[str, Any]:
-    """A user's totals as clients see them; bytes and milliseconds are those of videos that are not deleted."""
+    """Return a user's totals as clients see them. Bytes and milliseconds exclude deleted videos."""
     videos = {status: int(counts.get(status, 0)) for status in STATUSES}
     alive = sum(videos.values()) - videos["deleted"]
     return {
