@@ -1,4 +1,4 @@
-"""The functions in what the CDK made, and the same ones as they were deployed to MiniStack."""
+"""Functions of a CDK assembly and their deployed configuration on MiniStack."""
 
 import json
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ class Synthesised:
     """A function in an assembly."""
 
     folder: str
-    """Its folder below `functions/`."""
+    """Folder below `functions/`."""
     handler: str
     stack: str
     logical_id: str
     template: Path
     asset: Path
-    """The folder of its code."""
+    """Folder of its code."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """How a function was deployed."""
+    """Deployed configuration of a function."""
 
     name: str
     environment: Mapping[str, str]
@@ -38,7 +38,7 @@ class Configuration:
 
 
 def synthesised(assembly: Path) -> list[Synthesised]:
-    """The service's functions in an assembly, by folder; raises LocalError when there are none."""
+    """Return the service's functions in an assembly, by folder; raises LocalError if there are none."""
     functions = []
     for template in assembly.glob("*.template.json"):
         resources = json.loads(template.read_text(encoding="utf-8")).get("Resources", {})
@@ -55,7 +55,7 @@ def synthesised(assembly: Path) -> list[Synthesised]:
 
 
 def configuration(aws: Aws, function: Synthesised) -> Configuration:
-    """How MiniStack runs a function of an assembly; raises LocalError when it was not deployed there."""
+    """Return the configuration of a function on MiniStack; raises LocalError if it is not deployed there."""
     try:
         resource = aws.client("cloudformation").describe_stack_resource(
             StackName=function.stack, LogicalResourceId=function.logical_id

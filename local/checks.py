@@ -27,24 +27,24 @@ from local.run import stoppable
 
 LOGS = STATE / "checks"
 PROGRESS_SECONDS = 10.0
-"""Between two lines that say how far everything is."""
+"""Seconds between two lines of progress."""
 POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 1
 """Maximum number of stages that run concurrently: one more than cores, because the rehearsal waits a lot."""
 GRACE_SECONDS = 90.0
-"""For a stage that is interrupted to end what it has started; the rehearsal has an account to stop."""
+"""Seconds for an interrupted stage to clean up; the rehearsal has to stop a deployed account."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
-"""Folders of unit tests that are stages of their own."""
+"""Folders of unit tests that are separate stages."""
 NO_TESTS = 5
-"""pytest's exit status when none was selected."""
+"""Exit status of pytest if no test was selected."""
 LAST_LINES = 40
-"""Lines of a failed stage's log that are shown when it ends."""
+"""Log lines of a failed stage that are shown when the stage ends."""
 END_LINES, END_LINES_OF_TESTS = 10, 3
-"""Lines of it that the end of the run shows again: fewer where failed tests are named."""
+"""Log lines of a failed stage in the final report: fewer if failed tests are named."""
 MAX_NAMED = 20
-"""Failed tests that are named at the end of the run; the log has all of them."""
+"""Maximum failed tests named in the final report. The log has all of them."""
 SLOWEST = 10
-"""Test files that the table names."""
+"""Number of test files in the table."""
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -52,7 +52,7 @@ _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) 
 """Lines of pytest's output that are shown in another form, and would hide the tracebacks above them."""
 
 Count = Callable[[str], str]
-"""How many things a stage looked at, in words, by what it wrote."""
+"""Function that returns the number of items that a stage checked, as text, from its output."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ class Stage:
     command: Sequence[str]
     count: Count = lambda _: ""
     niceness: int = 10
-    """The niceness it runs with; 0 for the one that all others wait for."""
+    """Niceness of the process; 0 for the stage that takes longest."""
     has_tests: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a stage ended."""
+    """Result of one stage."""
 
     stage: Stage
     status: int
@@ -79,12 +79,12 @@ class Outcome:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is one of tests, and had none to run."""
+        """Whether a test stage had no tests to run."""
         return self.stage.has_tests and self.status == NO_TESTS
 
     @property
     def is_good(self) -> bool:
-        """Whether it found nothing wrong."""
+        """Whether the stage found no fault."""
         return self.status == 0 or self.is_empty
 
 
@@ -142,7 +142,7 @@ def _tests(output: str) -> str:
 
 
 def _files(output: str) -> str:
-    """Of each program that counts them, the last number."""
+    """Return the sum of the last file counts in an output."""
     return f"{_number(output, '(?:source )?files') + _number(output, 'modules')} files"
 
 
@@ -155,31 +155,31 @@ def _steps(output: str) -> str:
 
 
 def _number(output: str, of: str) -> int:
-    """The last number of these that an output names."""
+    """Return the last count of this noun in an output, or 0."""
     return int(([*re.findall(rf"(\d+) {of}", output)] or ["0"])[-1])
 
 
 def steps(output: str) -> list[tuple[str, float]]:
-    """The titles of the rehearsal's steps, and the seconds that each took."""
+    """Return the titles of the rehearsal's steps and the seconds of each."""
     done = re.findall(r"^(.+): done in ([\d.]+) s$", output, re.MULTILINE)
     return [(title, float(seconds)) for title, seconds in done if title != "The rehearsal"]
 
 
 def failures(output: str) -> list[str]:
-    """The failed tests with their reasons, from the summary that pytest prints last."""
+    """Return the failed tests with their reasons, from pytest's summary."""
     _, heading, summary = output.rpartition(" short test summary info ")
     failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+)$", summary, re.MULTILINE) if heading else []
     return [re.sub(r"@\w+(?= - |$)", "", line) for line in failed]  # xdist adds the group of a test to its id
 
 
 def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
-    """The slowest test files of all stages and their seconds, from the lines that `local.slowest` prints."""
+    """Return the slowest test files of all stages with their seconds, from the lines that `local.slowest` prints."""
     lines = [line for output in outputs for line in re.findall(r"^([\d.]+) s in (tests/\S+)$", output, re.MULTILINE)]
     return sorted(((file, float(seconds)) for seconds, file in lines), key=lambda row: -row[1])[:SLOWEST]
 
 
 def report(outcome: Outcome, lines: int = LAST_LINES, named: int | None = None) -> str:
-    """The status of a failed stage, its failed tests (at most `named`), the last lines of its log, and the log's path."""
+    """Return the status of a failed stage, at most `named` failed tests, the end of its log, and the log's path."""
     failed = failures(outcome.output)
     shown = failed[:named]
     more = [f"and {len(failed) - len(shown)} more"] if len(shown) < len(failed) else []
@@ -192,7 +192,7 @@ def report(outcome: Outcome, lines: int = LAST_LINES, named: int | None = None) 
 
 
 def progress(output: str) -> str:
-    """How far a stage is by what it wrote: the rehearsal's step, and pytest's percentage; nothing of others."""
+    """Return the progress of a stage: the rehearsal's step and pytest's percentage, or an empty text."""
     begun = re.findall(r"^(.+) \.\.\.$", output, re.MULTILINE)[-1:]
     percentages = re.findall(r"\[ *(\d+%)\]", output.rpartition(" ...\n")[2])[-1:]
     return ", ".join([*begun, *percentages])
@@ -223,12 +223,12 @@ class _Running:
 
     @property
     def output(self) -> str:
-        """What it wrote so far."""
+        """Return the output so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
 
 class Checks:
-    """Runs stages side by side; `say` is called with each line of progress."""
+    """Runs stages concurrently; `say` is called with each line of progress."""
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
@@ -237,7 +237,7 @@ class Checks:
         """The outcomes so far, by stage."""
 
     def run(self, wanted: Sequence[Stage]) -> list[Outcome]:
-        """Return how each ended, in their order. Whatever happens, no process of them runs afterwards."""
+        """Return the outcomes in the order of the stages. No process of a stage survives, even after an error."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
         told = time.monotonic()
@@ -261,7 +261,7 @@ class Checks:
 
     def _ended(self, run: _Running) -> Outcome:
         outcome = Outcome(run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log)
-        end_group(run.process, seconds=0)  # what it may have left
+        end_group(run.process, seconds=0)  # remaining child processes
         good = f"{run.stage.name}: done after {_time(outcome.seconds)}"
         self._say(good if outcome.is_good else report(outcome))
         return outcome
@@ -296,7 +296,7 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
 
 
 def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
-    """A row for each stage, with its tests and its time; below the rehearsal its steps, and last the slowest test files."""
+    """Return a row per stage with its tests and time, then the rehearsal's steps and the slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", ""):
         made.add_column(heading, justify="right" if heading == "How long" else "left")
@@ -334,7 +334,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     print()
     Console(highlight=False).print(table(outcomes, time.monotonic() - began))
     if not _is_good(outcomes):
-        # At the very end, where whoever opens the output of a run in CI looks first.
+        # At the very end, where the log of a CI run is read first.
         failed = [outcome for outcome in outcomes if not outcome.is_good]
         raise LocalError("\n".join(["", *map(_ending, failed), f"Not everything holds. The logs are in {logs}."]))
 

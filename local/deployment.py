@@ -1,4 +1,4 @@
-"""Deploys the CDK app to MiniStack, and only there; does nothing when nothing changed since the last time."""
+"""Deploys the CDK app to MiniStack, and only there. Does nothing if nothing changed since the last deploy."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ API_STACK, JOBS_STACK, MEDIA_STACK = (f"VideoMetadata-dev-{part}" for part in ("
 STACKS = ("VideoMetadata-dev-Data", MEDIA_STACK, JOBS_STACK, API_STACK)
 BOOTSTRAP_STACK = "CDKToolkit"
 DEPLOY_SECONDS = 900.0
-"""A deploy that hangs is ended after this time."""
+"""Seconds after which a hanging deploy is ended."""
 
 INPUTS = (
     "app.py",
@@ -39,15 +39,15 @@ INPUTS = (
     "requirements.txt",
     "shared",
 )
-"""What decides a deployment, besides the interpreter, the ports and the issuer."""
+"""Inputs of a deployment, in addition to the interpreter, the ports and the issuer."""
 
 Tell = Callable[[str], None]
-"""Called with one line for each step of progress."""
+"""Function that is called with each line of progress."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What the last successful deploy left, as `.local/deployment.json` keeps it."""
+    """Record of the last successful deploy, stored in `.local/deployment.json`."""
 
     fingerprint: str
     issuer: str
@@ -57,7 +57,7 @@ class Deployment:
 
     @classmethod
     def load(cls, file: Path) -> "Deployment | None":
-        """The stored one; None when there is none that can be read."""
+        """Return the stored record; `None` if it is missing or unreadable."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -65,7 +65,7 @@ class Deployment:
 
     @classmethod
     def of(cls, outputs: Path, fingerprint: str, issuer: str, log: Path) -> "Deployment":
-        """What a deploy left, by the file that `cdk deploy --outputs-file` wrote; raises LocalError."""
+        """Return the record of a deploy from the file of `cdk deploy --outputs-file`; raises LocalError."""
         return cls(
             fingerprint,
             issuer,
@@ -76,17 +76,17 @@ class Deployment:
 
 
 def environment(aws: Aws, work: Path) -> dict[str, str]:
-    """The environment for the CDK command line: MiniStack is the only AWS it can reach."""
+    """Return the environment of the CDK command line, in which MiniStack is the only reachable AWS."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     return with_tools(env) | {
         **aws.environment(),
         "AWS_EC2_METADATA_DISABLED": "true",
-        # A developer's real profile must never be what gets deployed to.
+        # A deploy must never use a developer's real profile.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-        "CDK_HOME": str(work / "cdk-home"),  # it remembers account numbers by access key
+        "CDK_HOME": str(work / "cdk-home"),  # the CDK caches account numbers by access key
         "CDK_DISABLE_CLI_TELEMETRY": "true",
-        # The full validation belongs to `make test`; without it, synthesis takes half the time.
+        # The full validation runs in `make test`. Without it, synthesis takes half the time.
         "CDK_VALIDATION": "false",
         "PYTHONOPTIMIZE": "1",
         "NO_PROXY": "127.0.0.1,localhost",
@@ -94,14 +94,14 @@ def environment(aws: Aws, work: Path) -> dict[str, str]:
 
 
 def context(aws: Aws, issuer: str) -> list[str]:
-    """The CDK's arguments that make the local target of the app."""
+    """Return the CDK arguments that select the local target of the app."""
     given = {"target": "local", "endpoint": aws.objects_endpoint, "issuer": issuer, "audience": AUDIENCE}
     given["consoleClient"] = CONSOLE_CLIENT
     return [argument for name, value in given.items() for argument in ("-c", f"{name}={value}")]
 
 
 def fingerprint(*settings: str, root: Path = ROOT) -> str:
-    """A hash over everything that decides a deployment: the sources below `root`, the interpreter, the settings."""
+    """Return a hash of all inputs of a deployment: the sources below `root`, the interpreter and the settings."""
     digest = hashlib.sha256()
     for part in (sys.version, platform.platform(), *settings):
         digest.update(part.encode() + b"\0")
@@ -122,10 +122,10 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
-    """Bring MiniStack to what the sources say; returns what is there then.
+    """Deploy the current sources to MiniStack if they changed, and return the deployment.
 
-    `work` keeps the assembly, the log and what was deployed; it belongs to the same MiniStack data for good.
-    Raises LocalError, naming the log, when the deploy fails.
+    `work` holds the assembly, the log and the record; it always belongs to the same MiniStack data. Raises LocalError
+    with the log's path if the deploy fails.
     """
     record = work / DEPLOYMENT_FILE.name
     wanted = fingerprint(aws.endpoint, aws.objects_endpoint, issuer)
@@ -134,7 +134,7 @@ def deploy(aws: Aws, issuer: str, work: Path, tell: Tell) -> Deployment:
         tell("Nothing has changed since the last deploy")
         return last
 
-    record.unlink(missing_ok=True)  # until this deploy is through, nothing is known about what is there
+    record.unlink(missing_ok=True)  # until this deploy completes, the deployed state is unknown
     work.mkdir(parents=True, exist_ok=True)
     env = environment(aws, work)
     log = work / "deploy.log"
@@ -163,13 +163,13 @@ def _output(outputs: Path, stack: str, name: str, log: Path) -> str:
 
 
 def complete(aws: Aws, assembly: Path, api_id: str) -> None:
-    """Set what the templates of a deployed assembly say and MiniStack's CloudFormation leaves out. Can be repeated."""
+    """Apply the template settings that MiniStack's CloudFormation ignores. Idempotent."""
     switch_on_ttl(aws, assembly)
     allow_origins(aws, assembly, api_id)
 
 
 def switch_on_ttl(aws: Aws, assembly: Path) -> None:
-    """Let the tables of an assembly forget what has expired, as its templates say."""
+    """Enable TTL on the tables of an assembly, as its templates specify."""
     client = aws.client("dynamodb")
     for properties in _properties(assembly, "AWS::DynamoDB::GlobalTable"):
         if "TimeToLiveSpecification" in properties:
@@ -179,9 +179,10 @@ def switch_on_ttl(aws: Aws, assembly: Path) -> None:
 
 
 def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
-    """Let the API answer browsers from the origins that its template allows.
+    """Allow browsers from the origins in the API's template.
 
-    MiniStack's CloudFormation keeps the configuration under names that its gateway does not read, and so refuses all.
+    MiniStack's CloudFormation stores the CORS configuration under names that its gateway does not read, so it refuses
+    all.
     """
     client = aws.client("apigatewayv2")
     for properties in _properties(assembly, "AWS::ApiGatewayV2::Api"):
@@ -190,7 +191,7 @@ def allow_origins(aws: Aws, assembly: Path, api_id: str) -> None:
 
 
 def build_index(aws: Aws) -> None:
-    """Call the function that builds the index, and do not wait: else searches answer 503 until its schedule does, up to a minute."""
+    """Invoke the indexer asynchronously. Otherwise searches return 503 until its schedule runs, up to a minute."""
     client = aws.client("lambda")
     for page in client.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
@@ -199,7 +200,7 @@ def build_index(aws: Aws) -> None:
 
 
 def _properties(assembly: Path, type_: str) -> Iterator[dict[str, Any]]:
-    """The properties of each resource of a type."""
+    """Yield the properties of each resource of a type."""
     for template in assembly.glob("*.template.json"):
         for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
             if resource["Type"] == type_:
@@ -216,9 +217,9 @@ def _is_deployed(aws: Aws, stack: str) -> bool:
 
 
 def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> None:
-    """Run the CDK command line; its output goes to the log, and what a person wants to know of it to `tell`.
+    """Run the CDK command line. Its output goes to the log, and its progress to `tell`.
 
-    Raises LocalError when it fails.
+    Raises LocalError if it fails.
     """
     command = [str(CDK), *arguments, "--ci", "--no-notices", "--no-color"]
     last: deque[str] = deque(maxlen=200)
@@ -264,7 +265,7 @@ def _kill_group(group: int) -> None:
 
 
 def _reason(lines: Iterable[str]) -> str:
-    """The line that most likely says what went wrong: the app's exception, else what CloudFormation refused."""
+    """Return the line that most likely explains the failure: the app's exception, otherwise CloudFormation's reason."""
     printed = list(lines)
     for telling in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
         for line in reversed(printed):

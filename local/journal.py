@@ -1,4 +1,4 @@
-"""What the embedded AWS has to keep of its tables, in a file that is right whenever the process ends."""
+"""Crash-safe SQLite file with the embedded AWS's table items, stream records and reader positions."""
 
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
@@ -12,28 +12,28 @@ CREATE TABLE IF NOT EXISTS reader (id TEXT PRIMARY KEY, stream TEXT NOT NULL, po
 """
 
 ItemRow = tuple[str, str, str, str | None]
-"""Table, partition key, sort key, and the item as JSON; None when it was removed."""
+"""Table, partition key, sort key, and the item as JSON; `None` if it was deleted."""
 RecordRow = tuple[str, int, str]
 """Stream, position, and the record as JSON."""
 ReaderRow = tuple[str, str, int]
-"""Who reads, which stream, and the position of the first record that it has not read."""
+"""Reader, stream, and the position of the first unread record."""
 
 
 class Journal:
-    """Items, records of streams that are still to be read, and how far their readers are.
+    """Items, unread stream records, and reader positions.
 
-    Each method that writes does so in one transaction, which is on disk when it returns.
+    Each writing method uses one transaction, which is on disk when the method returns.
     """
 
     def __init__(self, path: Path) -> None:
-        # Threads take turns with it.
+        # Threads use the connection one at a time.
         self._db = sqlite3.connect(path, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.executescript(_TABLES)
 
     def write(self, items: Iterable[ItemRow], records: Iterable[RecordRow], emptied: Collection[str] = ()) -> None:
-        """Keep items and records; first of all, forget all items of the tables that were `emptied`."""
+        """Store items and records, after deleting all items of the tables in `emptied`."""
         with self._db:
             self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in emptied])
             for table, pk, sk, item in items:
@@ -44,7 +44,7 @@ class Journal:
             self._db.executemany("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", records)
 
     def advance(self, readers: Collection[ReaderRow]) -> None:
-        """Keep how far readers are, and forget the records that all readers of their stream have read."""
+        """Store the readers' positions, and delete the records that all readers of their stream have read."""
         with self._db:
             self._db.execute("DELETE FROM reader")
             self._db.executemany("INSERT INTO reader VALUES (?, ?, ?)", readers)
@@ -54,25 +54,25 @@ class Journal:
             )
 
     def keep_only(self, tables: Collection[str]) -> None:
-        """Forget the items of all other tables."""
+        """Delete the items of all other tables."""
         with self._db:
             known = {table for (table,) in self._db.execute("SELECT DISTINCT tab FROM item")}
             self._db.executemany("DELETE FROM item WHERE tab = ?", [(table,) for table in known - set(tables)])
 
     def items(self, table: str) -> Iterator[tuple[str, str, str]]:
-        """Partition key, sort key and JSON of each item of a table."""
+        """Yield partition key, sort key and JSON of each item of a table."""
         with closing(self._db.execute("SELECT pk, sk, item FROM item WHERE tab = ?", (table,))) as rows:
             yield from rows
 
     def records(self, stream: str) -> list[tuple[int, str]]:
-        """Position and JSON of each record of a stream, the oldest first."""
+        """Return position and JSON of each record of a stream, oldest first."""
         records = self._db.execute("SELECT position, record FROM record WHERE stream = ? ORDER BY position", (stream,))
         return records.fetchall()
 
     def readers(self) -> list[ReaderRow]:
-        """How far each reader is."""
+        """Return the position of each reader."""
         return self._db.execute("SELECT id, stream, position FROM reader").fetchall()
 
     def close(self) -> None:
-        """Leave one file behind, without a log beside it."""
+        """Close the database, which leaves one file without a write-ahead log."""
         self._db.close()

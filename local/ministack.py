@@ -1,4 +1,4 @@
-"""MiniStack, the embedded AWS, as a process of its own that never outlives the program that started it."""
+"""MiniStack, the embedded AWS, in a separate process that never outlives its parent."""
 
 import http.client
 import os
@@ -26,28 +26,28 @@ from local.ports import LOOPBACK, bound
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 SAVE_SECONDS = 300.0
-"""For all of its state. Nothing depends on it but logs and metrics: the rest is saved as it changes."""
+"""Timeout of saving all state. Only logs and metrics depend on it: other state is saved as it changes."""
 SAVE_PATH = "/_local/save"
-"""POST it to have everything saved now; the answer names what is saved, a line each, as it goes."""
+"""Path to POST to in order to save all state. The response streams one line per saved service."""
 HEARTBEAT = "running"
-"""A file that is there from a start to the next orderly end. Up to the time when it was touched last, all is on disk."""
+"""File that exists between a start and the next clean stop. All data up to its modification time is on disk."""
 WHOLE = "dynamodb.json"
-"""A file that is there once everything was saved: the first deploy had come to its end."""
+"""File that exists once all state was saved, which means that the first deploy completed."""
 SOCKETS = "LOCAL_SOCKETS"
-"""Variable with the descriptors of the sockets that the engine listens on: the API's, and the objects'."""
+"""Environment variable with the descriptors of the sockets that the engine listens on: the API's and the objects'."""
 FORGET_SECONDS = 2.0
-"""For one that keeps nothing. It would wait a long time for connections that are still open."""
+"""Seconds to wait for a MiniStack without persistence. It would wait a long time for open connections."""
 
 
 class MiniStack:
-    """Runs MiniStack on loopback for as long as the `with` block lasts.
+    """MiniStack on loopback for the duration of the `with` block.
 
-    Port 0 takes any free one. `state` is the directory its data survives in; without one, everything is forgotten.
-    Raises LocalError on entry when a port is taken, or when it does not come up: the message shows the end of its log.
+    Port 0 selects a free port. `state` is the directory of its data; without it, no data survives. Entry raises
+    LocalError if a port is taken or MiniStack does not start. The message shows the end of its log.
     """
 
     aws: Aws
-    """Addresses and credentials, which are new at each entry."""
+    """Endpoints and credentials. Each entry generates new credentials."""
 
     def __init__(self, log: Path, state: Path | None = None, *, port: int = 0, objects_port: int = 0) -> None:
         self._ports = port, objects_port
@@ -68,13 +68,13 @@ class MiniStack:
         return self
 
     def _start(self, sockets: Sequence[socket.socket]) -> None:
-        """Start the process on sockets, which are its own from then on."""
+        """Start the process, which takes over the sockets."""
         endpoint, objects = (f"http://{LOOPBACK}:{bound_to.getsockname()[1]}" for bound_to in sockets)
         self.aws = Aws(endpoint, objects, secrets.token_urlsafe(30))
-        shutil.rmtree(self._scratch, ignore_errors=True)  # left by one that was killed
+        shutil.rmtree(self._scratch, ignore_errors=True)  # left by a killed process
         self._scratch.mkdir(parents=True)
         if self.state is not None and not (self.state / WHOLE).exists():
-            shutil.rmtree(self.state, ignore_errors=True)  # buckets that no stack knows of would be in the way
+            shutil.rmtree(self.state, ignore_errors=True)  # buckets that no stack contains would block a deploy
         descriptors = [bound_to.fileno() for bound_to in sockets]
         with self.log.open("wb") as log:
             self._process = spawn("local.engine", log=log, env=self._environment(descriptors), pass_fds=descriptors)
@@ -91,29 +91,29 @@ class MiniStack:
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """Process id."""
         if self._process is None:
             raise RuntimeError("MiniStack was not started")
         return self._process.pid
 
     def is_running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     def wait(self) -> int:
-        """Block until MiniStack ends by itself; its exit status, negative for a signal."""
+        """Block until MiniStack ends and return its exit status, negative for a signal."""
         if self._process is None:
             raise RuntimeError("MiniStack was not started")
         return self._process.wait()
 
     def kept_until(self) -> datetime | None:
-        """Up to when all is on disk of a run that did not end in order; None when the last one did, or had nothing."""
+        """Return the time up to which data is on disk after an unclean stop; `None` after a clean stop or without data."""
         if self.state is None or not all((self.state / name).exists() for name in (HEARTBEAT, WHOLE)):
             return None
         return datetime.fromtimestamp((self.state / HEARTBEAT).stat().st_mtime)
 
     def save(self, tell: Callable[[str], None] = lambda _: None) -> None:
-        """Save everything now, and report what is saved; raises LocalError when it cannot be."""
+        """Save all state now and report each saved service; raises LocalError if it cannot be saved."""
         connection = http.client.HTTPConnection(self.endpoint.partition("//")[2], timeout=SAVE_SECONDS)
         try:
             signed = AWSRequest("POST", self.endpoint + SAVE_PATH)
@@ -130,9 +130,9 @@ class MiniStack:
             raise LocalError(f"MiniStack could not save everything; its log is {self.log}.")
 
     def stop(self) -> None:
-        """Let it save its data and end, then end every process it left; does nothing the second time.
+        """Let MiniStack save its data and stop, then end all its processes. A second call does nothing.
 
-        Raises LocalError when it had to be killed; the message says what is on disk.
+        Raises LocalError if it had to be killed; the message says which data is on disk.
         """
         process, self._process = self._process, None
         if process is None:
@@ -149,32 +149,33 @@ class MiniStack:
             )
 
     def last_lines(self) -> str:
-        """The end of its log, for an error message."""
+        """Return the end of the log, for an error message."""
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
 
     def _environment(self, sockets: Sequence[int]) -> dict[str, str]:
-        # Function workers inherit it: nothing of the developer's AWS set-up may reach them.
+        # Function workers inherit this environment, so the developer's AWS settings must not be in it.
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         env |= {
-            # MiniStack hands these to the functions, besides an access key id and its own address.
+            # MiniStack passes these variables to the functions, with an access key id and its own address.
             "AWS_SECRET_ACCESS_KEY": self.aws.secret_access_key,
             "AWS_ENDPOINT_URL_S3": self.aws.objects_endpoint,
             SOCKETS: ",".join(map(str, sockets)),
             "BIND_HOST": LOOPBACK,
             "GATEWAY_PORT": self.endpoint.rpartition(":")[2],
             "NO_PROXY": "127.0.0.1,localhost",
-            # Extra listeners, on ports that would clash between two MiniStacks; nothing here uses them.
+            # Extra listeners on ports that would clash between two MiniStacks. No code here uses them.
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
-            # It would look for containers to clean up. Functions run as plain processes; leave Docker alone.
+            # MiniStack would look for containers to clean up. Functions run as plain processes, so Docker is not used.
             "DOCKER_HOST": f"unix://{self.log.parent / 'no-docker.sock'}",
             "LAMBDA_EXECUTOR": "local",
-            # It unpacks functions there, and forgets to remove that when it ends.
+            # MiniStack unpacks functions there and does not remove them when it stops.
             "TMPDIR": str(self._scratch),
         }
         kept = self.state or self._scratch
         (kept / "s3").mkdir(parents=True, exist_ok=True)
-        # Even without persistence it keeps a key of its own in STATE_DIR, by default in a place all share.
+        # Even without persistence MiniStack writes its own key to STATE_DIR, by default a folder that all instances
+        # share.
         env |= {"STATE_DIR": str(kept), "S3_DATA_DIR": str(kept / "s3")}
         if self.state is not None:
             env |= {"PERSIST_STATE": "1", "S3_PERSIST": "1"}
@@ -185,7 +186,7 @@ class MiniStack:
         while self.is_running() and time.monotonic() < deadline:
             if self._answers():
                 return
-            time.sleep(0.05)  # it does not say when it is ready, so it has to be asked
+            time.sleep(0.05)  # MiniStack does not signal when it is ready, so its port is polled
         reason = "did not answer in time" if self.is_running() else "ended while it started"
         raise LocalError(f"MiniStack {reason}; the end of its log ({self.log}):\n{self.last_lines()}")
 

@@ -1,4 +1,4 @@
-"""Loopback ports: is one taken, and which one is free."""
+"""Loopback ports: tests for a taken port and reservations of free ports."""
 
 import os
 import socket
@@ -16,30 +16,30 @@ FROM_CONTAINER = "host.docker.internal"
 
 
 def is_taken(port: int) -> bool:
-    """Whether something listens on the port, on loopback or on all interfaces."""
+    """Return whether a server listens on the port, on loopback or on all interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Without it, a connection of an earlier run that lingers in TIME_WAIT would look like a server.
+        # Without this option, an old connection in TIME_WAIT would look like a server.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:
             return True
-    # Some systems let a second program bind loopback beside one that listens on all interfaces: ask that one, too.
+    # Some systems let a second program bind loopback next to a server on all interfaces, so test that server also.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(1)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def bound(port: int) -> socket.socket:
-    """Return a socket that holds a port of loopback, or with 0 any free one; raises LocalError when the port is taken.
+    """Return a socket bound to a loopback port, or to a free port for 0; raises LocalError if the port is taken.
 
-    The server inherits the socket. Between a look for a free port and its use, another program could take the port.
+    The server inherits the socket, because another program could take a free port before its use.
     """
     if port and is_taken(port):
         raise LocalError(f"Port {port} is taken.")
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if port:  # with 0 it would allow a port that another program holds and does not listen on yet
+        if port:  # with 0 it would allow a port that another program has bound but does not listen on yet
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((LOOPBACK, port))
     except OSError as error:
@@ -50,7 +50,7 @@ def bound(port: int) -> socket.socket:
 
 @contextmanager
 def serving(server: BaseServer) -> Iterator[None]:
-    """Have a server answer requests inside the block, in a thread of its own."""
+    """Serve requests in a separate thread for the duration of the block."""
     with server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
@@ -64,9 +64,9 @@ def serving(server: BaseServer) -> Iterator[None]:
 def free_port() -> int:
     """Reserve a free port on loopback until this process ends, and return it.
 
-    On Linux the system assigns a reserved port to no program that binds port 0. A server that sets SO_REUSEADDR,
-    as nearly all do, can listen on it. Elsewhere the reservation would stop that server, so the port is only free just now.
-    Use `bound` where possible.
+    On Linux the system assigns a reserved port to no program that binds port 0. A server with SO_REUSEADDR, as nearly
+    all have, can listen on it. Elsewhere a reservation would block that server, so the port is only free at the time of
+    the call. Use `bound` where possible.
     """
     holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 def chosen_port(variable: str, default: int) -> int:
-    """The port named by an environment variable, or the default; raises LocalError when it is not a port number."""
+    """Return the port in an environment variable, or the default; raises LocalError if it is not a port number."""
     text = os.environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise LocalError(f"{variable}={text} is not a port: give a number from 1 to 65535.")
@@ -92,7 +92,7 @@ def chosen_port(variable: str, default: int) -> int:
 
 
 def require_free(port: int, variable: str, purpose: str) -> None:
-    """Raise LocalError, with the way out, when the port is taken."""
+    """Raise LocalError with a remedy if the port is taken."""
     if is_taken(port):
         raise LocalError(
             f"Port {port} ({purpose}) is taken: stop what listens there, or choose another with {variable}=<port>."

@@ -1,7 +1,7 @@
-"""Runs a function as Lambda does, without a container: AWS's Runtime Interface Emulator, and Lambda's own client.
+"""Runs a function as Lambda does, without a container: AWS's Runtime Interface Emulator and Lambda's own client.
 
-The emulator starts the client, which loads the handler from the folder that was deployed, and hands it one event
-after the other. https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
+The emulator starts the client, which loads the handler from the deployed folder and passes it one event after another.
+https://docs.aws.amazon.com/lambda/latest/dg/python-image.html
 """
 
 import http.client
@@ -27,14 +27,14 @@ from local.toolbox import installed_once
 INVOCATION = "/2015-03-31/functions/function/invocations"
 ANSWER_SECONDS = 120.0
 LIFETIME_SECONDS = 300
-"""The emulator ends after this time, even when whoever started it forgot it."""
+"""Seconds after which the emulator ends, even if its parent was killed."""
 START_SECONDS = 15.0
 PROGRAMS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
-"""The emulator's program by machine, as aws-sam-cli ships it."""
+"""Program of the emulator by machine, as aws-sam-cli ships it."""
 
 
 def require_machine() -> None:
-    """Raise LocalError where the emulator cannot run."""
+    """Raise LocalError if the emulator cannot run on this machine."""
     if sys.platform != "linux" or platform.machine() not in PROGRAMS:
         raise LocalError(
             f"Lambda's Runtime Interface Emulator runs on Linux on {' or '.join(PROGRAMS)} only, "
@@ -43,9 +43,9 @@ def require_machine() -> None:
 
 
 def installed(requirements: Path, below: Path) -> Path:
-    """The folder with the emulator and the client, made the first time; raises LocalError.
+    """Return the folder with the emulator and the client, installed on first use; raises LocalError.
 
-    It is named after what is in it, so that other versions get another one.
+    The folder is named after its contents, so that other versions get a separate folder.
     """
     require_machine()
     options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable)
@@ -57,10 +57,10 @@ def installed(requirements: Path, below: Path) -> Path:
 
 
 class Emulator:
-    """Runs a deployed function for as long as the `with` block lasts; `runtime` is what `installed` returned.
+    """Deployed function, run for the duration of the `with` block; `runtime` is the result of `installed`.
 
-    Its code finds the packages of its own folder and Python's standard library, and nothing else of this machine.
-    Raises LocalError on entry when it does not come up.
+    The code can import only the packages in its folder and Python's standard library. Entry raises LocalError if
+    the emulator does not start.
     """
 
     def __init__(self, function: Synthesised, aws: Aws, runtime: Path, log: Path) -> None:
@@ -79,7 +79,7 @@ class Emulator:
             *(str(program), "--log-level", "error"),
             *("--runtime-interface-emulator-address", f"{LOOPBACK}:{self._port}"),
             *("--runtime-api-address", f"{LOOPBACK}:{free_port()}"),
-            # -S: without the packages of this interpreter, which would hide what the asset lacks.
+            # -S: without the packages of this interpreter, which would hide packages that the asset lacks.
             *(sys.executable, "-S", "-m", "awslambdaric", self._function.handler),
         ]
         with self.log.open("wb") as log:
@@ -105,7 +105,7 @@ class Emulator:
         self.stop()
 
     def invoke(self, event: Mapping[str, Any]) -> Any:
-        """What the function answers; an error of it is a document with `errorMessage`, as Lambda has it."""
+        """Return the function's result. An error is a document with `errorMessage`, as in Lambda."""
         connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=ANSWER_SECONDS)
         try:
             connection.request("POST", INVOCATION, json.dumps(event))
@@ -114,11 +114,11 @@ class Emulator:
             connection.close()
 
     def stop(self) -> None:
-        """End it with every process that it left; does nothing the second time."""
+        """End the emulator and all its processes. A second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return
-        # `timeout` makes a group of its own of what it runs, and ends it when it is asked to end itself.
+        # `timeout` runs its command in a separate process group, and ends the group on SIGTERM.
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(10)
@@ -141,7 +141,7 @@ class Emulator:
             "PATH": os.environ["PATH"],
             "LANG": "C.UTF-8",
             "LAMBDA_TASK_ROOT": asset,
-            # As in Lambda, what the function brings comes first.
+            # As in Lambda, the packages of the function come first.
             "PYTHONPATH": os.pathsep.join([asset, str(self._runtime)]),
             "PYTHONDONTWRITEBYTECODE": "1",  # the asset is as it was deployed
             "NO_PROXY": "127.0.0.1,localhost",

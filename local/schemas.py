@@ -1,8 +1,8 @@
-"""The tables as each deployed version of the schema has them, recorded: `python -m local.schemas` writes the present ones.
+"""Recorded table definitions of each deployed schema version: `python -m local.schemas` records the current ones.
 
-`schemas/<version>.json` has keys, indexes, projections, expiry and stream; `schemas/audit/` has those of the audit trail's
-table. What is recorded never changes, because a deployed index cannot: another index or projection is another version.
-See docs/upgrading.md.
+`schemas/<version>.json` has keys, indexes, projections, TTL and stream; `schemas/audit/` covers the audit trail's
+table. A record never changes, because a deployed index cannot change: another index or projection is a new version. See
+docs/upgrading.md.
 """
 
 import json
@@ -22,11 +22,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose versions are recorded."""
+    """Table with recorded versions."""
 
     name: str
     constant: str
-    """Where shared/schema.py has its version."""
+    """Name of the constant in shared/schema.py with its version."""
     indexes: tuple[schema.Index, ...]
     stream: str | None
     folder: Path
@@ -38,7 +38,7 @@ TABLES = (VIDEOS, AUDIT)
 
 
 def present(table: Table = VIDEOS) -> Json:
-    """A table as shared/schema.py has it now."""
+    """Return the current definition of a table in shared/schema.py."""
     return {
         "schemaVersion": getattr(schema, table.constant),
         "keys": [
@@ -68,7 +68,7 @@ def _key(attribute: schema.Attribute, kind: str) -> Json:
 
 
 def described(table: Mapping[str, Any]) -> Json:
-    """Keys, stream and indexes of a table, from the answer of DescribeTable or the properties of a template."""
+    """Return keys, stream and indexes of a table, from a DescribeTable response or the properties of a template."""
     types = {attribute["AttributeName"]: attribute["AttributeType"] for attribute in table["AttributeDefinitions"]}
 
     def keys(of: Mapping[str, Any]) -> list[Json]:
@@ -92,14 +92,14 @@ def described(table: Mapping[str, Any]) -> Json:
 
 
 def recorded(table: Table = VIDEOS) -> dict[int, Json]:
-    """All versions of a table that were recorded, oldest first."""
+    """Return all recorded versions of a table, oldest first."""
     folder = table.folder
     versions = sorted(int(file.stem) for file in folder.glob("*.json"))
     return {version: json.loads((folder / f"{version}.json").read_text(encoding="utf-8")) for version in versions}
 
 
 def record(table: Table = VIDEOS) -> Path:
-    """Write down the present version of a table; raises LocalError when it was recorded otherwise already."""
+    """Record the current version of a table; raises LocalError if a different record exists."""
     now = present(table)
     file = table.folder / f"{now['schemaVersion']}.json"
     if file.exists() and json.loads(file.read_text(encoding="utf-8")) != now:
