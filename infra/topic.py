@@ -1,4 +1,4 @@
-"""A topic that notifies people of what AWS has noticed."""
+"""SNS topics for notifications from AWS services."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -11,8 +11,8 @@ from infra.settings import Settings
 
 
 def topic_for(publisher: str, scope: Construct, settings: Settings) -> sns.Topic:
-    """An encrypted topic, to which only this AWS service publishes, and only for this account."""
-    # With a key of its own, because only such a key can let an AWS service use it.
+    """Return an encrypted topic that only this AWS service may publish to, and only for this account."""
+    # A separate customer-managed key, because only its policy can grant access to an AWS service.
     key = kms.Key(
         scope,
         "TopicKey",

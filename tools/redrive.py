@@ -1,8 +1,7 @@
-"""Moves the messages in a dead-letter queue back to their queue, after showing them.
+"""Moves messages from a dead-letter queue back to their queue, after showing them.
 
-SQS can do that by itself (StartMessageMoveTask), but the embedded AWS of this machine cannot, and it shows nothing
-before. A message is sent before it is deleted: whatever breaks in between, none is lost, and at worst one comes twice,
-which its handler bears.
+SQS offers StartMessageMoveTask, but the embedded AWS does not, and it shows no messages first. Each message is sent
+before it is deleted. A failure in between loses no message, but may duplicate one, which handlers tolerate.
 """
 
 import json
@@ -29,23 +28,23 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs.type_defs import MessageTypeDef, SendMessageBatchRequestEntryTypeDef
 
 STACKS = ("Media", "Jobs")
-"""Those that have queues."""
+"""Stacks with queues."""
 
 BATCH = 10
-"""The most that SQS takes at once."""
+"""Maximum messages per SQS batch request."""
 
 SHOWN = 20
 SHORT = 60
-"""Characters of a body that is not a message of the service."""
+"""Maximum characters shown of an unknown message body."""
 
 HIDDEN_SECONDS = 120
-"""How long a message is hidden while it is shown or moved; should the command be killed, it is seen again then."""
+"""Visibility timeout while messages are shown or moved. They reappear afterwards if the command is killed."""
 
 WAIT_SECONDS = 1
-"""Any wait makes SQS ask all its servers, and not some of them."""
+"""Wait time of a receive. Any wait enables long polling, which queries all SQS servers."""
 
 IDLE_ROUNDS = 3
-"""Answers in a row without a message to move, after which none is left."""
+"""Consecutive receives without a message to move, after which the queue counts as empty."""
 
 
 @dataclass(frozen=True)
@@ -59,29 +58,29 @@ class Pair:
 
 @dataclass(frozen=True)
 class Letter:
-    """A message in a dead-letter queue, as it is shown."""
+    """A message in a dead-letter queue, as displayed."""
 
     what: str
     video: str
     attempt: str
     age: int
-    """Seconds since it was first sent."""
+    """Seconds since the message was first sent."""
     receives: int
 
 
 @dataclass
 class Outcome:
-    """What became of the messages."""
+    """Counters of a move."""
 
     moved: int = 0
     refused: int = 0
-    """By the queue; they stay."""
+    """Messages that the queue rejected. They stay in the dead-letter queue."""
     twice: int = 0
-    """Of those that were moved, how many could not be deleted, so that they are in both."""
+    """Moved messages that could not be deleted, and so are in both queues."""
 
 
 def find_pair(client: Any, env: str, name: str) -> Pair:
-    """The queue of this name, by the outputs of the stacks; raises ToolError, which lists those that there are."""
+    """Find a queue by name in the outputs of the stacks. Raises ToolError, which lists the existing queues."""
     outputs: dict[str, str] = {}
     for part in STACKS:
         outputs |= _outputs(client, f"{TABLE_NAME}-{env}-{part}")
@@ -117,14 +116,14 @@ class DeadLetters:
         self._now = now
 
     def count(self) -> int:
-        """How many there are; SQS calls it approximate."""
+        """Return the number of messages, which SQS reports approximately."""
         answer = self._client.get_queue_attributes(
             QueueUrl=self._pair.dead_letters, AttributeNames=["ApproximateNumberOfMessages"]
         )
         return int(answer["Attributes"]["ApproximateNumberOfMessages"])
 
     def peek(self, limit: int = SHOWN) -> list[Letter]:
-        """Some of them, oldest first; they stay, and can be received again at once."""
+        """Return some messages, oldest first. They stay in the queue and become visible again immediately."""
         seen: dict[str, MessageTypeDef] = {}
         try:
             while len(seen) < limit:
@@ -137,9 +136,9 @@ class DeadLetters:
         return sorted((self._letter(message) for message in seen.values()), key=lambda letter: -letter.age)
 
     def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> Outcome:
-        """Send all that were there at the start to their queue, `limit` at most, and delete them here.
+        """Move the messages that were present at the start, at most `limit`.
 
-        What arrives meanwhile stays, so that a message which fails at once cannot go round and round.
+        Later arrivals stay, so that a message that fails immediately cannot loop.
         """
         started = self._now() * 1000
         outcome, idle = Outcome(), 0
@@ -179,7 +178,7 @@ class DeadLetters:
         return answer.get("Messages", [])
 
     def _send(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Returns those that the queue took."""
+        """Return the messages that the queue accepted."""
         if not messages:
             return []
         try:
@@ -195,7 +194,7 @@ class DeadLetters:
         return [messages[int(done["Id"])] for done in answer.get("Successful", [])]
 
     def _delete(self, messages: "Sequence[MessageTypeDef]") -> "list[MessageTypeDef]":
-        """Returns those that are gone."""
+        """Return the deleted messages."""
         if not messages:
             return []
         answer = self._client.delete_message_batch(
@@ -230,7 +229,7 @@ def redrive(
     limit: int | None = None,
     ask: Callable[[str], str] = input,
 ) -> int:
-    """Show the dead letters and move them back, unless the person says no when `asking`; returns the exit status."""
+    """Show the dead letters and move them back, unless the user declines when `asking`. Returns the exit status."""
     letters = DeadLetters(pair, client)
     console = Console(highlight=False, soft_wrap=True)
     count = letters.count()
@@ -277,7 +276,7 @@ def _grid(letters: Sequence[Letter]) -> Grid:
 
 
 def described(body: str) -> tuple[str, str, str]:
-    """What a message is, the video that it is about, and the attempt; for any other message its start."""
+    """Return a message's type, video and attempt, or the beginning of an unknown message."""
     try:
         content = json.loads(body)
     except ValueError:

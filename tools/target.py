@@ -1,4 +1,4 @@
-"""The tables that a tool works on: deployed ones by the usual credentials, or those of `make run`."""
+"""Tables that tools work on: deployed ones with the usual credentials, or the table of `make run`."""
 
 import os
 import re
@@ -20,13 +20,13 @@ from tools.pace import PacedTable, TrailPace
 from tools.preflight import NO_REGION
 
 REQUEST_ATTEMPTS = 20
-"""Tries of one request: a table that grows under an import throttles for some seconds."""
+"""Attempts of one request. A table that scales up during an import throttles for some seconds."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{3,255}|arn:[!-~]{1,1000}")
-"""What DynamoDB takes for the name of a table, or its ARN."""
+"""Table names and ARNs that DynamoDB accepts."""
 
 
 def open_table(name: str | None) -> Table:
-    """The named table, or the local service's; raises ToolError unless it can be read."""
+    """Open the named table, or the local service's. Raises ToolError if it is not readable."""
     if name is None:
         use_local_service(os.environ)
     elif not _NAME.fullmatch(name):
@@ -45,7 +45,7 @@ def open_table(name: str | None) -> Table:
 
 
 def open_trail(table: Table) -> AuditStore:
-    """The audit trail of a table, in the one that is named like it; raises ToolError unless it can be read."""
+    """Open a table's audit trail, found by its name. Raises ToolError if it is not readable."""
     name = table.name.replace(TABLE_NAME, AUDIT_TABLE_NAME)
     if name == table.name:
         raise ToolError(f"The table {name} has no audit trail: that is beside the one named {TABLE_NAME}.")
@@ -53,7 +53,10 @@ def open_trail(table: Table) -> AuditStore:
 
 
 def paced(table: Table, changeset_id: str) -> tuple[Table, TrailPace | None]:
-    """The same table, whose writes as a change set are remembered, and what waits for its trail; None if it has no trail."""
+    """Return the table with recorded writes, and the pacer that waits for its audit trail.
+
+    The pacer is `None` if the table has no trail.
+    """
     try:
         pace = TrailPace(open_trail(table), changeset_id)
     except ToolError as error:
@@ -78,13 +81,13 @@ def _is_absent(cause: BaseException | None) -> bool:
 
 
 def _choose_region(environment: MutableMapping[str, str]) -> None:
-    """Take the region of AWS_REGION, as the CDK does; botocore knows AWS_DEFAULT_REGION alone."""
+    """Set the region from AWS_REGION, as CDK does. botocore reads only AWS_DEFAULT_REGION."""
     if region := environment.get("AWS_REGION"):
         environment["AWS_DEFAULT_REGION"] = region
 
 
 def use_local_service(environment: MutableMapping[str, str]) -> None:
-    """Point the environment to the running local service, and away from every real account."""
+    """Point the environment to the running local service, and remove access to real accounts."""
     try:
         aws = Aws.of(running_service())
     except LocalError as error:

@@ -1,7 +1,7 @@
-"""Takes a change set back in this process, by the code that the service runs, and says what became of it.
+"""Reverts a change set in this process with the service's code, and reports the results.
 
-A large one is a run as the service keeps it, in the table: so it goes on where it was stopped, and counts nothing twice.
-All that has to be remembered here is the run's id, which a state file does.
+A large revert is a run in the table, as in the service. It resumes after an interruption and counts nothing twice. A
+state file stores only the run's id.
 """
 
 import json
@@ -27,18 +27,18 @@ from tools.pace import THREADS, with_patience
 from tools.progress import Advance, Bars
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
-"""In whose name change sets are taken back here: a person, as far as rules go, so that it can be taken back as well."""
+"""Caller for reverts by this tool. The rules treat it as a user, so that its changes can also be reverted."""
 
 COUNTED = 1000
-"""Entries of a change set that are counted at a time."""
+"""Entries of a change set counted per request."""
 PAGES = THREADS
-"""Pages that are taken back at a time. Each has one video at least, so that every thread has one to work on."""
+"""Pages reverted concurrently. Each has at least one video, so that every thread has work."""
 SHARED_SECONDS = 1
-"""How long to wait where somebody else works on the same run."""
+"""Seconds to wait while another process works on the same run."""
 
 
 class Undo:
-    """One change set that is to be taken back."""
+    """Revert of one change set."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Undo:
         sleep: Callable[[float], None] = time.sleep,
         wait: Callable[[], object] = lambda: None,
     ) -> None:
-        """`wait` is called before each turn of a large set: it returns when the trail is close enough."""
+        """Create it. `wait` is called before each step of a large set, and returns once the trail has caught up."""
         self._wait = wait
         self._runs = runs
         self._reverts = reverts
@@ -63,10 +63,11 @@ class Undo:
         self._sleep = sleep
 
     def run(self, total: int) -> dict[str, Any]:
-        """Take the set, of `total` entries, back from where an earlier try was stopped; returns the run's document, with the
-        parts to report.
+        """Revert the set of `total` entries, resuming an earlier attempt.
 
-        Raises ToolError when the trail stays behind.
+        Returns the run's document with the parts to report.
+
+        Raises ToolError if the trail does not catch up.
         """
         with self._bars.bar("Entries", total, counted=True) as advance:
             if self._runs.read(self._wish.own) is None:
@@ -118,7 +119,7 @@ class Undo:
 
 
 def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
-    """How many entries a change set has; raises ToolError if it has none."""
+    """Return the number of entries of a change set. Raises ToolError if it has none."""
     total, after = 0, None
     while True:
         page = sets.places(changeset_id, UNDOER, now, limit=COUNTED, after=after)
@@ -133,14 +134,17 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
 
 
 class Remembered:
-    """The id of the run that a command began, in a file: so that the same command goes on with it."""
+    """State file with the id of a started run, so that the same command resumes it."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:
         self._path = path
         self._settings = json.dumps(settings, sort_keys=True)
 
     def id(self) -> str:
-        """The id, a new one if nothing was begun; raises ToolError for the file of another command."""
+        """Return the run's id, or a new one if no run was started.
+
+        Raises ToolError if the file belongs to another command.
+        """
         if not self._path.exists():
             begun = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,12 +164,15 @@ class Remembered:
         return revert_id
 
     def forget(self) -> None:
-        """All is done."""
+        """Delete the file after completion."""
         self._path.unlink(missing_ok=True)
 
 
 def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
-    """Print what became of a change set; the exit status, 1 if anything failed. `command` returns what takes a set back."""
+    """Print the results of a revert. Returns the exit status, 1 if anything failed.
+
+    `command` returns the command line that reverts a change set.
+    """
     console = Console(highlight=False, soft_wrap=True)
     is_rehearsal = bool(report["dryRun"])
     for part in report["items"]:
@@ -187,7 +194,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
 
 
 def told(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
-    """What became of a part, in words: a line for what came back, one for each field left alone, one if it failed."""
+    """Describe a part's result: a line for the reverted changes, one per skipped field, one for a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
         name = f"{name}, video {shown(part['videoId'])}"
