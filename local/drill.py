@@ -1,6 +1,6 @@
-"""`make restore-drill`: fills a table, keeps a copy, damages it, puts it back, and proves that nothing is lost.
+"""`make restore-drill`: fills a table, exports it, damages it, restores it, and checks that no data was lost.
 
-It has a MiniStack and a deployment of its own, and speaks to them as an operator would: by `python -m tools` and HTTP.
+It uses a separate MiniStack and deployment, and only an operator's tools: `python -m tools` and HTTP.
 """
 
 import gzip
@@ -27,30 +27,30 @@ from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, TABLE_NAME, VIDEO, V
 
 TITLES = 40
 PURGE_SECONDS = 300
-"""How long the service may take to clear away what removed videos leave."""
+"""Maximum seconds until the service has purged the children of deleted videos."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "version", "schemaVersion")
-"""What a repair always writes: who wrote an item when, and its version, which only ever grows."""
+"""Attributes that every repair writes: author, time and the version, which only increases."""
 LOST = "Lost by a bad change"
 
 Request = Callable[[str, str, str, Any], Any]
-"""Sends a request as a user: method, path, user, body; returns the answer's JSON, and raises when it is an error."""
+"""Function that sends a request: method, path, user, body. Returns the response's JSON; raises on an error status."""
 Line = dict[str, Any]
 Lines = dict[tuple[str, ...], Line]
-"""An export, by what each line is of."""
+"""Lines of an export by item."""
 
 
 @dataclass
 class Drill:
-    """One drill on one table that is empty at first."""
+    """One drill on an initially empty table."""
 
     aws: Aws
     table: str
     folder: Path
     request: Request
     next_second: Callable[[], int]
-    """Goes on only when the present second is over; returns the new one, in epoch seconds."""
+    """Function that waits for the next second and returns it in epoch seconds."""
     await_purge: Callable[[Sequence[str], Callable[[], bool]], None]
-    """Goes on only when the service has cleared away what these removed videos left: when the given function says so."""
+    """Function that waits until the children of these deleted videos are purged, which the given predicate reports."""
     tell: Tell
     client: Any = field(init=False)
 
@@ -59,7 +59,7 @@ class Drill:
         self.client = self.aws.client("dynamodb")
 
     def run(self) -> None:
-        """Go through it; raises LocalError at the first thing that is not as it must be."""
+        """Run the drill; raises LocalError at the first failed check."""
         own = self._fill()
         copy = self._export("copy")
         self.tell(f"Copied: {len(copy)} lines")
@@ -96,7 +96,7 @@ class Drill:
         self._verify(copy, own, new)
 
     def _fill(self) -> list[str]:
-        """A made-up catalogue, and what users do; returns two videos of alice's."""
+        """Create a generated catalogue and user data, and return two video ids of alice's."""
         catalogue = self.folder / "catalogue"
         self._tools("generate", str(catalogue), "--titles", str(TITLES), table=False)
         self._tools("import-imdb", str(catalogue))
@@ -115,9 +115,9 @@ class Drill:
         return own
 
     def _damage(self, copy: Lines) -> None:
-        """What may go wrong: items are deleted, others altered behind the service's back, and many changed by mistake."""
+        """Damage the table: delete items, alter items without the service, and change many videos by mistake."""
         entries = [line for line in copy.values() if line["entity"] == "Entry"]
-        # One that is gone is in a playlist, which loses its entry by the service's own doing.
+        # One deleted video is in a playlist, so the service also deletes its entry.
         listed = min(line["videoId"] for line in entries)
         videos = sorted(key[1] for key in copy if key[0] == "Video" and copy[key]["userId"] == "imdb")
         videos.sort(key=lambda video_id: video_id != listed)
@@ -156,7 +156,7 @@ class Drill:
         return "Item" in self.client.get_item(TableName=self.table, Key=encode_item(key), ConsistentRead=True)
 
     def _delete_half(self, line: Line) -> None:
-        """Delete the one of an entry's two items that is in the list."""
+        """Delete an entry's item in the playlist, but not its second item."""
         key = ENTRY.key(**{name: line[name] for name in ("playlistId", "rank", "videoId")})
         self.client.delete_item(TableName=self.table, Key=encode_item(key))
 
@@ -197,7 +197,7 @@ class Drill:
         return [video["videoId"] for video in answer["items"]]
 
     def _wrong(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
-        """What is not as it was, but for the videos that users changed."""
+        """Return the keys that differ from the export, except for the videos that users changed."""
         kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", video_id) for video_id in changed]}
         return [key for key, line in kept.items() if _content(present.get(key, {})) != _content(line)]
 
@@ -217,7 +217,7 @@ class Drill:
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
-        """Run a tool; returns the last lines that it printed. `may_find`: exit status 1 is not a failure."""
+        """Run a tool and return its last output line that begins with a digit, or an empty text. `may_find`: exit status 1 is not a failure."""
         command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode and not (may_find and done.returncode == 1):
@@ -231,14 +231,14 @@ def _content(line: Line) -> Line:
 
 
 def next_second() -> int:
-    """Wait until the present second is over: the service's times are whole seconds, and before and after must differ."""
+    """Wait for the next second, because the service's times are whole seconds and must differ before and after."""
     end = int(time.time()) + 1
     time.sleep(max(0.0, end - time.time()))  # only the clock can bring the next second
     return end
 
 
 def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
-    """Wait until the deployed service has done it."""
+    """Wait until the deployed service has finished the purge."""
     end = time.monotonic() + PURGE_SECONDS
     while not is_done():
         if time.monotonic() > end:
@@ -247,7 +247,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
 
 
 def main() -> int:
-    """Carry out the drill; the exit status."""
+    """Run the drill and return the exit status."""
     return exit_status(_drill)
 
 

@@ -1,8 +1,8 @@
-"""`make mutants`: planted defects, each of which the tests that it names must catch.
+"""`make mutants`: planted defects, each of which its tests must catch.
 
-The defects are in `tests/mutants`, a file for each area. A run copies the checkout, applies one defect at a time to a copy, and runs its
-tests there; the developer's files stay as they are. First each test that is named must pass on the unchanged code.
-Results are kept in `.local/mutants`: an interrupted run resumes where it stopped, as long as the code is the same.
+The defects are in `tests/mutants`, one file per area. A run copies the checkout, applies one defect at a time to a
+copy, and runs its tests there. The developer's files are unchanged. First, each test must pass on the unchanged code.
+Results are stored in `.local/mutants`: an interrupted run resumes where it stopped, unless the code has changed.
 """
 
 import argparse

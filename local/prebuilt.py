@@ -15,9 +15,9 @@ MODULES: Mapping[str, Sequence[type[Content]]] = {
     "shared/videos/prebuilt.py": (VideoContent, NewVideo, VideoPatch),
     "shared/views/prebuilt.py": (NewView,),
 }
-"""Models in each generated module: those of the most frequent requests."""
+"""Models in each generated module. They validate the most frequent requests."""
 FOR_PYDANTIC = ("metadata", "ref", "serialization")
-"""Keys of a core schema that pydantic_core does not need: the serialization is that of `PlainValidator`, which returns the value."""
+"""Keys of a core schema that pydantic_core does not need. `PlainValidator` serializes a value to itself."""
 FIELD = "\n" + " " * 16
 """Start of the line of a field."""
 

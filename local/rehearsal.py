@@ -1,7 +1,7 @@
-"""`make e2e`: the life of a stack, from an empty account to an empty account, on a MiniStack of its own.
+"""`make e2e`: rehearses the life of a stack on a separate MiniStack, from an empty account to an empty account.
 
-It bootstraps, deploys the tables without all of their indexes, fills them, upgrades as `make deploy` does, looks
-whether anything was lost, runs the end-to-end tests, and destroys. What it started it ends, however it ends itself.
+It bootstraps, deploys the tables with only some of their indexes, and fills them. Then it upgrades as `make deploy`
+does, checks that no data was lost, runs the end-to-end tests, and destroys. All its processes end with it.
 """
 
 import fcntl
@@ -35,15 +35,15 @@ from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 
 WORK = STATE / "rehearsal"
 QUIET_SECONDS = 60.0
-"""How long to wait at most until no message can be received."""
+"""Maximum seconds to wait until no message can be received."""
 TESTS_SECONDS = 1800.0
-"""End-to-end tests that hang are ended after this time."""
+"""Seconds after which hanging end-to-end tests are ended."""
 GRACE_SECONDS = 20.0
-"""How long they then have to end what they have started."""
+"""Seconds that interrupted tests have to clean up."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Rehearse, with these arguments for pytest; the exit status."""
+    """Rehearse with these arguments for pytest, and return the exit status."""
     return stoppable(lambda: _only(WORK, arguments))
 
 
@@ -54,7 +54,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LocalError("A rehearsal of this checkout is running already: let it end, or stop it.") from None
-        shutil.rmtree(work)  # what is left of one that failed
+        shutil.rmtree(work)  # left by a failed rehearsal
         work.mkdir()
         try:
             with _step("The rehearsal"):
@@ -67,7 +67,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
 
 
 def rehearse(work: Path, arguments: Sequence[str]) -> None:
-    """Go through the whole life of a stack in a folder; raises LocalError at the first thing that is not as it should be."""
+    """Rehearse the life of a stack in a folder; raises LocalError at the first failure."""
     with (
         MiniStack(work / "ministack.log") as ministack,
         Issuer(0, Signer(work / KEY_FILE.name), ministack.endpoint) as issuer,
@@ -132,18 +132,18 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
 
 
 def names(table: Table) -> list[str]:
-    """The indexes that a table has now."""
+    """Return the current indexes of a table."""
     return [index["name"] for index in present(table)["indexes"]]
 
 
 def first_indexes(table: Table) -> list[str]:
-    """The indexes that a table is made with: one at most, so that there are always some to add."""
+    """Return the indexes of the first deploy: at most one, so that the upgrade always adds some."""
     every = names(table)
     return every[: min(1, len(every) - 1)]
 
 
 def require_table(items: Items, table: Table, indexes: Sequence[str]) -> None:
-    """Raise Lost unless the deployed table is as recorded, with these indexes."""
+    """Raise Lost unless the deployed table matches its record, with these indexes."""
     now = present(table)
     order = [index["name"] for index in now["indexes"]]
     deployed = described(items.description())
@@ -155,7 +155,7 @@ def require_table(items: Items, table: Table, indexes: Sequence[str]) -> None:
 
 
 class Watch:
-    """Follows a table while it is upgraded: each time that its indexes change, all items must be there."""
+    """Watches a table during an upgrade: all items must exist after each change of its indexes."""
 
     def __init__(self, items: Items, before: Snapshot) -> None:
         self._items = items
@@ -188,7 +188,7 @@ class Watch:
                 return
 
     def require_one_by_one(self, first: Sequence[str], last: Sequence[str]) -> None:
-        """Raise LocalError unless the table went from the first indexes to the last, by one each time, and kept all."""
+        """Raise LocalError unless the upgrade added one index at a time, from `first` to `last`, and kept all items."""
         if self._failure is not None:
             raise self._failure
         steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]
@@ -205,9 +205,10 @@ def _listed(indexes: Sequence[str]) -> str:
 
 
 def tokens_of(issuer: Issuer, folder: Path) -> Json:
-    """Return what the end-to-end tests know of an issuer: its URL, tokens by user, and tokens that the gateway must refuse.
+    """Return an issuer's settings for the end-to-end tests: its URL, tokens by user, and tokens that the gateway must
+    refuse.
 
-    The key of an issuer that nobody trusts is written to the folder.
+    The key of an untrusted issuer is written to the folder.
     """
     stranger = Signer(folder / "stranger.pem")
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
@@ -224,7 +225,7 @@ def tokens_of(issuer: Issuer, folder: Path) -> Json:
 
 @dataclass
 class _Account:
-    """The account on MiniStack, and what is done in it from outside."""
+    """Account on MiniStack, and the operator's actions on it."""
 
     work: Path
     aws: Aws
@@ -243,7 +244,7 @@ class _Account:
         self._assembly = str(self.work / "cdk.out")
 
     def bootstrap(self) -> None:
-        """Bootstrap as `make bootstrap` does; before that, a deploy must say that it is missing."""
+        """Bootstrap as `make bootstrap` does. A deploy before it must report that it is missing."""
         refused = self._tool("tools.deploying", *self._context)
         if refused.returncode != 1 or "make bootstrap" not in refused.stderr:
             raise LocalError(f"A deploy before the bootstrap should be refused, and says: {refused.stderr}")
@@ -266,7 +267,7 @@ class _Account:
 
     @contextmanager
     def clients(self) -> Iterator[dict[str, Client]]:
-        """Clients of the API, by user."""
+        """Yield API clients by user."""
         scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
         with ExitStack() as stack:
             made = {
@@ -277,7 +278,7 @@ class _Account:
             yield made
 
     def reconcile(self, sample: Sample, before: Snapshot) -> None:
-        """Bring older items to the present form, as docs/upgrading.md says, and prove that all are found then."""
+        """Upgrade older items as docs/upgrading.md says, and check that every query then returns them."""
         for arguments, status in (([], 1), (["--repair"], 0), ([], 0)):
             done = self._tool("tools", "reconcile", "--table", TABLE_NAME, *arguments)
             if done.returncode != status:
@@ -288,7 +289,7 @@ class _Account:
         require_upgraded(before, self.items.settled([]), sample)
 
     def test(self, arguments: Sequence[str]) -> None:
-        """Run the end-to-end tests against what is deployed."""
+        """Run the end-to-end tests against the deployed service."""
         service = self.work / "service.json"
         write_private(service, json.dumps(self._service(), indent=2))
         settings = Settings(
@@ -312,15 +313,15 @@ class _Account:
         }
 
     def diff(self) -> None:
-        """Raise LocalError when the templates, made again, differ from what is deployed."""
-        # Into the same folder, where the functions are packaged already.
+        """Raise LocalError if newly synthesised templates differ from the deployed ones."""
+        # The same folder already contains the packaged functions.
         cdk(["diff", "--all", "--fail", *self._context, "--output", self._assembly], self._env, self._log, print)
 
     def lose_and_restore(self) -> Snapshot:
-        """Lose the table, and do what docs/backup-and-restore.md says of it; returns what was in it."""
+        """Delete the table, restore it as docs/backup-and-restore.md says, and return its previous items."""
         dynamodb = self.aws.client("dynamodb")
         kept = self.items.settled([])
-        # The embedded AWS makes no backup of its own of a table that is deleted, as DynamoDB does.
+        # Unlike DynamoDB, the embedded AWS makes no automatic backup of a deleted table.
         backup = dynamodb.create_backup(TableName=TABLE_NAME, BackupName="last")["BackupDetails"]["BackupArn"]
         dynamodb.delete_table(TableName=TABLE_NAME)
         dynamodb.get_waiter("table_not_exists").wait(TableName=TABLE_NAME)
@@ -331,7 +332,7 @@ class _Account:
         return kept
 
     def require_readers(self) -> None:
-        """Raise Lost unless both readers of the stream read that of the table which is there."""
+        """Raise Lost unless both stream consumers read the current table's stream."""
         stream = self.items.description()["LatestStreamArn"]
         mappings = self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]
@@ -339,11 +340,11 @@ class _Account:
             raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
 
     def destroy(self) -> None:
-        """Destroy all stacks except the bootstrap's.
+        """Destroy all stacks except the bootstrap stack.
 
-        No worker may run by then: its last log line would create the log group again, after its deletion. So every message that can
-        be received is waited for, and then the queues lose those that are hidden until their next attempt, such as deliveries to
-        webhooks of the tests, which may be minutes away.
+        No worker may run by then, because its last log line would create the log group again. So wait for every visible
+        message first. Then purge the queues, because retries, such as deliveries to test webhooks, may be hidden for
+        minutes.
         """
         sqs, mappings = (
             self.aws.client("sqs"),
@@ -360,7 +361,7 @@ class _Account:
         cdk(["destroy", "--all", "--force", "--app", self._assembly], self._env, self._log, print)
 
     def inventory(self) -> set[str]:
-        """What there is in the account that costs or keeps something."""
+        """Return the resources in the account that cost money or hold data."""
         stacks = self.aws.client("cloudformation").list_stacks()["StackSummaries"]
         names = {f"stack {stack['StackName']}" for stack in stacks if stack["StackStatus"] != "DELETE_COMPLETE"}
         names |= {f"table {name}" for name in self.aws.client("dynamodb").list_tables()["TableNames"]}
@@ -398,7 +399,7 @@ def _has_visible_messages(sqs: Any, queue: str) -> bool:
 
 
 def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log: Any = None) -> int:
-    """Run a program in a group of its own and end all of that, whatever happens; its exit status."""
+    """Run a program in a separate process group, end the whole group in any case, and return the exit status."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -417,9 +418,9 @@ def _status(command: Sequence[str], env: Mapping[str, str], seconds: float, log:
 
 
 def end_group(*processes: "subprocess.Popen[Any]", seconds: float = GRACE_SECONDS) -> None:
-    """End programs and their groups: first as by Ctrl-C, because tests have started what only they can end.
+    """End programs and their process groups, first with SIGINT because tests clean up their own resources.
 
-    All of them together get `seconds` for that, then they are killed.
+    After `seconds` in total, the remaining processes are killed.
     """
     for process in processes:
         if process.poll() is None:

@@ -1,8 +1,12 @@
 """`make sam-env`: prepares `sam local invoke` against the service that runs on this machine.
 
-Writes to `.local/sam`, where the root `samconfig.toml` finds them: the packages of the functions as Lambda gets them, for this
-machine's processors; `template.json` with these functions; and `env.json` with the variables of the running service's
-functions. Puts the sample data that the events in `events/` refer to into its table. `--page` rewrites the commands in
+Writes three things to `.local/sam`, where the root `samconfig.toml` expects them:
+
+- the packages of the functions as Lambda gets them, for this machine's processors
+- `template.json` with these functions
+- `env.json` with the variables of the running service's functions
+
+Also writes the sample data of the events in `events/` to the service's table. `--page` rewrites the commands in
 docs/sam-local-invoke.md.
 """
 
@@ -39,7 +43,7 @@ ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm
 
 
 def main(arguments: list[str]) -> int:
-    """Make ready, or with `--page` write the commands of what was made ready last; the exit status."""
+    """Prepare the files, or with `--page` rewrite the page with the last prepared commands, and return the exit status."""
     return exit_status(_write_page if arguments == ["--page"] else _make_ready)
 
 

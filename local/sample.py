@@ -1,7 +1,7 @@
-"""What the rehearsal of an upgrade puts in, and everything by which it must be found afterwards.
+"""Sample data for the rehearsal of an upgrade, and all queries that must find it afterwards.
 
-Four owners have videos of all kinds. Those of two are then given the form of the schema version before the present one,
-which knew several spellings of one tag.
+Four owners have videos of all kinds. The videos of two owners are rewritten to the previous schema version, which
+allowed several spellings of one tag.
 """
 
 import time
@@ -19,21 +19,21 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, INDEX, MARKER, PARTITION_K
 ADMIN = "admin"
 OWNERS = ("ann", "ben", "cleo", "dan")
 OF_OLDER = ("cleo", "dan")
-"""The owners whose videos get the form of the schema version before."""
+"""Owners whose videos are rewritten to the previous schema version."""
 READER = "eve"
-"""A user without videos, who sees what everybody sees."""
+"""User without videos, who sees only public videos."""
 CATEGORIES = ("rehearsal keynotes", "rehearsal films")
 TAGS = ("Rehearsal One", "Rehearsal Two", "Rehearsal Three")
 PERSON, REGION = "rehearsal-person", "NZ"
 VIDEOS_EACH = 4
 HIDDEN = 3
-"""The place of each owner's first video that is private and uploaded; those before it are listed."""
+"""Index of each owner's first private, uploaded video; the videos before it are listed."""
 MOST = "100"
-"""The limit of one page, which holds all of a list."""
+"""Page size that holds a complete list."""
 
 PATIENCE = 120.0
 REWRITTEN = {"schemaVersion", "version", "updatedAt", "updatedBy", "updatedAs", "updatedFor", "writeId", "tags"}
-"""Attributes that change when a video is upgraded."""
+"""Attributes that an upgrade of a video changes."""
 
 Key = tuple[str, str]
 Json = dict[str, Any]
@@ -41,22 +41,22 @@ Snapshot = Mapping[Key, Mapping[str, Any]]
 
 
 class Lost(LocalError):
-    """Something is not there any more, or not found, as it was put in."""
+    """An item or a query result is missing or differs from the sample."""
 
 
 class Sample:
-    """The videos, and what was done with them."""
+    """Created videos and the requests that were made for them."""
 
     def __init__(self, clients: Mapping[str, Client]) -> None:
         self.clients = clients
         self.videos: list[Json] = []
-        """As they were answered when they were made."""
+        """Responses of the create requests."""
         self._playlists: dict[str, tuple[str, list[str]]] = {}
-        """By owner: the id, and the videos in order."""
+        """Playlist id and video ids in order, by owner."""
         self._views: Counter[str] = Counter()
 
     def fill(self) -> None:
-        """Put everything in through the API."""
+        """Create all data through the API."""
         for place in range(VIDEOS_EACH):
             for number, owner in enumerate(OWNERS):
                 self.videos.append(self._create(place, number, owner))
@@ -96,17 +96,17 @@ class Sample:
 
     @property
     def older(self) -> list[str]:
-        """The ids of the videos that get the form of the schema version before."""
+        """Ids of the videos with the previous schema version."""
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise Lost unless each owner's videos are listed, by the one index that the table begins with."""
+        """Raise Lost unless each owner's videos are listed, by the table's first index."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
 
     def require_all(self) -> None:
-        """Raise Lost unless every question finds everything that it should."""
+        """Raise Lost unless every query returns all expected items."""
         self.require_owners()
         listed = [video for video in self.videos if _is_listed(video)]
         for category in CATEGORIES:
@@ -189,23 +189,23 @@ def _require(what: str, wanted: object, actual: object) -> None:
 
 
 class Items:
-    """A deployed table, past the API."""
+    """Direct access to a deployed table, without the API."""
 
     def __init__(self, dynamodb: Any, table: str) -> None:
         self._dynamodb = dynamodb
         self._table = table
 
     def description(self) -> Json:
-        """What DescribeTable says."""
+        """Return the table description of DescribeTable."""
         described: Json = self._dynamodb.describe_table(TableName=self._table)["Table"]
         return described
 
     def indexes(self) -> list[str]:
-        """The names of its indexes."""
+        """Return the names of the table's indexes."""
         return [index["IndexName"] for index in self.description().get("GlobalSecondaryIndexes", [])]
 
     def snapshot(self) -> Snapshot:
-        """Every item, by its key, but for the one by which the index of search goes on each minute."""
+        """Return all items by key, except the search index's checkpoint, which changes every minute."""
         pages = self._dynamodb.get_paginator("scan").paginate(TableName=self._table, ConsistentRead=True)
         items = (item for page in pages for item in page["Items"])
         found = {(item[PARTITION_KEY]["S"], item[SORT_KEY]["S"]): item for item in items}
@@ -213,7 +213,7 @@ class Items:
         return found
 
     def settled(self, video_ids: Iterable[str]) -> Snapshot:
-        """Every item once the totals have counted these videos, and nothing has changed for two seconds."""
+        """Return all items once the totals include these videos and no item has changed for two seconds."""
         wanted = {_key(MARKER.key(videoId=video_id)) for video_id in video_ids}
         deadline = time.monotonic() + PATIENCE
         before: Snapshot = {}
@@ -226,7 +226,7 @@ class Items:
         raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
     def make_older(self, sample: Sample) -> None:
-        """Give the older videos the form of the schema version before: their tags in two spellings each."""
+        """Rewrite the older videos to the previous schema version, with two spellings of each tag."""
         tags = {video["videoId"]: [*video["tags"], *map(str.lower, video["tags"])] for video in sample.videos}
         for video_id in sample.older:
             self._dynamodb.update_item(
@@ -238,10 +238,10 @@ class Items:
 
 
 class Trail(Items):
-    """The deployed table of the audit trail."""
+    """Deployed table of the audit trail."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise Lost unless the index finds the entries of each change set, and there are some."""
+        """Raise Lost unless the index returns the entries of each change set, and at least one exists."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:
@@ -267,7 +267,7 @@ def _key(key: Mapping[str, str]) -> Key:
 
 
 def require_unchanged(before: Snapshot, after: Snapshot) -> None:
-    """Raise Lost unless every item is there as before, and no other."""
+    """Raise Lost unless the items are exactly the same as before."""
     _require_kept(before, after)
     for key in after:
         if key not in before:
@@ -277,7 +277,7 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
-    """Raise Lost unless every item is there as before, and no other, but for the upgrade of the older videos."""
+    """Raise Lost unless the items are the same as before, except for the upgrade of the older videos."""
     _require_kept(before, after)
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():

@@ -1,4 +1,4 @@
-"""Small films that look like something, for a first look at the console: hills under a sun that rises and sets."""
+"""Generated sample videos for a first look at the console: hills under a sun that rises and sets."""
 
 import io
 import math
@@ -19,16 +19,16 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Scene:
-    """A film: what it is called, and how it looks."""
+    """Sample video with its texts and colours."""
 
     title: str
     category: str
     tags: tuple[str, ...]
     description: str
     said: tuple[str, str]
-    """In the first half, and in the second."""
+    """Spoken text in the first half and in the second half."""
     sky: tuple[Colour, Colour]
-    """Its colours above and at the horizon."""
+    """Colours at the top and at the horizon."""
     land: Colour
     sun: Colour
 
@@ -158,12 +158,12 @@ SCENES = (
 
 
 def captions(scene: Scene) -> str:
-    """What is said in it, as WebVTT."""
+    """Return the spoken text as WebVTT."""
     return "WEBVTT\n\n00:01.000 --> 00:03.500\n{}\n\n00:04.500 --> 00:07.500\n{}\n".format(*scene.said)
 
 
 def film(scene: Scene) -> bytes:
-    """The scene as an MP4."""
+    """Return the scene as an MP4 file."""
     written = io.BytesIO()
     with av.open(written, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=RATE, options={"g": str(RATE), "crf": "20"})
@@ -191,7 +191,7 @@ def _sky(scene: Scene) -> Image.Image:
 
 
 def painted(scene: Scene, sky: Image.Image, share: float) -> Image.Image:
-    """A frame, at this share of the film."""
+    """Return the frame at this fraction of the video, from 0 to 1."""
     image = sky.copy()
     draw = ImageDraw.Draw(image)
     width, height = SIZE

@@ -1,6 +1,6 @@
-"""`make screenshots`: the pictures of the console in the documents, each of a screen as it is.
+"""`make screenshots`: takes the screenshots of the console for the documents.
 
-It has a MiniStack and a deployment of its own, with the films of local/scenes.py in it.
+It uses a separate MiniStack and deployment, with the videos of local/scenes.py.
 """
 
 import io
@@ -26,9 +26,9 @@ PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800
 PATIENCE_MS = 60_000
 READY_SECONDS = 300.0
-"""For all films to be ready."""
+"""Seconds until all videos must be ready."""
 SEARCHED = "watre"
-"""With a typo: in the description or the captions of five films."""
+"""Query with a typo, found in the description or the captions of five videos."""
 NO_FILM = b"This is a letter, and not a film.\n" * 100
 
 
@@ -38,18 +38,18 @@ SOUGHT = """
   video.currentTime = 3;
 })
 """
-"""Resolves once the film shows its fourth second."""
+"""JavaScript that resolves once the video shows its fourth second."""
 
 
 @dataclass
 class Studio:
-    """A service to take pictures of, and what speaks to it as each user."""
+    """Service to screenshot, and API clients of its users."""
 
     base_url: str
     clients: dict[str, Client]
 
     def fill(self) -> list[str]:
-        """Put in what the pictures show; returns the ids of the films, once they are ready."""
+        """Create the videos and return their ids once they are ready."""
         films = load_scenes(self.clients["admin"], "alice")
         for video_id in films:
             self._await(f"/v1/videos/{video_id}", "status", "ready")
@@ -78,7 +78,7 @@ class Studio:
         return answer.json()
 
     def _await(self, path: str, name: str, value: Any) -> None:
-        """Read a document until one of its members has a value, because no notification exists."""
+        """Poll a document until a member has a value, because no notification exists."""
         deadline = time.monotonic() + READY_SECONDS
         while self._send("admin", "GET", path)[name] != value:
             if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ class Studio:
 
 
 def take(studio: Studio) -> None:
-    """Take all pictures."""
+    """Take all screenshots."""
     films = studio.fill()
     PICTURES.mkdir(exist_ok=True)
     with launched() as browser:
@@ -137,7 +137,7 @@ def _posters(page: Page, number: int) -> list[Locator]:
 
 
 def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
-    """Write what is seen once all of this is shown, pictures whole, as a WebP: a third of a PNG's size."""
+    """Write a screenshot once these elements and their images are loaded, as WebP: a third of a PNG's size."""
     for part in shown:
         part.wait_for()
         part.evaluate("(part) => part instanceof HTMLImageElement ? part.decode() : undefined")
@@ -147,7 +147,7 @@ def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
 
 
 def main() -> int:
-    """Start a service, take all pictures of it, and return the exit status."""
+    """Start a service, take all screenshots, and return the exit status."""
     return exit_status(_take_of_own_service)
 
 

@@ -1,6 +1,6 @@
-"""The outside transcoder of the service on this machine: it keeps to docs/transcode-queue.md as any other would.
+"""External transcoder for the service on this machine. It implements docs/transcode-queue.md like any other transcoder.
 
-It knows the queue, the buckets and the API, and nothing else of the service. One process, one film at a time.
+It uses only the queue, the buckets and the API. One process works on one source video at a time.
 """
 
 import json
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 SUBJECT = "local-transcoder"
 WAIT_SECONDS = 20
-"""How long one request waits for a message."""
+"""Seconds that one receive request waits for a message."""
 VISIBILITY_SECONDS = 120
-"""How long a message stays hidden unless that is prolonged, and so how soon it is delivered again after a crash."""
+"""Visibility timeout in seconds, unless extended. After a crash the message is delivered again this soon."""
 BEAT_SECONDS = 5
-"""How often progress is reported, and the message is hidden again."""
+"""Seconds between two progress reports, each with an extension of the visibility timeout."""
 LONGEST_SECONDS = 3600
-"""What one rendition may take: the transcoder of a laptop has others to make."""
+"""Maximum seconds of one rendition, because the transcoder on a laptop has other jobs."""
 TRIES = 3
-"""The attempts to send one report, the first included."""
+"""Maximum attempts to send one report, including the first."""
 STOP_SECONDS = 10.0
 CHUNK = 1 << 20
 
@@ -57,7 +57,7 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class NotWanted(Exception):
-    """The API says that nobody wants this work any more; `gone` when there is no such job at all."""
+    """The API no longer accepts this work; `gone` if the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -65,20 +65,20 @@ class NotWanted(Exception):
 
 
 class NotReported(Exception):
-    """The API does not answer, or does not take the report."""
+    """The API does not respond, or rejects the report."""
 
 
 class FilmLost(Exception):
-    """The film is not there any more as it was when the job was queued; the message is one sentence."""
+    """The source file was deleted or replaced since the job was queued. The message is one sentence."""
 
 
 class Stop(BaseException):
-    """The process is to end."""
+    """Request to end the process."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the process has to know."""
+    """Configuration of the process."""
 
     queue_url: str
     base_url: str
@@ -87,7 +87,7 @@ class Settings:
 
 
 class Reports:
-    """The API, as far as a transcoder needs it."""
+    """Client of the API's job reports."""
 
     def __init__(
         self, http: httpx.Client, token: Callable[[], str], *, sleep: Callable[[float], None] = time.sleep
@@ -117,7 +117,7 @@ class Reports:
             else:
                 if answer.status_code == 200:
                     return
-                # The gateway has a 404 of its own while the API is being deployed, which says nothing about the job.
+                # During a deploy of the API the gateway returns its own 404, which says nothing about the job.
                 if answer.status_code in (404, 409) and "problem+json" in answer.headers.get("content-type", ""):
                     raise NotWanted(answer.json()["detail"], gone=answer.status_code == 404)
                 failure = f"{answer.status_code}: {answer.text[:300]}"
@@ -127,7 +127,7 @@ class Reports:
 
 
 class Worker:
-    """Works on the messages of a queue; `clock` gives seconds that only go forward."""
+    """Processes the messages of a queue. `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Worker:
         self._clock = clock
 
     def work(self, wait_seconds: int = WAIT_SECONDS) -> bool:
-        """Work on the next message; returns whether there was one."""
+        """Process the next message and return whether there was one."""
         answer = self._sqs.receive_message(
             QueueUrl=self._queue_url,
             MaxNumberOfMessages=1,
@@ -165,19 +165,19 @@ class Worker:
         except NotWanted as answer:
             LOGGER.info("not wanted any more: %s", answer)
         except Exception:  # whatever one message breaks on, the worker continues with the next
-            # SQS delivers it again, a little later each time, and after the last time keeps it in the DLQ.
+            # SQS delivers the message again, with increasing delay, and finally moves it to the DLQ.
             LOGGER.exception("message not done")
             self._hide(receipt, 15 * 2 ** (count - 1))
             return
         except BaseException:
-            self._hide(receipt, 0)  # whoever runs next can have it at once
+            self._hide(receipt, 0)  # another worker can receive it immediately
             raise
-        # Last: whatever happens before, it is delivered again, and a repeated report changes nothing.
+        # Delete the message last. If an earlier step fails, it is delivered again, and a repeated report has no effect.
         self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=receipt)
 
     def _do(self, message: JobMessage, receipt: str) -> None:
         name = f"{message.kind} of {message.videoId}, attempt {message.attempt}"
-        # It takes the job. From here on the API knows, and another input or attempt is refused.
+        # Claims the job: from here on the API rejects another input or attempt.
         self._reports.send(message, "running", progress=0)
         LOGGER.info("begins %s", name)
         try:
@@ -197,7 +197,7 @@ class Worker:
             LOGGER.info("finished %s", name)
 
     def _make(self, message: JobMessage, receipt: str) -> int:
-        """Make and store a rendition; returns its bytes."""
+        """Create and store a rendition, and return its size in bytes."""
         rendition = message.input.rendition
         if rendition is None or message.output is None:
             raise BadMessage("The message is not about a rendition.")
@@ -210,7 +210,7 @@ class Worker:
             if self._clock() - last >= BEAT_SECONDS:
                 last = self._clock()
                 self._hide(receipt, VISIBILITY_SECONDS)
-                # The lease lasts many times as long: one report that is lost does no harm.
+                # The lease lasts many times as long, so one lost report does no harm.
                 with suppress(NotReported):
                     self._reports.send(message, "running", progress=min(99, max(1, percent)), tries=1)
 
@@ -243,13 +243,13 @@ class Worker:
         try:
             self._reports.send(message, "done", uri=str(message.output), fileSize=size)
         except NotWanted as answer:
-            if answer.gone:  # perhaps with its video; what is written after its purge, nobody else would remove
+            if answer.gone:  # possibly deleted with its video; after the purge, no other code would delete this object
                 bucket, key = split_uri(str(message.output))
                 self._s3.delete_object(Bucket=bucket, Key=key)
             raise
 
     def _hide(self, receipt: str, seconds: int) -> None:
-        """Keep the message from being delivered again for `seconds`."""
+        """Hide the message for `seconds` from other receivers."""
         try:
             self._sqs.change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=receipt, VisibilityTimeout=seconds
@@ -270,8 +270,9 @@ def _parsed(body: str) -> JobMessage:
 
 
 class Transcoder:
-    """Runs the transcoder as a process for as long as the `with` block lasts, and starts it again should it crash:
-    a damaged film can take FFmpeg with it.
+    """The transcoder as a process, for the duration of the `with` block.
+
+    It is restarted after a crash, because a damaged file can crash FFmpeg.
     """
 
     def __init__(self, aws: Aws, settings: Settings, log: Path) -> None:
@@ -300,13 +301,13 @@ class Transcoder:
 
     @property
     def pid(self) -> int:
-        """The id of the process that runs now."""
+        """Id of the current process."""
         if self._process is None:
             raise RuntimeError("The transcoder was not started")
         return self._process.pid
 
     def _start(self) -> None:
-        # Nothing of the developer's AWS set-up may reach it.
+        # The developer's AWS settings must not reach it.
         env = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         env |= self._aws.environment()
         with self._log.open("ab") as log:
@@ -322,25 +323,25 @@ class Transcoder:
             with self._starting:
                 if not self._stopping.is_set():
                     if process is not None:
-                        end(process, STOP_SECONDS)  # what it left
+                        end(process, STOP_SECONDS)  # remaining child processes
                     self._start()
 
 
 def make_worker(settings: Settings, http: httpx.Client) -> Worker:
-    """Return a worker for the service on this machine; AWS is where the environment says."""
+    """Return a worker for the service on this machine, with AWS clients from the environment."""
     signer = Signer(Path(settings.key_file))
     config = Config(proxies={}, read_timeout=WAIT_SECONDS + 10)
     return Worker(
         boto3.client("sqs", config=config),
         boto3.client("s3", config=config),
         settings.queue_url,
-        # A new one each time: however long the service runs, none is too old.
+        # A new token for each report, so that none expires while the service runs.
         Reports(http, lambda: signer.mint(settings.issuer, SUBJECT, [TRANSCODE], DAY)),
     )
 
 
 def main(arguments: list[str]) -> int:
-    """Work until a SIGTERM; the exit status."""
+    """Work until a SIGTERM, and return the exit status."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -348,7 +349,7 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     end_with_parent()
-    os.nice(10)  # people who wait for the API come first
+    os.nice(10)  # requests to the API have priority
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = Settings(**json.loads(arguments[0]))

