@@ -1,9 +1,8 @@
-"""MiniStack in this process, with what it lacks to be trusted with data.
+"""MiniStack in this process, extended so that it is safe to trust with data.
 
-It saves its state when it stops only, all of it and slowly; its TTL removes without a record in the stream; it lets
-functions have all the memory that there is, and unpacks their code for every worker. None of this can be mended through
-its API, so here, and nowhere else, we reach into the modules of the pinned version. `tests/unit/test_local_engine.py`
-fails when they change their shape.
+The pinned version saves all its state, slowly, and only when it stops. Its TTL deletes items without stream records. It
+gives functions unlimited memory, and unpacks their code for every worker. Its API cannot change any of this, so this
+module alone patches MiniStack's modules. `tests/unit/test_local_engine.py` fails if their structure changes.
 """
 
 import asyncio
@@ -47,67 +46,68 @@ SAVE_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
 TELL_SECONDS = 0.5
 SHARE = 10
-"""How many times as long as it took to save something, or to look for what has expired, it has to wait."""
+"""Pause after a save or a TTL scan, as a multiple of its duration."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""What MiniStack is asked for after each change: little. The rest changes with a deploy, or is logs and metrics."""
+"""Services whose state is saved after each change, which is small. Other state changes only in a deploy, or is logs and
+metrics."""
 
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html"""
 FIVE_YEARS = 5 * 365 * 86_400
 MINISTACKS_REAPER = "dynamodb-ttl-reaper"
-"""The thread that removes without a record."""
+"""Name of MiniStack's thread that deletes expired items without stream records."""
 
 LOG_SECONDS = 0.005
-"""How long to look whether a function that has answered wrote to its log. MiniStack takes 0.05, which is most of a request;
-what comes later goes with the next answer."""
+"""Seconds to wait for log lines after a function has returned. MiniStack waits 0.05, which is most of a request. Later
+lines are logged with the next response."""
 
 VARY = (b"accept-encoding", b"origin")
-"""Request headers that cached responses may differ by."""
+"""Request headers that select between cached responses."""
 NOT_CACHED = (b"if-none-match", b"if-modified-since", b"range")
-"""Request headers that ask for another response than the cached one."""
+"""Request headers that prevent a cached response."""
 MOST_RESPONSES = 500
-"""Responses that are cached. The cache is emptied when it is full: each change of the console renames its files."""
+"""Maximum number of cached responses. A full cache is emptied, because each change of the console renames its files."""
 
 LIMIT_MEMORY = """
 import os as _os, resource as _resource
 _bytes = int(_os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]) << 20
 _resource.setrlimit(_resource.RLIMIT_DATA, (_bytes, _bytes))
 """
-"""Run by each worker before anything else. Linux counts what a process may write to, and not what it merely maps."""
+"""Code that each worker runs first. On Linux, RLIMIT_DATA counts writable memory, not memory that is only mapped."""
 
 COUNT_NO_CALLS = """
 def _ms_install_invoke_depth():
     pass
 """
-"""In place of MiniStack's count of how deep functions call each other, which imports botocore in each worker: ours call
-none."""
+"""Replacement of MiniStack's invocation depth counter, which imports botocore in each worker. Our functions call no
+others."""
 
 POLL_STREAMS: FunctionType = lambda_svc._poll_dynamodb_streams
-"""MiniStack's, before we put ours in its place."""
+"""MiniStack's original function, before it is patched."""
 
 
 @dataclass
 class Snapshot:
-    """What has changed since the one before, all of it at one moment."""
+    """Consistent snapshot of all changes since the previous snapshot."""
 
     touched: dict[tuple[str, str, str], Any]
-    """Tables by their id and by the keys of an item that was written or removed."""
+    """Tables by table id and item key, for each item that was written or deleted."""
     emptied: dict[str, Any]
-    """Tables by their id whose items were replaced as a whole."""
+    """Tables by table id whose items were replaced completely."""
     readers: list[ReaderRow] = field(default_factory=list)
     records: list[RecordRow] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
-    """Where each stream ended."""
+    """End position of each stream."""
     items: list[ItemRow] = field(default_factory=list)
     states: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    """What MiniStack has to save of a service itself, as JSON to compare, and as it takes it."""
+    """State that MiniStack saves for a service, as JSON for comparison and in its original form."""
 
 
 class Keeper:
-    """Keeps tables, their streams and the queues on disk, a moment after each change.
+    """Saves tables, their streams and the queues to disk shortly after each change.
 
-    Everything of this class but `_write` runs where requests are served, between two of them: a snapshot never has half
-    of a transaction.
+    All methods except `_write` run on the event loop, between two requests. A snapshot therefore never contains half a
+    transaction.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -120,19 +120,19 @@ class Keeper:
         self._saving = asyncio.Lock()
         self._ended = False
         self.is_whole = False
-        """Whether MiniStack has saved everything since the start. Before, while it is deployed to, it keeps items only: tables
-        and queues that the saved CloudFormation does not know of could not be deployed again."""
+        """Whether MiniStack has saved all state since the start. Until then, during the first deploy, only items are
+        saved. Tables and queues that are missing in the saved CloudFormation state would block another deploy."""
 
     def touch(self, table: Any, pk: str, sk: str) -> None:
-        """Keep what an item is now."""
+        """Mark an item to be saved."""
         self._touched[table["TableId"], pk, sk] = table
 
     def empty(self, table: Any) -> None:
-        """Keep what all items of a table are now."""
+        """Mark all items of a table to be saved."""
         self._emptied[table["TableId"]] = table
 
     def restore(self) -> None:
-        """Give MiniStack the items and records that were kept, once it has loaded its own state."""
+        """Restore the saved items and records after MiniStack has loaded its own state."""
         tables = {table["TableId"]: table for table in dynamodb._tables.all_values()}
         self._journal.keep_only(tables)
         for table_id, table in tables.items():
@@ -145,7 +145,7 @@ class Keeper:
     def _restore_streams(self) -> None:
         kept = {reader: position for reader, _, position in self._journal.readers()}
         positions = lambda_svc._dynamodb_stream_positions
-        positions.clear()  # MiniStack's own are of records that it does not keep
+        positions.clear()  # MiniStack's own positions refer to records that it does not save
         for scope, table in dynamodb._tables.all_items():
             stream = table.get("LatestStreamArn")
             readers = {reader: kept[reader[-1]] for reader in _readers(stream) if reader[-1] in kept}
@@ -153,7 +153,7 @@ class Keeper:
                 continue
             records = self._journal.records(stream)
             start = min([*readers.values(), *(position for position, _ in records[:1])])
-            # The records last: readers take a stream without any for one that has nothing new.
+            # Restore the records last: readers treat a stream without records as fully read.
             dynamodb._stream_trimmed.set_scoped(*scope, start)
             for reader, position in readers.items():
                 positions.set_scoped(*reader, position)
@@ -162,7 +162,7 @@ class Keeper:
         self._journal.advance(_positions())
 
     async def save(self) -> None:
-        """Bring what has changed to disk."""
+        """Write all changes to disk."""
         async with self._saving:
             if self._ended:
                 return
@@ -170,7 +170,7 @@ class Keeper:
             snapshot = self._snapshot()
             try:
                 await asyncio.to_thread(self._write, snapshot)
-            except BaseException:  # also when we are cancelled: the next one brings it again
+            except BaseException:  # also on cancellation: the next save includes these changes
                 self._touched = snapshot.touched | self._touched
                 self._emptied = snapshot.emptied | self._emptied
                 raise
@@ -179,9 +179,9 @@ class Keeper:
             os.utime(self._heartbeat, (now, now))
 
     def _snapshot(self) -> Snapshot:
-        """What has changed, in an order that loses nothing while other threads keep reading streams and queues.
+        """Return the changes, read in an order that loses no data while other threads read streams and queues.
 
-        Of a record that was read, the messages are in the queues; of a message that was taken, the items are written.
+        The messages of a record that was read are in the queues. The items of a message that was received are written.
         """
         taken = Snapshot(self._touched, self._emptied)
         self._touched, self._emptied = {}, {}
@@ -210,24 +210,24 @@ class Keeper:
             self._journal.write(snapshot.items, snapshot.records, snapshot.emptied)
         for name, (_, state) in snapshot.states.items():
             persistence.save_state(name, state)
-        # Last: should we end here, records are read again rather than not at all.
+        # Last: after a crash before this line, records are read twice and none is lost.
         if snapshot.readers != self._journal.readers():
             self._journal.advance(snapshot.readers)
 
     def end(self) -> None:
-        """Remember that everything was saved, and save no more."""
+        """Record a clean stop, and save no more."""
         self._ended = True
         self._journal.close()
         self._heartbeat.unlink(missing_ok=True)
 
 
 def _readers(stream: str | None) -> Iterator[tuple[str, str, str]]:
-    """Account, region and id of each function's mapping that reads a stream."""
+    """Yield account, region and id of each event source mapping of a stream."""
     return (scope for scope, mapping in lambda_svc._esms.all_items() if mapping.get("EventSourceArn") == stream)
 
 
 def _positions() -> list[ReaderRow]:
-    """How far the readers of streams are."""
+    """Return the positions of the stream readers."""
     positions = lambda_svc._dynamodb_stream_positions.all_items()
     mappings = dict(lambda_svc._esms.all_items())
     return [(scope[-1], mappings[scope]["EventSourceArn"], at) for scope, at in positions if scope in mappings]
@@ -239,9 +239,9 @@ def _row(table_id: str, table: Any, pk: str, sk: str) -> ItemRow:
 
 
 class SharedCache:
-    """ASGI application that keeps public, immutable responses of `inner`, as HTTP lets any shared cache do.
+    """ASGI application that caches public, immutable responses of `inner`, like any shared HTTP cache.
 
-    Each new browser session loads 40 files of the console, and MiniStack spends 2.5 ms of CPU on one.
+    Each new browser session loads 40 files of the console, and MiniStack needs 2.5 ms of CPU per file.
     """
 
     def __init__(self, inner: App) -> None:
@@ -249,12 +249,12 @@ class SharedCache:
         self._kept: dict[tuple[bytes, ...], list[Message]] = {}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve a request from the cache, or pass it on."""
+        """Respond from the cache, or forward the request."""
         headers = dict(scope.get("headers", ()))
         if scope["type"] != "http" or scope["method"] != "GET" or any(name in headers for name in NOT_CACHED):
             await self._inner(scope, receive, send)
             return
-        # All that such responses vary by.
+        # All request headers by which such responses vary.
         key = (scope["raw_path"], scope["query_string"], *(headers.get(name, b"") for name in VARY))
         if key not in self._kept:
             await self._inner(scope, receive, self._keeping(key, send))
@@ -263,7 +263,7 @@ class SharedCache:
             await send(message)
 
     def _keeping(self, key: tuple[bytes, ...], send: Send) -> Send:
-        """Return a `send` that keeps the response if it may be shared."""
+        """Return a `send` that caches the response if it is cacheable."""
         sent: list[Message] = []
 
         async def keep(message: Message) -> None:
@@ -278,13 +278,13 @@ class SharedCache:
 
 
 def _is_immutable(start: Message) -> bool:
-    """Whether the start of a response says that anybody may keep it."""
+    """Return whether a response is public and immutable."""
     headers = {name.lower(): value for name, value in start["headers"]}
     return start["status"] == 200 and {b"public", b"immutable"} <= {*headers.get(b"cache-control", b"").split(b", ")}
 
 
 class Engine:
-    """MiniStack's ASGI application, which saves its tables, and removes expired items as DynamoDB does."""
+    """MiniStack's ASGI application, which saves its tables and deletes expired items as DynamoDB does."""
 
     def __init__(self, inner: App, keeper: Keeper | None) -> None:
         self._inner = inner
@@ -293,7 +293,7 @@ class Engine:
         self._is_saved = False
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve a request, or begin and end with the server."""
+        """Handle a request, or the start and stop of the server."""
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
@@ -307,7 +307,7 @@ class Engine:
             if message["type"] == "lifespan.shutdown" and self._keeper:
                 try:
                     await self._keeper.save()
-                except Exception:  # MiniStack is to save what it can all the same
+                except Exception:  # MiniStack must still save its own state
                     LOGGER.exception("the last changes could not be saved")
                 else:
                     self._is_saved = True
@@ -322,7 +322,7 @@ class Engine:
             await send(message)
             if message["type"] == "lifespan.shutdown.complete" and self._keeper and self._is_saved:
                 self._keeper.end()
-                os._exit(0)  # all is on disk; MiniStack would wait for its threads, of which some wait for messages
+                os._exit(0)  # all data is on disk; MiniStack would wait for threads that wait for messages
 
         await self._inner(scope, hear, tell)
 
@@ -347,7 +347,7 @@ async def _again_and_again(action: Callable[[], Awaitable[object]], seconds: flo
         started = time.monotonic()
         try:
             await action()
-        except Exception:  # whatever it was, the next attempt may succeed; a full disk, for example
+        except Exception:  # for any error, such as a full disk, the next attempt may succeed
             LOGGER.exception("failed; tries again")
         await asyncio.sleep(max(seconds, SHARE * (time.monotonic() - started)))
 
@@ -357,7 +357,7 @@ async def _expire() -> None:
 
 
 def expire(now: float) -> None:
-    """Remove all items whose time has come by `now`, in epoch seconds, and say so in their tables' streams."""
+    """Delete all items that have expired at `now`, in epoch seconds, and record it in their tables' streams."""
     for (account, region, name), setting in dynamodb._ttl_settings.all_items():
         table = dynamodb._tables.get_scoped(account, region, name)
         if table is None or setting["TimeToLiveStatus"] != "ENABLED":
@@ -367,7 +367,7 @@ def expire(now: float) -> None:
             (pk, sk)
             for pk, items in table["items"].items()
             for sk, item in items.items()
-            # As DynamoDB has it: neither what is not a number expires, nor what is more than five years past.
+            # As in DynamoDB, a value that is not a number, or is more than five years past, does not expire.
             if attribute in item and "N" in item[attribute] and now - FIVE_YEARS < float(item[attribute]["N"]) <= now
         ]
         with _as_dynamodb(account, region):
@@ -378,7 +378,7 @@ def expire(now: float) -> None:
 
 @contextmanager
 def _as_dynamodb(account: str, region: str) -> Iterator[None]:
-    """Let what is recorded here be DynamoDB's own doing, in an account and region."""
+    """Record changes in the block as DynamoDB's own TTL deletions, in an account and region."""
     build = dynamodb._build_change_record
     tokens = responses._request_account_id.set(account), responses._request_region.set(region)
     dynamodb._build_change_record = lambda *change: build(*change) | {"userIdentity": TTL_IDENTITY}
@@ -391,10 +391,10 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 
 
 def read_streams() -> bool:
-    """Have each reader that is behind its stream read on, in a thread of its own until it is through.
+    """Start a thread for each reader that is behind its stream. It reads until it has caught up.
 
-    In place of MiniStack's function, which reads for one mapping after the other, and has queues wait for all of them:
-    so a film would wait in its queue for the audit of an import. Returns that there is nothing to do in this thread.
+    Replaces MiniStack's function, which serves the mappings one after another and blocks queues in the meantime. A
+    video would wait in its queue for the audit of an import. Returns that this thread has no work left.
     """
     now = time.time()
     for (account, region, name), table in dynamodb._tables.all_items():
@@ -412,19 +412,22 @@ def read_streams() -> bool:
 def _read_on(reader: tuple[str, str, str]) -> None:
     """Read a stream for one mapping, batch by batch."""
     account, region, _ = reader
-    # MiniStack's own function, in a module that has this mapping only.
+    # MiniStack's own function, in a namespace with this mapping only.
     alone = {"_iter_all_esms": lambda: iter([(account, region, lambda_svc._esms.get_scoped(*reader))])}
     while FunctionType(POLL_STREAMS.__code__, vars(lambda_svc) | alone)():
         pass
 
 
 class SharedPackage(zipfile.ZipFile):
-    """A function's package. All its workers share one unpacked copy, among MiniStack's temporary files."""
+    """Package of a function. All its workers share one unpacked copy in MiniStack's temporary folder."""
 
     _unpacking = threading.Lock()
 
     def extractall(self, path: Any = None, members: Any = None, pwd: bytes | None = None) -> None:
-        """Fill the folder `path` with links to the copy, which the first worker makes. The rest is as in ZipFile."""
+        """Fill the folder `path` with links to the copy, which the first worker creates.
+
+        Other calls behave as in ZipFile.
+        """
         if path is None or members is not None:
             super().extractall(path, members, pwd)
             return
@@ -439,8 +442,11 @@ class SharedPackage(zipfile.ZipFile):
 
 
 def mend(keeper: Keeper | None) -> None:
-    """Let MiniStack report every change to `keeper`, query ordered partitions, leave TTL and streams to us, find queues on any
-    port, limit functions' memory, start their workers quickly, and answer without delay."""
+    """Patch MiniStack. Changes are reported to `keeper`, and queries use ordered partitions.
+
+    TTL and streams are handled by this module. Queues are found on any port, functions have a memory limit and start
+    quickly, and responses are sent without delay.
+    """
     queries.install()
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
 
@@ -468,14 +474,14 @@ def mend(keeper: Keeper | None) -> None:
     answer_browsers = apigateway._cors_response_headers
 
     def keep_vary(*arguments: Any) -> dict[str, str]:
-        """The headers for browsers, without one that would take the place of the function's own."""
+        """Return the CORS headers, without a Vary header that would replace the function's own."""
         return {name: value for name, value in answer_browsers(*arguments).items() if name != "Vary"}
 
-    apigateway._cors_response_headers = keep_vary  # all origins get the same answer
+    apigateway._cors_response_headers = keep_vary  # all origins get the same response
     check_token = apigateway._validate_jwt_authorizer
 
     async def challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
-        """Check a token; the refusal names the scheme, and the error of a token that was sent, as API Gateway does."""
+        """Check a token. As in API Gateway, a 401 names the scheme, and the error of a token that was sent."""
         claims, scopes, refusal = await check_token(route, authorizer, headers, *rest)
         if refusal and refusal[0] == 401:
             status, answer_headers, body = refusal
@@ -500,7 +506,9 @@ def mend(keeper: Keeper | None) -> None:
         *rest: Any,
         **more: Any,
     ) -> Any:
-        """Invoke a function. In a body that is not UTF-8, each bad byte becomes U+FFFD, so that the length always tells."""
+        """Invoke a function. In a body that is not UTF-8, each invalid byte becomes U+FFFD; Content-Length counts the
+        original bytes.
+        """
         try:
             (body or b"").decode()
         except UnicodeDecodeError:
@@ -513,14 +521,14 @@ def mend(keeper: Keeper | None) -> None:
     trim, trimming = dynamodb._trim_stream_records, threading.Lock()
 
     def trim_alone(*table: Any, **scope: Any) -> None:
-        with trimming:  # several threads would forget each other's records
+        with trimming:  # concurrent threads would delete each other's records
             trim(*table, **scope)
 
     dynamodb._trim_stream_records = trim_alone
     made_url = sqs._queue_url_for_account
 
     def url_it_has(account: str, name: str) -> str:
-        """The URL of a queue that an earlier run made on another port, or the one that a new queue gets."""
+        """Return the URL of a queue from an earlier run on another port, or the URL of a new queue."""
         url: str = made_url(account, name)
         if url in sqs._queues:
             return url
@@ -535,7 +543,7 @@ def mend(keeper: Keeper | None) -> None:
 
 
 def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
-    """What MiniStack saves of DynamoDB but for the items, all of which it would copy and write."""
+    """Return a `get_state` of DynamoDB without the items, which MiniStack would all copy and write."""
 
     def get() -> Any:
         described = responses.AccountRegionScopedDict()
@@ -548,9 +556,9 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
 
 
 def listen_on(sockets: Sequence[int]) -> Ports:
-    """Let MiniStack's server listen on inherited sockets, by their descriptors; return their ports.
+    """Make MiniStack's server listen on inherited sockets, given by descriptor, and return their ports.
 
-    The parent has bound them, so no other program can take a port between its choice and its use.
+    The parent has bound them, so no other program can take a port between its selection and its use.
     """
     serve = hypercorn.asyncio.serve
 
@@ -567,7 +575,7 @@ def listen_on(sockets: Sequence[int]) -> Ports:
 
 
 def _secret(access_key_id: str) -> str | None:
-    """Return the secret of this start's key, or of a role that was assumed with it: the CDK assumes its own."""
+    """Return the secret of this start's key, or of a role session that was assumed with it, as the CDK does."""
     if access_key_id == ACCOUNT:
         return os.environ["AWS_SECRET_ACCESS_KEY"]
     session = sts._sessions.get(access_key_id)
@@ -583,7 +591,7 @@ def _buckets() -> Any:
 
 
 def _serve() -> None:
-    """Run MiniStack in this process, and stop it properly when the parent is gone."""
+    """Run MiniStack in this process, and stop it cleanly when the parent has ended."""
     end_with_parent()
     keeper = Keeper(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
     mend(keeper)

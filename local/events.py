@@ -1,7 +1,7 @@
-"""`python -m local.events`: writes `events/`, an example of each event that a function is called with.
+"""`python -m local.events`: writes `events/`, an example of each event that invokes a function.
 
-They are what API Gateway (payload 2.0), DynamoDB's stream, SQS, S3 and EventBridge send, about the small world of
-`local/world.py`. `--check` only says whether they are up to date.
+They have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge. Their data is the sample
+data of `local/world.py`. `--check` only reports whether they are up to date.
 """
 
 import hashlib
@@ -53,36 +53,36 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Example:
-    """An event for one function, and what it answers in the world."""
+    """Event of one function, and the function's result with the sample data."""
 
     function: str
-    """The function's folder below `functions/`."""
+    """Folder of the function below `functions/`."""
     name: str
     event: Event
     answers: int | Mapping[str, Any]
-    """The HTTP status; of other functions, all that they return."""
+    """HTTP status; for other functions, the complete result."""
 
     @property
     def path(self) -> Path:
-        """The event's file."""
+        """File of the event."""
         return EVENTS / self.function / f"{self.name}.json"
 
     @property
     def expected(self) -> str:
-        """The answer in a few words."""
+        """Short text of the expected result."""
         if isinstance(self.answers, int):
             return f"{self.answers} {HTTPStatus(self.answers).phrase}"
         return json.dumps(self.answers)
 
 
 def examples() -> list[Example]:
-    """All of them, by function."""
+    """Return all examples, sorted by function."""
     examples = [*_http(), *_stream(), *_queues(), *_schedules()]
     return sorted(examples, key=lambda example: example.function)
 
 
 def text(example: Example) -> str:
-    """What its file holds."""
+    """Return the content of the event's file."""
     return json.dumps(example.event, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -90,7 +90,7 @@ def text(example: Example) -> str:
 
 
 def _http() -> Iterator[Example]:
-    """At least one request of each route, then some that are refused, and what no route matches."""
+    """Yield at least one request per route, then refused requests, and a request without a route."""
     video, playlist = {"videoId": world.HARBOUR}, {"playlistId": world.EVENING}
     credit = {"roles": [{"category": "director"}], "ordering": 2, "name": "Grace Field"}
     titles = {"titles": [{"title": "Ein Tag am Hafen", "types": ["imdbDisplay"]}]}
@@ -229,7 +229,7 @@ def _http() -> Iterator[Example]:
     yield _call("getVideo", 404, "of-no-version", params=video, query="version=999")
     yield _call("getVideo", 400, "as-it-will-be", params=video, query="asOf=9999-12-31T23:59:59Z")
 
-    # Of a video that no event changes: so each meets the same version, in whatever order they come.
+    # Uses a video that no event changes, so that the version is the same in any order of events.
     regatta = {"videoId": world.REGATTA}
     yield _call("getVideo", 200, "of-a-version", params=regatta, query="version=1", caller=world.BOB)
     yield _call("getDiff", 200, params=regatta, query="from=1", caller=world.BOB)
@@ -282,7 +282,7 @@ def _call(
     caller: Caller = world.ALICE,
     **request: Any,
 ) -> Example:
-    """A request of an operation; `case` distinguishes it from others of the same operation."""
+    """Return a request of an operation; `case` distinguishes it from others of the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
@@ -303,7 +303,7 @@ def _request(
     caller: Caller = world.ALICE,
     key: str = "$default",
 ) -> Event:
-    """`key`: the gateway's of a request that is none of the API's operations.
+    """Return an HTTP event. `key` is the route key of a request that matches no operation of the API.
 
     https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
     """
@@ -311,7 +311,7 @@ def _request(
     content = body if body is None or isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     sent = {
         "accept": "*/*",
-        # Of a video the answer has a title in the caller's region.
+        # A video's response includes its title in the caller's region.
         "accept-language": "en-NZ,en;q=0.8",
         "content-length": str(len((content or "").encode())),
         "host": domain,
@@ -363,7 +363,7 @@ def _request(
 
 
 def _joined(query: str) -> dict[str, str]:
-    """The gateway joins the values of a name with commas."""
+    """Join repeated values of a name with commas, as the gateway does."""
     values: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         values[name] = f"{values[name]},{value}" if name in values else value
@@ -371,7 +371,7 @@ def _joined(query: str) -> dict[str, str]:
 
 
 def _claims(caller: Caller) -> dict[str, str]:
-    """Those of an access token of Cognito, all of them text, as the gateway hands them over."""
+    """Return the claims of a Cognito access token, all as text, as the gateway passes them."""
     return {
         "auth_time": str(world.THEN - 60),
         "client_id": "4p2exampleclient6d0",
@@ -392,7 +392,7 @@ def _claims(caller: Caller) -> dict[str, str]:
 
 
 def _stream() -> Iterator[Example]:
-    """What the table's stream sends its two readers."""
+    """Yield batches of the table's stream for its two consumers."""
     harbour = world.harbour()
     edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, world.THEN)
     edited = world.written(edited, world.ALICE, version=2)
@@ -401,7 +401,7 @@ def _stream() -> Iterator[Example]:
     taken_in = arrived(awaited, world.source(world.AWAITED))
     taken_in = world.written(taken_in, Caller.job("arrivals").acting_for(world.REQUEST), version=2)
     gone = world.video(world.GONE, title="Old news", status="failed")
-    # A job that nobody waits for any more, so that its message leads to nothing.
+    # A job that no caller waits for any more, so that its message has no effect.
     _, (done, *_, failed) = world.failed_video()
     looked_at = world.filmed(world.FAILED, looked_at=True)
     queued = world.job(looked_at, "probe", "queued")
@@ -461,7 +461,7 @@ def _stream() -> Iterator[Example]:
 
 
 def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
-    """A change as the stream has it: without an old item an INSERT, without a new one a REMOVE."""
+    """Return a stream record: an INSERT without an old item, a REMOVE without a new item."""
     item = new or old or {}
     images = {"NewImage": new, "OldImage": old}
     encoded = {name: encode_item(image) for name, image in images.items() if image is not None}
@@ -487,7 +487,7 @@ def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = 
 
 
 def _counted_records() -> list[Event]:
-    """A view of a viewer, a counter whose hour begins, and a rating that changes."""
+    """Return records of a viewer's view, a counter whose hour begins, and a changed rating."""
     lane, at = lane_of("alice"), world.THEN
     viewer = {
         **VIEWER.key(videoId=world.HARBOUR, lane=lane, id="alice"),
@@ -505,7 +505,7 @@ def _counted_records() -> list[Event]:
 
 
 def _run() -> Item:
-    """A run that takes back a large change set."""
+    """Return a run that reverts a large change set."""
     return {
         **REVERT.key(revertId=world.REQUEST),
         "revertId": world.REQUEST,
@@ -552,7 +552,7 @@ def _lost_playlist() -> Item:
 
 
 def _queues() -> Iterator[Example]:
-    """What each queue brings."""
+    """Yield an event of each queue."""
     media_bucket = "video-metadata-world-media"
     film = world.filmed(world.ARRIVED, looked_at=False)
     looked_at = world.filmed(world.LOOKED_AT, looked_at=True)
@@ -582,7 +582,7 @@ def _queues() -> Iterator[Example]:
         ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(world.LOST)],
         ("reverts", "RevertsQueue", "change-set"): [revert_message(world.REQUEST)],
         ("deliveries", "DeliveriesQueue", "changed"): [changed_message(["alice", "bob"])],
-        # Which is paused.
+        # This webhook is paused.
         ("deliveries", "DeliveriesQueue", "webhook"): [deliver_message(world.HOOK)],
         ("aggregates", "AggregatesQueue", "videos"): [
             aggregates_message(world.HARBOUR, entries=True),
@@ -596,7 +596,7 @@ def _queues() -> Iterator[Example]:
 
 
 def _tallied(video_id: str) -> dict[str, Any]:
-    """What the router sends of `_counted_records`."""
+    """Return the router's message for `_counted_records`."""
     sums = dict.fromkeys(SUMS, 0) | {"views": 41}
     return tally_message(
         video_id,
@@ -684,7 +684,7 @@ def _scheduled(event_id: str, rule: str) -> Event:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files and remove those that are no longer made, or with `--check` compare; the exit status."""
+    """Write the files and delete stale ones, or compare them with `--check`; return the exit status."""
     wanted = {example.path: text(example) for example in examples()}
     stale = set(EVENTS.rglob("*.json")) - wanted.keys()
     if arguments == ["--check"]:

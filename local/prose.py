@@ -61,6 +61,8 @@ CLEAN: tuple[str, ...] = (
     "local/demo.py",
     "local/deployment.py",
     "local/drill.py",
+    "local/engine.py",
+    "local/events.py",
     "local/guard.py",
     "local/guide.py",
     "local/issuer.py",
