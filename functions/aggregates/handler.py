@@ -1,4 +1,4 @@
-"""Moves the totals of users and tags, and the entries that lead to videos, to the present state of videos that changed."""
+"""Updates totals of users and tags, and index entries, to the current state of changed videos."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 30
-"""How long before its time-out it leaves the rest to other messages: longer than one step, and sending them, may take."""
+"""Seconds before the timeout at which the remaining videos are queued again. Exceeds the time of one step and the
+sends."""
 
 
 class AggregatesSettings(Settings):
@@ -31,12 +32,11 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         again: set[str] = set()
-        """Of messages that are not done, and come again."""
+        """Ids of messages that failed and will be redelivered."""
         later: dict[str, dict[str, Any]] = {}
-        """New messages in place of those that time ran out for, by their ids: receiving the same one again and again would
-        end in the DLQ."""
+        """Replacements of unfinished messages, by the ids of the latter. Repeated redelivery would end in the DLQ."""
         moved: set[str] = set()
-        """Videos whose entries were moved."""
+        """Videos whose index entries were updated."""
 
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000

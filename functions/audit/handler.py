@@ -1,4 +1,4 @@
-"""The writer of the audit trail and of the feed, a reader of the table's stream. Its role may add to both, and to the archive."""
+"""Stream consumer that writes the audit trail and the feed. Its role may add to both and to the archive."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 LOGGED = {"video_id": "videoId", "playlist_id": "playlistId", "entity": "entity", "kind": "kind", "action": "action"}
-"""What a log line says of an entry, by its names there: not who, nor from what to what."""
+"""Fields of an audit entry that are logged. Users and values are not logged."""
 
 VIDEO_METRICS = {
     "created": "VideosCreated",
@@ -30,7 +30,7 @@ VIDEO_METRICS = {
     "removed": "VideosRemoved",
 }
 JOB_METRICS = {"done": "JobsDone", "failed": "JobsFailed"}
-"""What is counted of the changes, by their action."""
+"""Metrics by action of a change."""
 
 
 class AuditSettings(Settings):
@@ -42,7 +42,7 @@ class AuditSettings(Settings):
 
 
 class Kept(NamedTuple):
-    """What is stored of a record: the entry of the trail, and the change for the feed."""
+    """The audit entry and the feed change of a stream record."""
 
     entry: Item
     change: Change
@@ -97,7 +97,7 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
 
 
 def _measure(entries: Sequence[Item]) -> None:
-    """Count what has happened; each change once, however often it is delivered."""
+    """Count each change once, however often it is delivered."""
     videos = Counter(VIDEO_METRICS.get(change["action"]) for change in entries if change["entity"] == "video")
     emit({metric: count for metric, count in videos.items() if metric})
     # Without the name of a rendition: each value of a dimension is a metric that is paid for.

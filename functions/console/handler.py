@@ -17,7 +17,7 @@ from urllib.parse import unquote
 Payload: TypeAlias = dict[str, Any]
 
 SITE = Path(__file__).parent / "site"
-"""The files, each compressed, under the names that pages ask for."""
+"""Compressed files by the names that pages request."""
 PAGE = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -27,13 +27,13 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 FOR_GOOD = "public, max-age=31536000, immutable"
-"""For files below a folder that is named after what is in it."""
+"""Response headers of files in a folder named by a content hash."""
 ASK_AGAIN = "no-cache"
 """For the page, which names that folder, and for what the deployment is like."""
 
 
 def policy(media_origins: Sequence[str], connect: str) -> str:
-    """The page's Content Security Policy; both are origins besides its own, the latter separated by blanks.
+    """Return the page's Content Security Policy. Both arguments are additional origins, the latter separated by spaces.
 
     Scripts come from here alone, and none stands in the page. The player styles itself by style elements in its shadow
     roots, which CSP takes for inline styles. Captions are media that the page has read and hands on as a blob.
@@ -85,7 +85,7 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
 
 
 def _content(name: str) -> bytes | None:
-    """A file of the site, compressed; None if there is none of this name."""
+    """Return a compressed file of the site, or `None` if there is none of this name."""
     return (SITE / f"{name}.gz").read_bytes() if name in _names(SITE) else None
 
 

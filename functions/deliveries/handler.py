@@ -1,4 +1,4 @@
-"""Delivers changes to webhooks and the event bus, in the order of each video, until they are taken."""
+"""Delivers changes to webhooks and the event bus, in order per video, with retries."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 BEHIND_SECONDS = 5
-"""Age of a message from which the queue is behind: all workers are busy."""
+"""Age of a message above which the queue is behind because all workers are busy."""
 
 METRICS = {
     "DeliveriesDone": "done",
@@ -30,7 +30,7 @@ METRICS = {
     "DeliveryLag": "lag",
     "DeliveryWait": "wait",
 }
-"""What is measured of deliveries, and the attribute of Delivered that it is."""
+"""Metrics and the attributes of Delivered that they report."""
 
 
 class DeliveriesSettings(Settings):

@@ -1,4 +1,4 @@
-"""The readers of the audit trail: histories, change sets, how far these are taken back, and the feed of changes."""
+"""Reads the audit trail: histories, change sets, reverts and the feed of changes."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
-"""What says whose a playlist is, and who may know of it."""
+"""Attributes that determine the owner and the visibility of a playlist."""
 
 
 class HistorySettings(Settings):
@@ -84,7 +84,7 @@ class History:
     def _page(
         self, request: Request, listing: str, id_: str, check: Callable[[], None], read: Callable[..., Page[Item]]
     ) -> Answer:
-        """A page of entries; `check` raises unless the caller may see them."""
+        """Return a page of entries. `check` raises unless the caller may see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
         asked = self.pages.asked(request, query, listing, id_, start, end, query.ascending)
@@ -142,7 +142,7 @@ class History:
 
 
 def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
-    """Raise unless the playlist is the caller's; one that is deleted is so still, until it is gone."""
+    """Raise unless the caller owns the playlist. A deleted playlist keeps its owner until it is purged."""
     if playlist is None or is_purged(playlist, now):
         raise NotFound("There is no such playlist.")
     if not caller.owns(playlist["userId"]):

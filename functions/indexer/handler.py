@@ -1,4 +1,4 @@
-"""Runs every minute: takes the index of films to where the feed is, and publishes it for the functions that search."""
+"""Runs every minute: updates the search index from the feed and publishes it for the search functions."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 120
-"""How long before its time-out it reads no more: merging and uploading a large index may take as long."""
+"""Seconds before the timeout at which reading stops, because merging and uploading a large index may take that long."""
 
 
 class IndexerSettings(Settings):

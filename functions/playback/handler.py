@@ -1,4 +1,4 @@
-"""What a player needs of a video: film, renditions and captions by URLs that are good for a while, pictures, chapters."""
+"""Data for a player: presigned URLs of source file, renditions and captions, and thumbnails and chapters."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What needs no token: health, the OpenAPI document, pages for people, and 404 or 405 for all other paths."""
+"""Routes without authentication: health, OpenAPI document, documentation pages, and 404 or 405 for all other paths."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -24,7 +24,7 @@ prints one. On AWS, the outputs of the stack <code>...-Identity</code> say where
 <code>SignInUrl</code>, programs ask <code>TokenUrl</code>. A deployment with an issuer of its own takes the tokens of that
 issuer.</p>
 """
-"""docs/environments.md, "Sign-in"; the outputs are those of infra/identity.py."""
+"""docs/environments.md, "Sign-in"; infra/identity.py defines the outputs."""
 HOME_PAGE = f"""{HEAD}<h1>Video metadata API</h1>
 <ul>
 <li><a href="console/">The console</a></li>
@@ -103,7 +103,7 @@ PAGES: Mapping[str, Callable[[], Answer]] = {
     "/console/": lambda: moved("index.html", CACHED),
     "/favicon.ico": lambda: text(ICON, "image/svg+xml", CACHED),
 }
-"""What people and browsers ask for beside the operations; `$default` leads here."""
+"""Paths that browsers request in addition to the operations. `$default` routes them here."""
 
 
 @cache

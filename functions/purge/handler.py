@@ -1,4 +1,4 @@
-"""Removes what belonged to a removed video or playlist: its other items, its counters and its objects."""
+"""Deletes the remains of a removed video or playlist: child items, counters and objects."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""How long before its time-out it leaves the rest to another message: longer than one step of it may take."""
+"""Seconds before the timeout at which another message takes over. Exceeds the time of one step."""
 
 
 class PurgeSettings(Settings):

@@ -1,4 +1,4 @@
-"""Runs every five minutes: computes the lists of what is viewed most."""
+"""Runs every five minutes: computes the lists of most viewed videos."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_FOR_DAYS = 50
-"""How much of its time must be left to begin with the lists by days; else the next run computes them."""
+"""Seconds that must be left to start the daily lists. Otherwise the next run computes them."""
 
 
 def make(settings: Settings, resources: Resources) -> LambdaHandler:

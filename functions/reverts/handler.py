@@ -1,4 +1,4 @@
-"""Takes back change sets that are too large for one request, a page at a time."""
+"""Reverts change sets that are too large for one request, a page at a time."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""How long before its time-out it leaves the rest to another message: longer than one part of it may take."""
+"""Seconds before the timeout at which another message takes over. Exceeds the time of one part."""
 
 
 class RevertsSettings(Settings):

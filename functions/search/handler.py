@@ -1,4 +1,4 @@
-"""Search: the videos that fit a question, and those that are like another one."""
+"""Search operations: videos that match a query, and similar videos."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -93,7 +93,7 @@ class Search:
         return Finding(newest.engine, self.videos, self.links.shown), freshness
 
     def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, Place]:
-        """The places in everybody's logs before which all changes are that come before a cursor."""
+        """Return the feed positions of a cursor in the logs of all owners' changes."""
         try:
             return places_of(shard_logs(), self._opened(None, cursor, caller, now))
         except InvalidCursor:

@@ -1,5 +1,4 @@
-"""Runs every minute: gives jobs whose worker died, or whose message was lost, to another worker, and sends for videos
-whose publishAt or expiresAt comes, and for webhooks that are due."""
+"""Runs every minute: requeues jobs with lost workers or messages, and queues scheduled videos and due webhooks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,16 +14,16 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 10
-"""How long before its time-out it leaves the rest to the next minute: longer than one DynamoDB request may take."""
+"""Seconds before the timeout at which the sweep stops. Exceeds the time of one DynamoDB request."""
 
 SECONDS_FOR_JOBS = 30
-"""How much of its time is left to the jobs, however many videos and webhooks are to be sent for before."""
+"""Seconds reserved for jobs, however many videos and webhooks are due."""
 
 SECONDS_FOR_WEBHOOKS = 5
-"""How much more is left to webhooks, however many videos are to be sent for before."""
+"""Additional seconds reserved for webhooks, however many videos are due."""
 
 METRICS = {"JobsRequeued": "requeued", "JobsResent": "resent", "JobsGivenUp": "failed", "JobsSkipped": "skipped"}
-"""What is counted of a sweep, and the outcome that it is the count of."""
+"""Metrics of a sweep and the outcomes that they count."""
 
 
 class SweeperSettings(Settings):
@@ -60,7 +59,7 @@ def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
 
 
 def _measure(swept: Sweep) -> None:
-    """Count what the sweep did, and what is open in each queue."""
+    """Record metrics of the sweep and of the open jobs in each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():
         emit({"OpenJobs": len(ages), "OldestJobSeconds": max(ages)}, queue=queue)

@@ -1,4 +1,4 @@
-"""Makes the pictures of films, which are the poster in several widths and the storyboard, and takes their subtitles out."""
+"""Generates thumbnails of source files (posters in several widths and a storyboard) and extracts subtitles."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 NAME = "thumbnails"
-"""Who writes what it makes."""
+"""Name recorded as the author of generated files."""
 FOR_EVER = "public, max-age=31536000, immutable"
-"""Another film or another moment has another hash, and so another URL."""
+"""The URL contains a content hash, so another source file or another frame has another URL."""
 
 
 class ThumbnailsSettings(Settings):
@@ -36,20 +36,20 @@ class ThumbnailsSettings(Settings):
 
 
 class ThumbnailWorker(JobWorker):
-    """Stores what it makes of a film as objects that never change."""
+    """Stores generated files as immutable objects."""
 
     def __init__(self, objects: Objects, reader: Sandbox, bucket: str) -> None:
         super().__init__(objects, reader)
         self.bucket = bucket
 
     def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
-        """Store an object, and return its S3 URI."""
+        """Store an object and return its S3 URI."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
         self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
         return object_uri(self.bucket, key)
 
     def store_pictures(self, job: "Job", pictures: Iterable[Picture]) -> dict[str, Item]:
-        """Store pictures, and return their entries by name."""
+        """Store thumbnails and return their entries by name."""
         return {
             picture.name: {
                 "url": self.store(job, picture.name, picture.data, picture.content_type),
@@ -62,17 +62,17 @@ class ThumbnailWorker(JobWorker):
 
 
 def _pictured(pictures: Item, output: Item) -> Result:
-    """Return the result of a job that adds these entries to the video's pictures."""
+    """Return the result of a job that adds these entries to the video's thumbnails."""
     return Result({"pictures": sorted(pictures), **output}, lambda item: video.pictured(item, pictures))
 
 
 class PosterWorker(ThumbnailWorker):
-    """Makes the poster in several widths."""
+    """Generates the poster in several widths."""
 
     kind = "poster"
 
     def do(self, job: "Job", item: Item) -> Result:
-        """Make the poster of the chosen moment, or of a good one."""
+        """Generate the poster from the chosen frame, or from an automatically selected one."""
         made: Poster = self.read("poster", job, Facts.of(item["source"]["media"]), job["input"].get("time"))
         stored = self.store_pictures(job, made.pictures)
         stored = {name: picture | {"time": made.time} for name, picture in stored.items()}
@@ -82,12 +82,12 @@ class PosterWorker(ThumbnailWorker):
 
 
 class StoryboardWorker(ThumbnailWorker):
-    """Makes the storyboard, and proposes chapters."""
+    """Generates the storyboard and proposes chapters."""
 
     kind = "storyboard"
 
     def do(self, job: "Job", item: Item) -> Result:
-        """Make the sheet and the cues that point into it."""
+        """Generate the sheet and the cues that reference it."""
         made: Storyboard = self.read("storyboard", job, Facts.of(item["source"]["media"]))
         stored = self.store_pictures(job, [made.sheet])
         cues = made.cues.encode()
@@ -100,7 +100,7 @@ class StoryboardWorker(ThumbnailWorker):
 
 
 class CaptionsWorker(ThumbnailWorker):
-    """Takes the subtitles out of a film."""
+    """Extracts the subtitles of a source file."""
 
     kind = "captions"
 
@@ -112,7 +112,7 @@ class CaptionsWorker(ThumbnailWorker):
         self._clock = clock
 
     def do(self, job: "Job", _: Item) -> Result:
-        """Store the texts as objects, which no item names until the job is done: captions and job are one transaction."""
+        """Store the texts as objects. No item references them until one transaction writes captions and job."""
         found: Subtitles = self.read("subtitles", job, MOST_BYTES, MOST_CUES)
         texts, skipped = texts_of(found.tracks)
         for text in texts:

@@ -1,4 +1,4 @@
-"""What was counted beforehand: how much a user has, how often tags are used, and what is viewed most."""
+"""Precomputed totals: videos and storage of users, use of tags, and the most viewed videos."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -72,7 +72,7 @@ class Totals:
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
     def _shown(self, ranked: Sequence[Ranked], category: str | None, now: int) -> Iterator[dict[str, Any]]:
-        """What is shown of these videos, of those that everybody sees in the category."""
+        """Return the summaries of these videos that are public and belong to the category."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
         for place, video in zip(ranked, videos, strict=True):
             if video is not None and category in (None, video.get("category")):

@@ -1,4 +1,4 @@
-"""Uploads: URLs by which clients send a film straight to S3."""
+"""Uploads: presigned URLs with which clients upload a source file directly to S3."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
 
 NOT_CACHED = {"Cache-Control": "no-store"}
-"""Who has these URLs may upload: they are not for any cache."""
+"""Presigned URLs authorise uploads, so responses must not be cached."""
 
 
 class UploadsSettings(Settings):
@@ -71,7 +71,7 @@ class Uploads:
 
 
 def _ways(upload: OpenUpload) -> dict[str, Any]:
-    """By which URLs an upload goes on, is completed and aborted."""
+    """Return the URLs to resume, complete and abort an upload."""
     # Relative to the URL that began it, so that they hold behind a proxy that serves it below another path.
     place = f"upload/{upload.upload_id}"
     if upload.put:

@@ -1,4 +1,4 @@
-"""Views: counts them, and says what was counted when. Of all functions, this one's role alone may count a view at once."""
+"""Views: counts views and reports view counts. Only this function's role may count a view synchronously."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import within

@@ -1,4 +1,4 @@
-"""Webhooks: where changes are sent, by whose wish, and what their receivers answered."""
+"""Webhooks: subscriptions, their secrets, and the responses of their endpoints."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ INDEX_SECONDS = 5
 """After how long a new webhook is looked at: what changed before that may have been told to those only who stood in the index."""
 
 Send = Callable[..., sending.Answer]
-"""What `sending.send` is."""
+"""Signature of `sending.send`."""
 
 
 class WebhooksSettings(Settings):
@@ -166,13 +166,13 @@ class Webhooks:
             raise invalid_field("/url", fault)
 
     def _with_secret(self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Answer:
-        """The answer that shows a secret: it is derived, also when the document is that of an earlier time."""
+        """Return the response that shows a secret. The secret is derived, even for a document read earlier."""
         generation = document.pop("generation")
         secret = spelled(secret_of(self.master(), document["webhookId"], generation))
         return respond(status, {"secret": secret, **document}, version=document["version"], headers=headers)
 
     def _wake(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
-        """Let the worker deliver, unless the webhook is paused."""
+        """Enqueue a delivery unless the webhook is paused."""
         if document["paused"]:
             return
         from shared.films.messages import deliver_message
@@ -185,7 +185,7 @@ class Webhooks:
 
 
 def _logs_of(hook: Item) -> Sequence[str]:
-    """The logs that a webhook follows."""
+    """Return the logs that a webhook consumes."""
     return (owner_log(hook["follows"]),) if "follows" in hook else shard_logs()
 
 

@@ -1,5 +1,4 @@
-"""Finds jobs that nobody works on any more, and lets them go on or fail; measures how many wait, and for how long; and
-sends for videos whose time to enter or leave the lists comes, and for webhooks whose receivers are to be called again."""
+"""Sweeps: requeues or fails overdue jobs, measures the backlog, and queues scheduled videos and due webhooks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,27 +21,27 @@ if TYPE_CHECKING:
 
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
-"""Minutes. Only a stream record that was given up after all its retries leaves a video without its jobs."""
+"""Minutes between two searches for missing jobs. A job is missing only if a stream record failed permanently."""
 MOST_MEASURED = 1000
-"""Jobs of one state that are counted. The first ones due come first; with more there is a backlog all the same."""
+"""Maximum number of open jobs to count per state, earliest due first. A longer backlog is not measured."""
 
 AHEAD = 90
-"""Seconds. A video is sent for when its time comes within these: longer than from one sweep to the next."""
+"""Seconds ahead within which scheduled videos are queued. Longer than the interval between sweeps."""
 
 
 @dataclass
 class Sweep:
-    """What one sweep has done and seen."""
+    """Result of one sweep."""
 
     counts: Counter[str] = field(
         default_factory=lambda: Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
     )
-    """Jobs by what became of them; `recovered` are those that were missing."""
+    """Jobs by outcome. `recovered` counts missing jobs that were created."""
     ages: dict[str, int] = field(default_factory=dict)
-    """Of each open job, `videoId/kind`: seconds since it was wanted."""
+    """Age in seconds of each open job, by `videoId/kind`."""
 
     def open_jobs(self) -> dict[str, list[int]]:
-        """The ages of the open jobs by their queue, of queues that have any."""
+        """Return the ages of the open jobs by queue. Queues without open jobs are omitted."""
         by_queue: dict[str, list[int]] = {}
         for place, age in self.ages.items():
             kind = KINDS.get(base_of(place.partition("/")[2]))
@@ -52,14 +51,14 @@ class Sweep:
 
 
 def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
-    """Queue overdue jobs again, or fail them after their last attempt, and look at all that are open.
+    """Requeue overdue jobs, or fail them after their last attempt, and measure all open jobs.
 
-    A job that cannot be handled now is met again by the next sweep, and does not keep the others waiting.
+    A job that cannot be handled is skipped until the next sweep and does not block the others.
     """
     swept = Sweep()
 
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
-        """What became of an item; it is logged for the request that it belongs to."""
+        """Handle an item and return the outcome. Logs with the correlation id of the item's request."""
         log = {"video_id": item["videoId"], "kind": item.get("kind")}
         with correlated(request_of(item)):
             try:
@@ -106,7 +105,10 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
 
 
 def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
-    """Send for each video that enters or leaves the lists soon, to be looked at in that second; returns how many. Raises Unavailable."""
+    """Queue each video whose scheduled time is near, with a delay until then.
+
+    Returns their number. Raises Unavailable.
+    """
     sent = 0
     for entry in _soon(lists, sharded(SCHEDULED), now + AHEAD, in_time):
         delay = int(entry["relSort"]) - now
@@ -117,14 +119,14 @@ def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[
 
 
 class Due(NamedTuple):
-    """What a sweep found of webhooks: for how many it sent, and for how many seconds the first has been due."""
+    """Webhooks queued by a sweep, and seconds since the first one was due."""
 
     sent: int
     late: int
 
 
 def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> Due:
-    """Send for each webhook that is due, in case no message was sent for it, or it was lost. Raises Unavailable."""
+    """Queue each due webhook whose message was lost or never sent. Raises Unavailable."""
     sent = late = 0
     for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
         seconds = now - int(entry["relSort"])
@@ -138,7 +140,7 @@ def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bo
 def _soon(
     lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
 ) -> Iterator[Item]:
-    """The entries of relations up to a time, the earliest first."""
+    """Yield the entries of relations up to a time, earliest first."""
     window = Window(0, end, ascending=True, limit=100)
     while in_time():
         page = lists.related(relations, window)
@@ -149,14 +151,16 @@ def _soon(
 
 
 def _is_sent(seconds_late: int) -> bool:
-    """Whether to send for what is so late, or was missed: at the first minutes, and then ever more rarely, so that a queue that is
-    behind does not grow by its own delay."""
+    """Return whether to send in this minute: after 0, 1, 2, 4, 8 ... minutes.
+
+    The backoff keeps a late queue from growing.
+    """
     minutes = max(0, seconds_late) // 60
     return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
 
 
 def _outcome(after: "Job | None", done: str) -> str | None:
-    """What became of a job that was overdue; None when it went on meanwhile."""
+    """Return the outcome of an overdue job, or `None` if it has progressed concurrently."""
     if after is None:
         return None
     return "failed" if after["state"] == "failed" else done
