@@ -1,4 +1,4 @@
-"""Many writes side by side, no faster than was asked for, and no sooner than the trail allows."""
+"""Parallel writes, limited by a rate and by the lag of the audit trail."""
 
 import sys
 import threading
@@ -31,14 +31,14 @@ from tools import ToolError
 THREADS = 16
 
 WAITS, WAIT_SECONDS = 60, 2
-"""How often a trail that is behind is waited for, and for how long."""
+"""Attempts to wait for a lagging trail, and seconds between them."""
 
 MOST_BEHIND = 30
-"""Seconds by which the audit trail may be behind what a command has written, before the command waits for it."""
+"""Maximum seconds that the audit trail may lag before the command waits."""
 SAMPLE_SECONDS = 1
-"""How often a write is remembered, to find out whether the trail has it."""
+"""Seconds between two recorded writes, which are looked up in the trail."""
 STANDSTILL_SECONDS = 600
-"""How long a trail is waited for that follows none of them."""
+"""Seconds to wait for a trail that makes no progress."""
 
 ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     VIDEO.partition_prefix: {
@@ -51,14 +51,14 @@ ENTITIES: Mapping[str, Mapping[Entity, str]] = {
     },
     PLAYLIST.partition_prefix: {PLAYLIST: "playlist"},
 }
-"""Items that have entries in the trail, by the beginning of their partition key, and what their entries call them."""
+"""Entities in the trail, by partition key prefix, and their names in trail entries."""
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
 class Rate:
-    """A token bucket: `per_second` items a second on average, and at most those of one second at once."""
+    """A token bucket with an average of `per_second` items a second. Its capacity is one second's items."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Rate:
         self._seen = clock()
 
     def take(self, items: int) -> None:
-        """Wait until `items` more may be written; more than the bucket holds are owed, and waited for afterwards."""
+        """Wait until `items` more may be written. Items beyond the capacity are borrowed, and waited for afterwards."""
         if self._per_second is None:
             return
         with self._lock:
@@ -90,7 +90,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Sample:
-    """A write that the trail has to follow: of what, and when it was made."""
+    """A write that must appear in the trail, and its time."""
 
     partition: str
     entity: str
@@ -99,9 +99,9 @@ class Sample:
 
 
 class TrailPace:
-    """Waits while the audit trail is more than MOST_BEHIND seconds behind what a command writes as one change set.
+    """Pacer that waits while the audit trail lags more than MOST_BEHIND seconds behind a change set's writes.
 
-    The command must not write faster than the trail follows: the stream forgets its records after 24 hours.
+    A command must not outpace the trail, because the stream drops records after 24 hours.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class TrailPace:
         self._has_told = False
 
     def wrote(self, write: Write) -> None:
-        """Remember a write, one in each second; any thread may call it."""
+        """Record at most one write per second. Thread-safe."""
         now = self._clock()
         if self._sampled is not None and now - self._sampled < SAMPLE_SECONDS:
             return
@@ -134,7 +134,7 @@ class TrailPace:
                 self._sampled = now
 
     def wait(self) -> None:
-        """Wait until the trail is close enough; raises ToolError when it follows nothing for STANDSTILL_SECONDS."""
+        """Wait until the trail has caught up. Raises ToolError if it makes no progress for STANDSTILL_SECONDS."""
         left, since = len(self._samples), self._clock()
         while (behind := self._behind()) > MOST_BEHIND:
             if len(self._samples) < left:
@@ -153,7 +153,7 @@ class TrailPace:
             self._sleep(WAIT_SECONDS)
 
     def _behind(self) -> float:
-        """Seconds since the oldest write that the trail has not followed; of one that is new enough it is not asked."""
+        """Return the age in seconds of the oldest write that the trail lacks. Recent writes are not looked up."""
         while self._samples:
             oldest = self._samples[0]
             age = self._clock() - oldest.at
@@ -165,7 +165,7 @@ class TrailPace:
 
 
 class PacedTable(Table):
-    """A table whose writes are remembered by a TrailPace."""
+    """A table whose writes are recorded by a TrailPace."""
 
     def __init__(self, pace: TrailPace, name: str, client: Any, **options: Any) -> None:
         super().__init__(name, client, **options)
@@ -185,7 +185,7 @@ class PacedTable(Table):
 
 
 def _written(write: Write) -> Item:
-    """The attributes that a put or an update gives values, and the key; of anything else nothing."""
+    """Return the key and the attributes that a put or update sets. Other writes return an empty item."""
     parameters = write.parameters
     if write.kind == "Put":
         return {name: decode(parameters["Item"][name]) for name in _NOTED if name in parameters["Item"]}
@@ -204,7 +204,7 @@ _NOTED = (PARTITION_KEY, SORT_KEY, UPDATED_FOR, "version")
 
 
 def _entity_of(item: Item) -> str | None:
-    """What the trail calls an item, by its key; None if it does not follow it."""
+    """Return an item's entity name in the trail, or `None` if the trail does not include it."""
     for prefix, entities in ENTITIES.items():
         if item.get(PARTITION_KEY, "").startswith(prefix):
             for entity, name in entities.items():
@@ -214,10 +214,10 @@ def _entity_of(item: Item) -> str | None:
 
 
 class Pool:
-    """Threads that carry out one batch at a time, so that memory holds no more than a batch."""
+    """Thread pool that processes one batch at a time, which bounds memory use."""
 
     def __init__(self, threads: int = THREADS, before: Callable[[], object] = lambda: None) -> None:
-        """`before` is called in the caller's thread before each batch."""
+        """Create it. `before` is called in the caller's thread before each batch."""
         self._threads = threads
         self._before = before
 
@@ -233,7 +233,7 @@ class Pool:
 
 
 def with_patience(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
-    """What the action returns; while the trail is behind it is tried again, and raises ToolError in the end."""
+    """Return the action's result, retrying while the trail lags. Raises ToolError after the last attempt."""
     for attempt in range(WAITS):
         try:
             return action()

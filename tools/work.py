@@ -1,4 +1,4 @@
-"""What an import has to remember while it runs, in a file, so that it can be interrupted anywhere and continue."""
+"""State of a running import in a file, so that it can resume after any interruption."""
 
 import json
 import sqlite3
@@ -18,9 +18,9 @@ from tools import ToolError
 from tools.lines import Mark
 
 SAMPLE = 50
-"""Items that must be there when an import goes on: this many of the last that it wrote, and as many of all others."""
+"""Items that must exist before an import resumes: this many of the last written, and as many of all others."""
 KEPT_SECONDS = 90 * 86_400
-"""How long the table remembers an interrupted import. After that, the import starts over."""
+"""Seconds that the table remembers an interrupted import. Afterwards the import starts over."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -37,23 +37,24 @@ _BELIEFS = ("mark", "seen", "name", "episode", "outcome", "refused", "written")
 
 
 class WorkFile:
-    """One import's memory, in SQLite. What is written between two `commit`s is kept together or not at all.
+    """State of one import, in SQLite. Writes between two `commit`s are atomic.
 
-    It belongs to one table at one time of its life: `begun_anew` says why, when what it believed was not true any more.
+    The file belongs to one table from its creation to its deletion. `begun_anew` is the reason for a restart, if the
+    stored state no longer matched the table.
     """
 
     change_set: str | None = None
-    """The id of all that the import writes, also when it is interrupted and goes on; None without a table."""
+    """Id of the import's change set, also after it resumes. `None` without a table."""
 
     def __init__(self, path: Path, settings: Mapping[str, object], table: Table | None = None) -> None:
-        """Open or begin one; raises ToolError when it belongs to an import with other settings.
+        """Open or create the file. Raises ToolError if it belongs to an import with other settings.
 
-        Without a table, nothing is to be written: what it remembers is not compared with anything.
+        Without a table nothing is written, and the stored state is not verified.
         """
         self.path = path
         self.begun_anew: str | None = None
         self.on_begin: Callable[[], object] = lambda: None
-        """Called before the first write of a run."""
+        """Callback before the first write of a run."""
         self._table = table
         identity = _identity(table) if table else None
         try:
@@ -82,7 +83,7 @@ class WorkFile:
             )
 
     def _belong_to(self, table: Table, identity: str) -> None:
-        """Start over unless the table is the one that was written to, and still has what was written."""
+        """Start over unless this is the table that was written to, and it still has the written items."""
         if self._has_begun():
             if self._setting("table") != identity:
                 self.begun_anew = f"The table {table.name} is not the one that the interrupted import wrote to"
@@ -124,22 +125,22 @@ class WorkFile:
         return self._db.execute("SELECT 1 FROM mark WHERE line > 0").fetchone() is not None
 
     def begin(self) -> None:
-        """Keep the file from now on, as the next thing may be a write."""
+        """Keep the file from now on, because a write may follow."""
         self._db.execute("INSERT OR REPLACE INTO setting VALUES ('begun', 'yes')")
         self._db.commit()
         self.on_begin()
 
     def wrote(self, key: Key) -> None:
-        """Remember that the table has an item that nobody removes for as long as an import takes."""
+        """Record an item that was written and that is not deleted during imports."""
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
     def mark(self, file: str) -> Mark:
-        """How far a file has been carried out."""
+        """Return the position up to which a file has been processed."""
         row = self._db.execute("SELECT line, checksum FROM mark WHERE file = ?", (file,)).fetchone()
         return Mark(*row) if row else Mark()
 
     def commit(self, file: str, mark: Mark, outcomes: Mapping[str, int]) -> None:
-        """Remember that everything up to the mark is done, in the table first."""
+        """Record that everything up to the mark is done, first in the table."""
         if self._table:
             batches = int(self._setting("batches")) + 1
             change = Expression(
@@ -164,16 +165,16 @@ class WorkFile:
         self._db.commit()
 
     def see(self, file: str, title: str) -> bool:
-        """Remember that a file's rows of a title were met; False if they were before."""
+        """Record that a file has rows of a title. Returns `False` if they were already recorded."""
         return self._db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", (file, title)).rowcount == 1
 
     def has_seen(self, file: str, title: str) -> bool:
-        """Whether a file's rows of a title were met."""
+        """Return whether a file's rows of a title were recorded."""
         row = self._db.execute("SELECT 1 FROM seen WHERE file = ? AND id = ?", (file, title))
         return row.fetchone() is not None
 
     def add_names(self, names: Iterable[tuple[str, str]]) -> None:
-        """Remember the names of people, by id."""
+        """Record the names of people, by id."""
         self._db.executemany("INSERT OR REPLACE INTO name VALUES (?, ?)", names)
 
     def name(self, person: str) -> str | None:
@@ -182,39 +183,39 @@ class WorkFile:
         return str(row[0]) if row else None
 
     def add_episodes(self, episodes: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-        """Remember the places of titles in series, by title, as fields of their videos."""
+        """Record titles' positions in series, by title, as fields of their videos."""
         rows = [(title, json.dumps(place)) for title, place in episodes]
         self._db.executemany("INSERT OR REPLACE INTO episode VALUES (?, ?)", rows)
 
     def episode(self, title: str) -> dict[str, Any]:
-        """A title's place in a series; empty if it is not an episode."""
+        """Return a title's position in a series, or an empty dictionary if it is not an episode."""
         row = self._db.execute("SELECT place FROM episode WHERE id = ?", (title,)).fetchone()
         return dict(json.loads(row[0])) if row else {}
 
     def refuse(self, file: str, line: int, reason: str, detail: str = "") -> None:
-        """Remember why a line was not imported; once, however often it is met."""
+        """Record why a line was not imported. Repeated calls have no effect."""
         self._db.execute("INSERT OR REPLACE INTO refused VALUES (?, ?, ?, ?)", (file, line, reason, detail))
 
     def refused(self) -> Iterator[tuple[str, int, str, str]]:
-        """File, line, reason and detail of everything that was not imported."""
+        """Yield file, line, reason and detail of each line that was not imported."""
         yield from self._db.execute("SELECT file, line, reason, detail FROM refused ORDER BY file, line")
 
     def refused_by_reason(self) -> list[tuple[str, str, int]]:
-        """File, reason and how often, the most frequent first."""
+        """Return file, reason and count, the most frequent first."""
         counted = self._db.execute(
             "SELECT file, reason, COUNT(*) FROM refused GROUP BY file, reason ORDER BY COUNT(*) DESC, file, reason"
         )
         return counted.fetchall()
 
     def outcomes(self) -> dict[str, dict[str, int]]:
-        """How often what happened, by file."""
+        """Return the counts of outcomes, by file."""
         outcomes: dict[str, dict[str, int]] = {}
         for file, what, n in self._db.execute("SELECT file, what, n FROM outcome ORDER BY rowid"):
             outcomes.setdefault(file, {})[what] = n
         return outcomes
 
     def close(self) -> None:
-        """Keep the file for the next run, if there is anything to go on with."""
+        """Close the file, and keep it for the next run if there is anything to resume."""
         try:
             begun = bool(self._setting("begun")) or self._has_begun()
         except sqlite3.Error:  # closed already, or damaged
@@ -224,7 +225,7 @@ class WorkFile:
             self.path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """The import is complete: there is nothing to go on with."""
+        """Delete the file, because the import is complete."""
         mark = self._mark_key()
         self._db.close()
         self.path.unlink(missing_ok=True)
@@ -234,7 +235,7 @@ class WorkFile:
 
 @contextmanager
 def work_file(path: Path, settings: Mapping[str, object], table: Table | None = None) -> Iterator[WorkFile]:
-    """A work file that stays when the block raises."""
+    """Open a work file that is kept if the block raises."""
     work = WorkFile(path, settings, table)
     try:
         yield work
@@ -243,7 +244,7 @@ def work_file(path: Path, settings: Mapping[str, object], table: Table | None = 
 
 
 def _identity(table: Table) -> list[Any]:
-    """What identifies a table among those that have its name at other times; raises ToolError."""
+    """Return the identity of a table, which differs for a later table of the same name. Raises ToolError."""
     try:
         description: Any = table.client.describe_table(TableName=table.name)["Table"]
     except (BotoCoreError, ClientError) as error:
@@ -252,7 +253,7 @@ def _identity(table: Table) -> list[Any]:
 
 
 def write_report(work: WorkFile, path: Path) -> None:
-    """What was not imported and why, one JSON object a line; no file when there is nothing to report."""
+    """Write each line that was not imported and the reason, as JSON lines. Creates no file if there are none."""
     path.unlink(missing_ok=True)
     file = None
     try:
