@@ -69,12 +69,11 @@ class ListVideos(Paged):
 
     tag = Tag(
         "tag",
-        f"Selector: a tag in any of its spellings, of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded",
+        f"Selector: a tag in any spelling, of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once case-folded; with "
+        "your own `userId`, a filter",
         LONGEST_FOLDED_TAG,
     )
-    region = Region(
-        "Selector: where videos were released, a country of ISO 3166 or a code such as `XWW`. Not with `tag`"
-    )
+    region = Region("Selector: the region of a release, as an ISO 3166 country or a code such as `XWW`; not with `tag`")
     user_id = UserId("Selector: the owner; or a filter of a tag or region")
     category = Text("category", "Selector, or a filter", 100)
     status = Choice("status", "Selector for admins, or a filter", {status: status for status in STATUSES}, None)
@@ -83,11 +82,13 @@ class ListVideos(Paged):
     max_duration = Integer("maxDuration", "Filter: at most this many milliseconds", 0, LARGEST_INTEGER, None)
     start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Created before this time", LAST_SECOND + 1)
-    ascending = Order("By createdAt, which is in whole seconds: within one second by id")
+    ascending = Order("By `createdAt`, and by id within one second")
     limit, cursor = Paged.limit, Paged.cursor
-    fields = Names("fields", "Only these fields: a parameter each, or one with commas", SUMMARY_FIELDS)
+    fields = Names("fields", "Only these fields, comma-separated or as repeated parameters", SUMMARY_FIELDS)
     include = Names(
-        "include", "`stats`: also the `viewCount` of each video, for another read of each; not with `fields`", (STATS,)
+        "include",
+        "`stats` adds the `viewCount` of each video, at the cost of one read each; not with `fields`",
+        (STATS,),
     )
 
     @classmethod
@@ -120,23 +121,23 @@ class SearchVideos(Paged):
 
     q = Text(
         "q",
-        "What to look for: words, the last of which may still be typed; phrases in quotes; `-` before what a video must not have. "
-        "When left out, all videos, the newest first",
+        "Words, the last of which may be incomplete; quotes enclose phrases, `-` excludes; omitted: all videos, "
+        "newest first",
         LONGEST_QUESTION,
     )
     category = Text("category", "Only videos of this category", 100)
-    tag = Tag("tag", "Only videos with this tag, in any of its spellings", LONGEST_FOLDED_TAG)
-    user_id = UserId("Only this user's videos; one's own also while nobody else sees them")
+    tag = Tag("tag", "Only videos with this tag, in any spelling", LONGEST_FOLDED_TAG)
+    user_id = UserId("Only this user's videos, including unpublished ones for the user and admins")
     language = Language(
-        "language", "Only videos in this language: a BCP 47 tag. `en` also finds `en-NZ`", LONGEST_LANGUAGE
+        "language", "Only videos in this language: a BCP 47 tag, where `en` also matches `en-NZ`", LONGEST_LANGUAGE
     )
     start = Time("from", "Created at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Created before this time", LAST_SECOND + 1)
-    facets = Names("facets", "How many of all that is found have each category, tag, or release year", tuple(FACETS))
+    facets = Names("facets", "Facets to count over all matches: category, tag or release year", tuple(FACETS))
     consistent_with = Text(
         "consistentWith",
-        f"`nextCursor` of `GET /v1/changes` without `types`, of everybody's changes or of your own: answer only once the index has "
-        f"all changes before it. Waits {INDEX_WAIT} seconds at most, then 503",
+        "`nextCursor` of your own or all changes (without `types`) that the index must include; waits "
+        f"{INDEX_WAIT} seconds, then 503",
         LONGEST,
     )
 
@@ -144,7 +145,7 @@ class SearchVideos(Paged):
 class SimilarVideos(Query):
     """GET /v1/videos/{videoId}/similar"""
 
-    limit = Integer("limit", "The largest number of videos", 1, MOST_SIMILAR, default=10)
+    limit = Integer("limit", "Maximum number of videos", 1, MOST_SIMILAR, default=10)
 
 
 class BatchVideos(Query):
@@ -152,8 +153,7 @@ class BatchVideos(Query):
 
     dry_run = Flag(
         "dryRun",
-        "`true`: only say what each operation would return and change. Nothing is written; each operation sees what "
-        "the ones before it would leave",
+        "`true` returns the results and changes without writing; each operation sees the effects of previous ones",
     )
 
 
@@ -161,21 +161,21 @@ class GetVideo(Query):
     """GET /v1/videos/{videoId}"""
 
     fields = Names(
-        "fields", "Only these fields: a parameter each, or one with commas", (*FIELDS, *PLAYING_FIELDS, LOCAL_TITLE)
+        "fields",
+        "Only these fields, comma-separated or as repeated parameters",
+        (*FIELDS, *PLAYING_FIELDS, LOCAL_TITLE),
     )
     include = Names(
         "include",
-        "What else to return with the video: a parameter each, or one with commas; not with `fields`",
+        "Sections to add, comma-separated or as repeated parameters; not with `fields`",
         SECTIONS,
     )
-    region = Region("Where the reader is")
-    version = Integer(
-        "version", "The video as it was at this version, for its owner and admins", 1, LARGEST_INTEGER, None
-    )
+    region = Region("The caller's region, for `localTitle`")
+    version = Integer("version", "The video at this version, for its owner and admins", 1, LARGEST_INTEGER, None)
     as_of = Time(
         "asOf",
-        "The video as it was at the end of this second, for its owner and admins: epoch seconds or RFC 3339. Not in the future, "
-        "nor with `version`",
+        "The video at the end of this second (epoch seconds or RFC 3339, not in the future), for its owner and "
+        "admins; not with `version`",
         up=False,
     )
 
@@ -183,10 +183,10 @@ class GetVideo(Query):
 class GetDiff(Query):
     """GET /v1/videos/{videoId}/diff"""
 
-    start = Integer("from", "The version to compare", 1, LARGEST_INTEGER, 1, required=True)
+    start = Integer("from", "The first version", 1, LARGEST_INTEGER, 1, required=True)
     end = Integer(
         "to",
-        "The version to compare it with, which may be an earlier one; the present one when left out",
+        "The second version, which may be an earlier one; the current version if omitted",
         1,
         LARGEST_INTEGER,
         None,
@@ -226,10 +226,10 @@ class ListEntries(Paged):
 class GetViews(Query):
     """GET /v1/videos/{videoId}/views"""
 
-    granularity = Choice("granularity", "What to count by", {"hour": "hour", "day": "day"}, default="hour")
-    start = Time("from", "The first hour or day is the one with this time: epoch seconds or RFC 3339")
-    end = Time("to", "Before this time; now when left out", LAST_SECOND + 1)
-    tz = TimeZone("tz", "Whose days: a name of the IANA time zone database. Hours are those of UTC anyway")
+    granularity = Choice("granularity", "Length of the intervals", {"hour": "hour", "day": "day"}, default="hour")
+    start = Time("from", "A time in the first hour or day: epoch seconds or RFC 3339")
+    end = Time("to", "Views before this time; the current time if omitted", LAST_SECOND + 1)
+    tz = TimeZone("tz", "IANA time zone of days, which begin with their first full UTC hour; hours are always in UTC")
 
 
 class ListAudit(Paged):
@@ -237,7 +237,7 @@ class ListAudit(Paged):
 
     start = Time("from", "Changes at or after this time: epoch seconds or RFC 3339")
     end = Time("to", "Changes before this time", LAST_SECOND + 1)
-    ascending = Order("By time, and in the order in which they were made")
+    ascending = Order("By time, and in the order of the writes")
 
 
 class ListPlaylistAudit(ListAudit):
@@ -253,12 +253,16 @@ class ListChanges(Query):
 
     after = Text(
         "after",
-        f"`nextCursor` of the page before, with the same query; `{FROM_NOW}`: only what comes from now on. When left out, all that "
-        "is kept",
+        f"`nextCursor` of the previous page with the same query, or `{FROM_NOW}` for later changes only; omitted: "
+        "all retained changes",
         LONGEST,
     )
-    types = Names("types", "Only changes of these types; `video.*`: all that happens to videos", (*TYPES, *GROUPS))
-    user_id = UserId("Only changes of what this user owns. When left out, everybody's: for admins and followers")
+    types = Names(
+        "types",
+        "Only changes of these types, such as `video.created`, or `video.*` for all changes of videos",
+        (*TYPES, *GROUPS),
+    )
+    user_id = UserId("Only changes of this owner's items; if omitted, of all owners")
     limit = Paged.limit
 
 
@@ -271,7 +275,7 @@ class RevertVideo(Query):
 
     dry_run = Flag(
         "dryRun",
-        "`true`: only say what would change; nothing is written",
+        "`true` returns the changes without writing",
     )
 
 
@@ -284,12 +288,12 @@ class RevertChangeset(Query):
 class ListTop(Query):
     """GET /v1/top"""
 
-    window = Choice("window", "How far back views count", {window: window for window in WINDOWS}, default="day")
+    window = Choice("window", "Period in which views count", {window: window for window in WINDOWS}, default="day")
     category = Text("category", "Only videos of this category", 100)
-    limit = Integer("limit", "The largest number of videos", 1, LONGEST_PAGE, default=25)
+    limit = Integer("limit", "Maximum number of videos", 1, LONGEST_PAGE, default=25)
     sort = Choice(
         "sort",
-        "The largest first: views in the window, how many more than in the window before, or all views ever",
+        "Descending order: views in the window, increase over the preceding window, or all views",
         {"-views": "views", "-rise": "rise", "-viewCount": "viewCount"},
         default="views",
     )
@@ -315,8 +319,8 @@ class ListPersonVideos(Paged):
 class ListPlaylists(Paged):
     """GET /v1/playlists"""
 
-    user_id = UserId("The owner; the caller when left out")
-    ascending = Order("By createdAt, which is in whole seconds: within one second by id")
+    user_id = UserId("The owner; the caller if omitted")
+    ascending = Order("By `createdAt`, and by id within one second")
 
 
 class Follows(UserId):
@@ -330,9 +334,9 @@ class Follows(UserId):
 class ListWebhooks(Paged):
     """GET /v1/webhooks"""
 
-    user_id = UserId("Whose; the caller's when left out, another user's for admins")
+    user_id = UserId("The owner, the caller if omitted; only admins may send another user")
     follows = Follows(
-        f"For admins, in place of `userId`: all that send this user's changes, or everybody's (`{EVERYBODY}`), and are not paused"
+        f"For admins, instead of `userId`: unpaused webhooks that subscribe to this user or to all (`{EVERYBODY}`)"
     )
 
 

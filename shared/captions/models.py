@@ -22,18 +22,20 @@ class CaptionsContent(Content):
     """The body of `PUT /v1/videos/{videoId}/captions/{language}` as JSON."""
 
     format: Literal["vtt", "srt"] = Field(description="WebVTT or SubRip")
-    text: str = Field(description="The file")
+    text: str = Field(description="Content of the file")
 
 
 class Chapter(Content):
     """One chapter of a video, up to the start of the next."""
 
-    start: Annotated[int, Field(strict=True, ge=0, le=LATEST, description="In milliseconds"), BeforeValidator(whole)]
+    start: Annotated[
+        int, Field(strict=True, ge=0, le=LATEST, description="Start in milliseconds"), BeforeValidator(whole)
+    ]
     title: Annotated[str, line(LONGEST_TITLE)]
 
 
 class ChaptersContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/chapters`: all its chapters, each after the one before."""
+    """The body of `PUT /v1/videos/{videoId}/chapters`: all chapters, in ascending order of `start`."""
 
     chapters: Annotated[list[Chapter], Field(min_length=1, max_length=MOST_CHAPTERS)]
 

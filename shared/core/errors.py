@@ -109,61 +109,61 @@ class InvalidCursor(BadRequest):
 
 
 class UnservedQuery(BadRequest):
-    """No index answers the question; the detail says which questions can be asked."""
+    """No index serves the query; the detail lists the supported queries."""
 
     title, slug = "No index serves this query", "unserved-query"
 
 
 class Forbidden(ServiceError):
-    """The token lacks a scope, or the video is somebody else's."""
+    """The token lacks a scope, or the caller does not own the resource."""
 
     status, title, slug = 403, "Forbidden", "forbidden"
 
 
 class NotFound(ServiceError):
-    """It does not exist, or the caller may not know of it."""
+    """The resource does not exist, or is not visible to the caller."""
 
     status, title, slug = 404, "Not found", "not-found"
 
 
 class MethodNotAllowed(ServiceError):
-    """The path exists, the method does not; `Allow` says which do."""
+    """The path does not support the method; `Allow` lists the supported methods."""
 
     status, title, slug = 405, "Method not allowed", "method-not-allowed"
 
 
 class Conflict(ServiceError):
-    """The request is valid, but the present state does not allow it."""
+    """The request is valid, but conflicts with the current state."""
 
     status, title, slug = 409, "Conflict", "conflict"
 
 
 class AlreadyExists(Conflict):
-    """The id that an admin gave is taken."""
+    """The id is already used."""
 
     title, slug = "Already exists", "already-exists"
 
 
 class BeingRemoved(Conflict):
-    """An earlier video with this id is still being removed, with all that belonged to it."""
+    """A deleted video with this id is still being removed."""
 
     title, slug = "Being removed", "being-removed"
 
 
 class IllegalTransition(Conflict):
-    """The present status does not allow this step."""
+    """The current status does not allow this transition."""
 
     title, slug = "Illegal transition", "illegal-transition"
 
 
 class RequestInFlight(Conflict):
-    """Another request with the same Idempotency-Key is being carried out."""
+    """A request with the same Idempotency-Key is in progress."""
 
     title, slug = "Request in flight", "request-in-flight"
 
 
 class WriteContention(Conflict):
-    """Others changed the same thing at every attempt; send it again."""
+    """Concurrent writes conflicted at every attempt. Retry the request."""
 
     title, slug = "Too much contention", "write-contention"
 
@@ -172,61 +172,61 @@ class WriteContention(Conflict):
 
 
 class LimitReached(Conflict):
-    """The limit is reached; the detail says of what."""
+    """A limit is reached; the detail names it."""
 
     title, slug = "Limit reached", "limit-reached"
 
 
 class NoSource(Conflict):
-    """The video has no source film yet, or what was uploaded is not what was announced."""
+    """The video has no source video yet, or the uploaded file is not the announced one."""
 
     title, slug = "No source", "no-source"
 
 
 class NotPlayable(Conflict):
-    """Nothing of the video can be played; the detail says why."""
+    """The video is not playable; the detail gives the reason."""
 
     title, slug = "Not playable", "not-playable"
 
 
 class OutdatedReport(Conflict):
-    """The report belongs to an input or an attempt that is no longer wanted; drop the work."""
+    """The input or the attempt of the report is obsolete. Stop the work."""
 
     title, slug = "Outdated report", "outdated-report"
 
 
 class Gone(ServiceError):
-    """It was there, and nothing keeps it any more; the detail says what and since when."""
+    """The requested state is no longer stored; the detail gives the reason."""
 
     status, title, slug = 410, "Gone", "gone"
 
 
 class VersionMismatch(ServiceError):
-    """`If-Match` names another version than the present one."""
+    """`If-Match` does not match the current version."""
 
     status, title, slug = 412, "Version mismatch", "version-mismatch"
 
 
 class ContentTooLarge(ServiceError):
-    """The body, or the item it would make, is over the limit."""
+    """The body, or the resulting item, exceeds the size limit."""
 
     status, title, slug = 413, "Content too large", "content-too-large"
 
 
 class UnsupportedMediaType(ServiceError):
-    """This operation does not read the body's content type or content coding."""
+    """The operation does not support the content type or content coding of the body."""
 
     status, title, slug = 415, "Unsupported media type", "unsupported-media-type"
 
 
 class InvalidContent(ServiceError):
-    """The body can be read, but some of what it says is not valid."""
+    """The body is well-formed, but contains invalid values."""
 
     status, title, slug = 422, "Invalid content", "invalid-content"
 
 
 class KeyReused(InvalidContent):
-    """The Idempotency-Key was used before, with another request."""
+    """The Idempotency-Key was used for a different request."""
 
     title, slug = "Idempotency key reused", "idempotency-key-reused"
 
@@ -245,25 +245,25 @@ def invalid_fields(errors: Sequence[Mapping[str, Any]], total: int | None = None
 
 
 class QuotaExceeded(ServiceError):
-    """The owner has used up today's jobs; `Retry-After` is the time to the next day."""
+    """The owner's daily job quota is used up; `Retry-After` is the time until the next day."""
 
     status, title, slug = 429, "Quota exceeded", "quota-exceeded"
 
 
 class TooSoon(ServiceError):
-    """The same was done a moment ago; `Retry-After` says when it may be done again."""
+    """The previous request was too recent; `Retry-After` is the time until the next one is allowed."""
 
     status, title, slug = 429, "Too soon", "too-soon"
 
 
 class InternalError(ServiceError):
-    """A bug; the log has it under the request id."""
+    """Internal error; the log lists it under the request id."""
 
     status, title, slug = 500, "Internal error", "internal-error"
 
 
 class Unavailable(ServiceError):
-    """DynamoDB is throttled or did not answer, after retries; or the release cannot read what is there."""
+    """DynamoDB is throttled or unavailable after retries, or this release cannot read the item."""
 
     status, title, slug = 503, "Unavailable", "unavailable"
 
@@ -287,7 +287,7 @@ class NewerSchema(Unavailable):
 
 
 class TrailBehind(Unavailable):
-    """The audit trail does not have the newest changes yet, which it follows by some seconds."""
+    """The audit trail does not yet contain the newest changes, because it lags by seconds."""
 
     title, slug = "Audit trail behind", "trail-behind"
 

@@ -17,19 +17,19 @@ def _in_order(parts: list["UploadedPart"]) -> list["UploadedPart"]:
 
 
 class NewUpload(Content):
-    """The body of `POST /v1/videos/{videoId}/upload`: what is going to be sent."""
+    """The body of `POST /v1/videos/{videoId}/upload`: type and size of the file."""
 
     contentType: FilmType
     fileSize: Annotated[
-        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Bytes, exactly"), BeforeValidator(whole)
+        int, Field(strict=True, ge=1, le=LARGEST_FILM, description="Exact size in bytes"), BeforeValidator(whole)
     ]
 
 
 class UploadedPart(Content):
-    """One part of a multipart upload, as S3 answered for it."""
+    """One part of a multipart upload, as acknowledged by S3."""
 
     partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(whole)]
-    etag: Annotated[str, line(200), Field(description="The part's `ETag` header")]
+    etag: Annotated[str, line(200), Field(description="`ETag` header of S3's response for the part")]
 
 
 class CompleteUpload(Content):
@@ -37,38 +37,40 @@ class CompleteUpload(Content):
 
     parts: Annotated[
         list[UploadedPart],
-        Field(min_length=1, max_length=MOST_PARTS, description="Numbered 1, 2, 3 and so on, without a gap"),
+        Field(min_length=1, max_length=MOST_PARTS, description="Parts numbered 1, 2, 3 and so on, without a gap"),
         AfterValidator(_in_order),
     ]
 
 
 class ThumbnailChoice(Content):
-    """The body of `POST /v1/videos/{videoId}/thumbnail`: the moment that the poster shows."""
+    """The body of `POST /v1/videos/{videoId}/thumbnail`: the poster frame."""
 
-    position: Milliseconds = Field(description="Milliseconds into the film")
+    position: Milliseconds = Field(description="Milliseconds from the start of the video")
 
 
 class RenditionReport(Content):
-    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: what a transcoder reports of its job."""
+    """The body of `PUT /v1/videos/{videoId}/renditions/{name}`: the report of a transcoder."""
 
     inputHash: InputHash
     attempt: Annotated[
-        int, Field(strict=True, ge=1, le=1000, description="Of the job's message"), BeforeValidator(whole)
+        int,
+        Field(strict=True, ge=1, le=1000, description="Attempt number from the job's message"),
+        BeforeValidator(whole),
     ]
     state: Literal["running", "done", "failed"]
     progress: Annotated[int, Field(strict=True, ge=0, le=100), BeforeValidator(whole)] | None = Field(
-        default=None, description="Percent; when running"
+        default=None, description="Percent, if running"
     )
-    uri: S3Uri | None = Field(default=None, description="The rendition's address; when done")
+    uri: S3Uri | None = Field(default=None, description="S3 URI of the rendition, if done")
     fileSize: Annotated[int, Field(strict=True, ge=1, le=LARGEST_FILM), BeforeValidator(whole)] | None = Field(
-        default=None, description="The rendition's bytes; when done. Players choose by it"
+        default=None, description="Size of the rendition in bytes, if done; players choose by it"
     )
-    reason: Annotated[str, line(500)] | None = Field(default=None, description="The reason in a sentence; when failed")
+    reason: Annotated[str, line(500)] | None = Field(default=None, description="Reason as a sentence, if failed")
     worker: Name | None = Field(
         default=None,
-        description="Distinguishes workers that share a token: only the one that took an attempt reports progress",
+        description="Name of the worker; only the worker that first reported an attempt may report its progress",
     )
-    retry: bool = Field(default=False, description="Whether another attempt may succeed; when failed")
+    retry: bool = Field(default=False, description="Whether another attempt may succeed, if failed")
 
     @model_validator(mode="after")
     def _fits_its_state(self) -> Self:

@@ -24,7 +24,8 @@ Force = Annotated[
     list[Pointer],
     Field(
         max_length=MOST_POINTERS,
-        description='Set these back, and all that is in them, though somebody else has changed them since; `""` is everything',
+        description='Pointers to revert with everything below them, even if another user changed them since; `""` is the '
+        "whole entity",
     ),
 ]
 
@@ -40,13 +41,14 @@ class Revert(Content):
 
     toVersion: Annotated[
         int,
-        Field(strict=True, ge=1, le=LARGEST_INTEGER, description="A version that the video had"),
+        Field(strict=True, ge=1, le=LARGEST_INTEGER, description="An earlier version of the video"),
         BeforeValidator(whole),
     ]
     fields: list[Annotated[Pointer, AfterValidator(_known)]] = Field(
         default=[""],
         min_length=1,
         max_length=MOST_POINTERS,
-        description="Set back only these, and what is in them: JSON Pointers into the video, as the audit trail names fields",
+        description="JSON Pointers to revert with everything below them, in the form of the audit trail; omitted: the whole "
+        "video",
     )
     force: Force = Field(default=[])

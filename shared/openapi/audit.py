@@ -1,4 +1,4 @@
-"""The operations of the function `history`."""
+"""OpenAPI of the function `history`: audit trails and diffs."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
@@ -43,7 +43,7 @@ JOB_ENTRY: Schema = {
 }
 
 ALWAYS = ("sequence", "entity", "action", "by", "at", "changes")
-"""What every entry has."""
+"""Required properties of an entry."""
 
 PLAYLIST_ENTRY: Schema = {
     "sequence": "000000000001234567892",
@@ -63,13 +63,13 @@ DIFF: Schema = {"videoId": EXAMPLE_ID, "from": 2, "to": 5, "changes": ENTRY["cha
 
 OPERATIONS: dict[str, Operation] = {
     "listAudit": Operation(
-        "List the changes of a video",
-        "Who changed what in a video, its jobs, credits, releases, captions, chapters and imported ratings, newest first, for "
-        "its owner and admins; admins can also read this for a video that is gone. A change is listed some seconds after it was made. "
-        "Views, ratings of users and the progress of jobs are not listed. A page is short when its entries are large (1 MB in all), and `nextCursor` still leads on.",
+        "List the audit trail of a video",
+        "Lists changes of a video, its jobs, credits, releases, captions, chapters and imported ratings, newest "
+        "first, for its owner and admins. Entries appear seconds after a change; views, users' ratings and job "
+        "progress are not recorded. Admins can also read the trail of a removed video.",
         {
             200: {
-                "description": "A page",
+                "description": "A page of at most 1 MB; follow `nextCursor` for more",
                 "headers": LINK,
                 **json_content(ref("AuditPage"), {"items": [JOB_ENTRY, ENTRY], "nextCursor": None}),
             }
@@ -77,12 +77,12 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
     ),
     "listPlaylistAudit": Operation(
-        "List the changes of a playlist",
-        "Who changed what in a playlist, newest first, for its owner and admins, as for a video. `/entries/{videoId}` is the "
-        "place of a video in it, with its `rank`.",
+        "List the audit trail of a playlist",
+        "Lists changes of a playlist, newest first, for its owner and admins. The pointer `/entries/{videoId}` "
+        "names the entry of a video, whose value has its `rank`.",
         {
             200: {
-                "description": "A page",
+                "description": "A page of at most 1 MB; follow `nextCursor` for more",
                 "headers": LINK,
                 **json_content(ref("AuditPage"), {"items": [PLAYLIST_ENTRY], "nextCursor": None}),
             }
@@ -91,9 +91,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "getDiff": Operation(
         "Compare two versions of a video",
-        "What differs between two versions, for its owner and admins: what was changed and changed back is not listed. "
-        "410 when the audit trail does not go back that far, or has only the beginning of a value; 503 while it does not "
-        "have the newest changes yet.",
+        "Lists the fields that differ between two versions, for the owner and admins. A field that was changed "
+        "and changed back is not listed. Returns 410 if the audit trail lacks a version or the whole of a value, "
+        "and 503 while it lacks the newest changes.",
         {200: {"description": "The changes", **json_content(ref("VideoDiff"), DIFF)}},
         (*PAST_ERRORS,),
     ),
@@ -101,19 +101,19 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of these operations."""
+    """Return the schemas of these operations by name."""
     size: Schema = {"type": "integer", "minimum": 1}
-    cut = "Bytes of the whole value, when only its beginning is kept"
+    cut = "Size of the whole value in bytes, if only its beginning is stored"
     change = object_of(
         {
             "field": {
                 "type": "string",
                 "format": "json-pointer",
-                "description": "JSON Pointer (RFC 6901) into the video, or what lies beside it; of captions "
-                "`/text` is a hash of what they say; of a playlist `/entries/<videoId>` is an entry, which has `rank` and `addedAt`",
+                "description": "JSON Pointer (RFC 6901) into the entity. `/text` of captions is a hash; `/entries/<videoId>` of a "
+                "playlist is an entry with `rank` and `addedAt`",
             },
-            "from": {"description": "Left out when there was nothing"},
-            "to": {"description": "Left out when nothing remained"},
+            "from": {"description": "Omitted if there was no value"},
+            "to": {"description": "Omitted if there is no value"},
             "fromBytes": {**size, "description": cut},
             "toBytes": {**size, "description": cut},
         },
@@ -123,18 +123,18 @@ def schemas() -> Schema:
         {name: change["properties"][name] for name in ("field", "from", "to")}, optional=("from", "to")
     )
     properties: Schema = {
-        "sequence": {"type": "string", "description": "Grows from one change of the video to the next"},
+        "sequence": {"type": "string", "description": "Increases with every change of the video or playlist"},
         "videoId": {"type": "string", "format": "uuid"},
-        "playlistId": {"type": "string", "format": "uuid", "description": "Of a playlist, in place of `videoId`"},
+        "playlistId": {"type": "string", "format": "uuid", "description": "The playlist, instead of `videoId`"},
         "entity": {"type": "string", "enum": list(ENTITIES)},
-        "personId": {"type": "string", "description": "Of a credit"},
-        "region": {"type": "string", "description": "Of a release"},
-        "language": {"type": "string", "description": "Of captions, and of a release that has one"},
-        "kind": {"type": "string", "description": "Of a job, such as `probe`"},
+        "personId": {"type": "string", "description": "The person of a credit"},
+        "region": {"type": "string", "description": "The region of a release"},
+        "language": {"type": "string", "description": "The language of captions, or of a release if it has one"},
+        "kind": {"type": "string", "description": "The kind of a job, such as `probe`"},
         "action": {
             "type": "string",
             "enum": list(ACTIONS),
-            "description": "`expired`: removed by itself when its time had come; `removed`: by somebody else",
+            "description": "`expired`: deleted automatically after its expiry; `removed`: deleted by a user, a job or the service",
         },
         "by": {
             **object_of({"kind": {"type": "string", "enum": ["person", "job", "service"]}, "id": {"type": "string"}}),
@@ -142,18 +142,18 @@ def schemas() -> Schema:
         },
         "correlationId": {
             "type": "string",
-            "description": "The id of the request that the change was made for, as its answer and the service's logs have "
-            "it; of a job, the request that wanted the job. Left out when no request asked for it",
+            "description": "The id of the request that caused the change or the job, as in its response and logs. Omitted if no "
+            "request caused it",
         },
         "at": {"type": "integer", "minimum": 0, "description": "Epoch milliseconds"},
         "version": {
             "type": "integer",
             "minimum": 1,
-            "description": "Of the video, credit, release, captions, chapters or playlist, after the change",
+            "description": "The version of the entity after the change",
         },
-        "attempt": {"type": "integer", "minimum": 1, "description": "Of the job"},
+        "attempt": {"type": "integer", "minimum": 1, "description": "The attempt of the job"},
         "changes": {"type": "array", "items": change},
-        "omitted": {**size, "description": "How many more changes there were than an entry can hold"},
+        "omitted": {**size, "description": "Number of further changes that exceed the size of an entry"},
     }
     return {
         "AuditEntry": object_of(properties, optional=[name for name in properties if name not in ALWAYS]),

@@ -1,4 +1,4 @@
-"""The operations of the function `captions`."""
+"""OpenAPI of the function `captions`: captions and chapters."""
 
 from typing import Any
 
@@ -50,35 +50,35 @@ def _written(schema: str, answer: Any) -> dict[int, Schema]:
 
 def _read(content: Schema) -> dict[int, Schema]:
     return {
-        200: {"description": "What is there", "headers": _ETAG, "content": content},
+        200: {"description": "The current representation", "headers": _ETAG, "content": content},
         304: {"description": "Not modified", "headers": _ETAG},
     }
 
 
 def _removing(summary: str, description: str) -> Operation:
-    answers: dict[int, Schema] = {204: {"description": "Removed"}}
+    answers: dict[int, Schema] = {204: {"description": "Deleted"}}
     return Operation(summary, description, answers, WRITE_ERRORS, (IF_MATCH,))
 
 
 OPERATIONS: dict[str, Operation] = {
     "listCaptions": Operation(
         "List the captions of a video",
-        "By `language`. Each is read by itself.",
+        "Lists languages in order; read the text of each language separately.",
         page("CaptionsPage", CAPTIONS),
         PAGE_ERRORS,
     ),
     "getCaptions": Operation(
-        "Read the captions in a language",
-        "In WebVTT, also if they were sent as SubRip.",
+        "Get the captions in a language",
+        "Returns WebVTT, even if the captions were sent as SubRip.",
         _read({TYPE: _text(TEXT)}),
         _READ_ERRORS,
         (IF_NONE_MATCH,),
     ),
     "putCaptions": Operation(
-        "Write the captions in a language",
-        f"In WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`), in UTF-8, or either as JSON, with {MOST_CUES:,} cues at most. They are kept as WebVTT. "
-        f"422 names the `line` of the first mistake. A video has captions in {MOST_LANGUAGES} languages at most. "
-        "Replaces all of what was there; sending the same again changes nothing.",
+        "Set the captions in a language",
+        f"Accepts at most {MOST_CUES:,} cues as WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`) in UTF-8, or either as "
+        f"JSON, and stores WebVTT. A video may have captions in {MOST_LANGUAGES} languages. Replaces existing "
+        "captions, and repeating the request changes nothing; 422 names the `line` of the first mistake.",
         _written("Captions", CAPTIONS),
         (*BODY_ERRORS, *WRITE_ERRORS, errors.LimitReached),
         (IF_MATCH, IF_NEW),
@@ -90,36 +90,37 @@ OPERATIONS: dict[str, Operation] = {
             },
         },
     ),
-    "deleteCaptions": _removing("Remove the captions in a language", ""),
+    "deleteCaptions": _removing("Delete the captions in a language", "Other languages are not changed."),
     "getChapters": Operation(
-        "Read the chapters of a video",
-        "In order. A chapter ends where the next one starts. The owner and administrators also see which chapters are `proposed` by the "
-        "film's scenes, also when there are none yet: then `chapters` is empty, and has no version. The ETag is that of the chapters alone.",
+        "Get the chapters of a video",
+        "Lists chapters by `start`; each ends where the next one starts. The owner and admins also see chapters "
+        "`proposed` from scene changes, which the ETag does not cover. Without stored chapters, `chapters` is "
+        "empty and `version` is omitted.",
         _read(json_content(ref("Chapters"), CHAPTERS)["content"]),
         _READ_ERRORS,
         (IF_NONE_MATCH,),
     ),
     "putChapters": Operation(
-        "Write the chapters of a video",
-        "Each chapter starts after the one before, and before the end of the film. "
-        "Replaces all of what was there; sending the same again changes nothing.",
+        "Set the chapters of a video",
+        "Each chapter must start after the previous one and before the end of the video. Replaces all chapters; "
+        "repeating the request changes nothing.",
         _written("Chapters", CHAPTERS),
         (*BODY_ERRORS, *WRITE_ERRORS),
         (IF_MATCH, IF_NEW),
         {"required": True, "content": {JSON: {"schema": ref("ChaptersContent"), "example": NEW_CHAPTERS}}},
     ),
-    "deleteChapters": _removing("Remove the chapters of a video", ""),
+    "deleteChapters": _removing("Delete the chapters of a video", "Send `If-Match` to delete only a known version."),
 }
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     stamps: Schema = {
-        "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
+        "version": {"type": "integer", "minimum": 1, "description": "Increases by one with every change"},
         "updatedAt": SECONDS,
     }
-    start: Schema = {"type": "integer", "minimum": 0, "maximum": LATEST, "description": "In milliseconds"}
+    start: Schema = {"type": "integer", "minimum": 0, "maximum": LATEST, "description": "Start in milliseconds"}
     title: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE}
     shown = object_of({"start": start, "title": title})
     return model_schemas(CaptionsContent, ChaptersContent) | {
@@ -127,12 +128,12 @@ def schemas() -> Schema:
             {
                 "videoId": video_id,
                 "language": LANGUAGE,
-                "cues": {"type": "integer", "minimum": 0, "maximum": MOST_CUES, "description": "How many there are"},
-                "size": {"type": "integer", "minimum": 1, "description": "Bytes of the WebVTT"},
+                "cues": {"type": "integer", "minimum": 0, "maximum": MOST_CUES, "description": "Number of cues"},
+                "size": {"type": "integer", "minimum": 1, "description": "Size of the WebVTT in bytes"},
                 "origin": {
                     "type": "string",
                     "enum": list(ORIGINS),
-                    "description": "`owner`: they were sent; `film`: a job took them out of the film",
+                    "description": "`owner`: uploaded; `film`: extracted from the source video",
                 },
                 **stamps,
             }
@@ -146,7 +147,7 @@ def schemas() -> Schema:
                     "type": "array",
                     "items": object_of({"start": start, "title": title}, optional=("title",)),
                     "minItems": 1,
-                    "description": "For the owner and administrators: what may become chapters",
+                    "description": "Proposals for chapters, for the owner and admins",
                 },
                 **stamps,
             },

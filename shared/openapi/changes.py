@@ -1,4 +1,4 @@
-"""The operation that reads the feed."""
+"""OpenAPI of the change feed."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES
@@ -29,16 +29,13 @@ _PLACE = ("videoId", "playlistId", "personId", "region", "language", "kind", "ve
 
 OPERATIONS: dict[str, Operation] = {
     "listChanges": Operation(
-        "Follow what changes",
-        f"What was changed, in the order of each video and playlist, and in which fields: not to what. It is kept for {DAYS_KEPT} "
-        "days. `nextCursor` always leads on, and does not expire by itself: when `caughtUp` is true, ask again with it some "
-        f"seconds later. Positions are 1, 2, 3 ... in each of {SHARDS} shards, and in the one of each owner, so that who reads all types "
-        f"can prove that none is missing. Without `userId` it needs {CHANGES} or {ADMIN}, and so does that of another user. With "
-        f"`types` a page looks at {MOST_EXAMINED:,} changes at most, and may end short. Views, users' own ratings and "
-        "the passing of time are not changes. 410 when what comes next is no longer kept; the detail says how to go on.",
+        "List changes",
+        f"Lists which fields changed, without their values, in order per video and playlist, for {DAYS_KEPT} days "
+        f"and in {SHARDS} shards. Changes of all owners, or of another user, require `{CHANGES}` or `{ADMIN}`. "
+        f"With `types`, a page examines at most {MOST_EXAMINED:,} changes and may be short.",
         {
             200: {
-                "description": "A page",
+                "description": "A page; if `caughtUp` is true, poll again with `nextCursor` after some seconds",
                 "headers": LINK,
                 **json_content(
                     ref("ChangePage"), {"items": [CHANGE], "nextCursor": "dmlkZW8gbWV0YWRhdGE", "caughtUp": True}
@@ -51,21 +48,31 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of this operation."""
+    """Return the schemas of this operation by name."""
     of_entry = audit.schemas()["AuditEntry"]["properties"]
     change: Schema = {
-        "id": {"type": "string", "description": "The same in the feed and in webhooks, and at each attempt"},
+        "id": {"type": "string", "description": "Identifies the change in the feed, in webhooks and in retries"},
         "type": {"type": "string", "enum": list(TYPES)},
         **{name: of_entry[name] for name in (*_PLACE, "at", "by", "correlationId")},
-        "userId": {"type": "string", "description": "Whose it is: the owner"},
+        "userId": {"type": "string", "description": "The owner of the changed entity"},
         "fields": {
             "type": "array",
             "items": {"type": "string", "format": "json-pointer"},
-            "description": "What was changed, as the audit trail names it",
+            "description": "The changed fields, with the pointers of the audit trail",
         },
-        "fieldsOmitted": {"type": "boolean", "description": "More was changed than `fields` names"},
-        "shard": {"type": "integer", "minimum": 0, "maximum": SHARDS - 1, "description": "0 with `userId`"},
-        "position": {"type": "integer", "minimum": 1, "description": "In the shard; with `userId`, among the owner's"},
+        "fieldsOmitted": {"type": "boolean", "description": "Whether more fields changed than `fields` lists"},
+        "shard": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": SHARDS - 1,
+            "description": "The shard of the owner; 0 with `userId`",
+        },
+        "position": {
+            "type": "integer",
+            "minimum": 1,
+            "description": "Consecutive from 1 within the shard, or with `userId` among the owner's changes; a gap shows a missing "
+            "change",
+        },
     }
     return {
         "Change": object_of(change, optional=(*_PLACE, "correlationId", "userId", "fieldsOmitted")),
@@ -73,7 +80,10 @@ def schemas() -> Schema:
             {
                 "items": {"type": "array", "items": ref("Change"), "maxItems": LONGEST_PAGE},
                 "nextCursor": {"type": "string", "maxLength": LONGEST},
-                "caughtUp": {"type": "boolean", "description": "Whether there was nothing more"},
+                "caughtUp": {
+                    "type": "boolean",
+                    "description": "Whether this was the end of the feed; `nextCursor` remains valid",
+                },
             }
         ),
     }

@@ -1,4 +1,4 @@
-"""The operations on change sets."""
+"""OpenAPI of change sets and their reverts."""
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
@@ -25,13 +25,12 @@ from shared.web.parameters import LONGEST_CORRELATION_ID, Schema
 _ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_CORRELATION_ID, "pattern": "^[!-~]+$"}
 PATH_PARAMETERS: dict[str, Schema] = {
     "changesetId": {
-        "description": "The `correlationId` of its entries in the audit trail: the id of the request that wrote them, or of the run "
-        "of an import",
+        "description": "The `correlationId` of its audit entries: the id of the request or of the import run",
         "schema": _ID,
         "example": ENTRY["correlationId"],
     },
     "revertId": {
-        "description": "The id of the request that asked for it, which is also the change set of all that the run writes",
+        "description": "The id of the revert request, which is also the change set of everything that it writes",
         "schema": _ID,
         "example": "JKJdRhPLvHcESJw=",
     },
@@ -71,15 +70,13 @@ _REPORTED: Schema = _REPORT | {"examined": 3200, "reverted": 3199}
 
 OPERATIONS: dict[str, Operation] = {
     "getChangeset": Operation(
-        "List what a change set wrote",
-        "All that one request, or one run of an import, wrote: entries of the audit trail, those of one video or playlist "
-        "together, the newest first. Admins see all of it, others what belongs to their own videos and playlists. A change is "
-        "listed some seconds after it was made; what the service's jobs did because of it is not listed. A page is short when "
-        "its entries are large (1 MB in all), or when most of the set is other people's, and `nextCursor` still leads on. 404 when "
-        "there is nothing to see.",
+        "List the changes of a change set",
+        "Lists the audit entries of one request or import run, grouped by video or playlist, newest first. Admins "
+        "see all entries, other users only entries of items that they own. Entries appear seconds after "
+        "a change; consequent changes by jobs are not included.",
         {
             200: {
-                "description": "A page",
+                "description": "A page of at most 1 MB; it may be short, so follow `nextCursor` for more",
                 "headers": LINK,
                 **json_content(ref("AuditPage"), {"items": [ENTRY], "nextCursor": None}),
             }
@@ -87,24 +84,21 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
     ),
     "revertChangeset": Operation(
-        "Take a change set back",
-        "Each video and playlist that it wrote, and all that lies beside a video, gets back what it had, field by field: what "
-        "the set created goes, and what it deleted or removed returns. A field that anybody changed since is left alone and "
-        "named in `skipped`, unless `force` covers it. Captions come back whole, as `/text`. Admins take back all of it, others what belongs to their own videos and playlists; "
-        f"imported ratings are for admins. A set of at most {AT_ONCE} entries is taken back at once. A larger one is taken back in "
-        "the background, and `Location` says where to ask how far that is. All that is written has the `revertId` as "
-        "its `correlationId`, so it can be taken back in turn. A second time nothing is written. Only what the trail has "
-        "by now is taken back. 503 when it lacks the newest changes of something: then nothing was written.",
+        "Revert a change set",
+        "Restores the previous values field by field: items the set created are deleted; items it deleted are "
+        "restored. Fields changed since are skipped and listed in `skipped`, unless `force` covers them. Sets of "
+        f"at most {AT_ONCE} entries are reverted at once, larger ones in the background; poll `Location` for the "
+        "status.",
         {
             200: {
-                "description": "What became of each part",
+                "description": "The result for each part. Only admins revert other owners' items and imported ratings",
                 **json_content(ref("ChangesetRevert"), _REPORT),
             },
             202: {
-                "description": "Begun",
+                "description": "Started",
                 "headers": {
                     "Location": {
-                        "description": "The run, relative to this request's URL",
+                        "description": "The status of the revert, relative to this request's URL",
                         "schema": {"type": "string", "format": "uri-reference"},
                     }
                 },
@@ -115,17 +109,23 @@ OPERATIONS: dict[str, Operation] = {
         body={"required": False, **json_content(ref("NewRevert"), {"force": ["/title"]})},
     ),
     "getRevert": Operation(
-        "Ask how far a change set is taken back",
-        "For who asked for it, and admins. `items` are the parts of which something was left alone, and those that failed; what "
-        f"came back is the change set `revertId`. Known for {DAYS_KEPT} days.",
-        {200: {"description": "The run", "headers": LINK, **json_content(ref("ChangesetRevert"), _REPORTED)}},
+        "Get the status of a revert",
+        f"Visible to the requester and to admins for {DAYS_KEPT} days. `items` lists failed parts and parts with "
+        "skipped fields; the change set `revertId` lists the changes that were written.",
+        {
+            200: {
+                "description": "The status of the revert",
+                "headers": LINK,
+                **json_content(ref("ChangesetRevert"), _REPORTED),
+            }
+        },
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
     ),
 }
 
 
 def schemas() -> Schema:
-    """The schemas of these operations."""
+    """Return the schemas of these operations by name."""
     text: Schema = {"type": "string"}
     uuid: Schema = {"type": "string", "format": "uuid"}
     pointers: Schema = {"type": "array", "items": {"type": "string", "format": "json-pointer"}, "maxItems": MOST_NAMED}
@@ -140,32 +140,35 @@ def schemas() -> Schema:
             "result": {
                 "type": "string",
                 "enum": list(RESULTS),
-                "description": "`reverted`: something came back, though perhaps not everything; `unchanged`: all is as it was "
-                "before the set already; `skipped`: all that could come back was changed since; `failed`: see `problem`",
+                "description": "`reverted`: at least one field; `unchanged`: the values were already the previous ones; `skipped`: all "
+                "fields were changed since; `failed`: see `problem`",
             },
-            "fields": pointers | {"description": "What came back, or would; an empty pointer is the whole"},
+            "fields": pointers
+            | {
+                "description": "The reverted fields, or the result of a dry run; an empty pointer is the whole item, `/text` all captions"
+            },
             "skipped": {
                 "type": "array",
                 "items": ref("SkippedField"),
                 "maxItems": MOST_NAMED,
-                "description": "What was left alone, and why",
+                "description": "The skipped fields, with reasons",
             },
             "omitted": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "How many more fields there are than are named",
+                "description": "Number of further fields that are not listed",
             },
             "problem": ref("Problem"),
         },
         optional=("videoId", "personId", "region", "language", "playlistId", "omitted", "problem"),
     )
     counts = {
-        "examined": "Entries of the set that were looked at",
-        "reverted": "Parts of which something came back",
-        "unchanged": "Parts with nothing to take back",
-        "skipped": "Parts that were left alone altogether",
-        "failed": "Parts that cannot be taken back",
-        "waiting": "Parts that are tried again: the trail lacks their newest changes, or others are writing them",
+        "examined": "Number of examined entries of the set",
+        "reverted": "Number of parts with a reverted field",
+        "unchanged": "Number of parts with nothing to revert",
+        "skipped": "Number of parts of which all fields were skipped",
+        "failed": "Number of parts that cannot be reverted",
+        "waiting": "Number of parts to retry, because of concurrent writes or because the trail lacks their newest changes",
     }
     report = object_of(
         {

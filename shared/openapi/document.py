@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the route table, the queries, the models and the error tree."""
+"""OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -72,23 +72,23 @@ _PATH_PARAMETERS: dict[str, Schema] = {
 
 _SERVICE = "service"
 _TAGS = {
-    "videos": "Create, read, find, change and delete videos, alone and in batches",
-    "search": "Find videos by what is written about them, and said in them",
-    "uploads": "Send films",
-    "jobs": "What is made of a film, and why it is not ready",
-    "playback": "Play films",
-    "views": "Count views",
-    "ratings": "Rate videos",
-    "relations": "Credits, people, and titles in regions and languages",
-    "captions": "Captions and chapters",
-    "playlists": "Collect videos in an order",
-    "totals": "The most used tags, and what a user has",
-    "history": "Who changed what",
-    "undo": "Take changes back",
-    "webhooks": "Have changes sent",
+    "videos": "Create, read, list, update and delete videos, one by one or in batches",
+    "search": "Full-text search in metadata and captions, and similar videos",
+    "uploads": "Upload source videos to S3",
+    "jobs": "Processing jobs of a source video, and reasons why a video is not ready",
+    "playback": "URLs for players",
+    "views": "View counts, by hour and day",
+    "ratings": "Ratings, likes and dislikes",
+    "relations": "Credits, people, and titles by region and language",
+    "captions": "Captions and chapters of videos",
+    "playlists": "Ordered collections of videos",
+    "totals": "Most used tags, most viewed videos, and totals of users",
+    "history": "Audit trails, diffs, change sets and the change feed",
+    "undo": "Revert videos and change sets",
+    "webhooks": "Subscriptions that deliver changes by HTTP",
     _SERVICE: "Health and documentation, without a token",
 }
-"""What operations are grouped by: the functions that serve them, and what needs no token."""
+"""Descriptions of the tags: one for each function, and one for the public operations."""
 
 
 _GATEWAY: dict[int, tuple[str, str]] = {
@@ -97,17 +97,17 @@ _GATEWAY: dict[int, tuple[str, str]] = {
     429: ("Too many requests", "Too Many Requests"),
     431: ("The headers are over the gateway's limit", "Request Header Fields Too Large"),
     500: ("The function crashed or ran out of time", "Internal Server Error"),
-    503: ("The function did not answer in time", "Service Unavailable"),
+    503: ("The function did not respond in time", "Service Unavailable"),
 }
-"""What API Gateway answers by itself, as `{"message": ...}`."""
+"""Errors that API Gateway returns itself, as `{"message": ...}`."""
 _WAIT = {errors.RequestInFlight, errors.WriteContention, errors.QuotaExceeded, errors.TooSoon}
-"""What says in `Retry-After` when to try again, besides 503."""
+"""Errors with the header `Retry-After`, in addition to 503."""
 
 
 _ERRORS: Schema = {
     "Problem": {
         "type": "object",
-        "description": "RFC 9457",
+        "description": "Problem document (RFC 9457)",
         "properties": {
             "type": {"type": "string", "format": "uri"},
             "title": {"type": "string"},
@@ -119,11 +119,11 @@ _ERRORS: Schema = {
                     "type": "object",
                     "properties": {
                         "pointer": {"type": "string", "description": "JSON Pointer into the body (RFC 6901)"},
-                        "parameter": {"type": "string", "description": "Query, path or header parameter"},
+                        "parameter": {"type": "string", "description": "Name of a query, path or header parameter"},
                         "line": {
                             "type": "integer",
                             "minimum": 1,
-                            "description": "Line of a body that is no JSON; none: it is at fault as a whole",
+                            "description": "Line of a body that is not valid JSON or captions; omitted if the whole body is invalid",
                         },
                         "detail": {"type": "string"},
                     },
@@ -139,16 +139,16 @@ _ERRORS: Schema = {
         "required": ["message"],
     },
 }
-"""The schemas of errors."""
+"""Schemas of errors."""
 
 
 _ALWAYS = [{"$ref": f"#/components/parameters/{parameter.name}"} for parameter in Query.parameters]
-"""What every operation takes that needs a token."""
+"""Parameters of all operations that need a token."""
 
 
 _CHANGE_SET: Schema = {
-    "description": "The id of the change set that the request wrote, for `/v1/changesets/{changesetId}`. A retry with the same "
-    "Idempotency-Key names that of the first request. Left out in a dry run; a request that changes nothing writes no set",
+    "description": "The id of the change set that the request wrote. A retry with the same Idempotency-Key returns the "
+    "original id. Omitted from dry runs and if nothing changed",
     "schema": {"type": "string"},
     "example": "JKJaXmPLvHcESHA=",
 }
@@ -156,23 +156,23 @@ _CHANGE_SET: Schema = {
 
 _NAMED: dict[str, Schema] = {
     "Visibility": {"enum": list(get_args(Visibility))},
-    "Status": {"enum": list(STATUSES), "description": "Where a video is in its life"},
-    "LiveStatus": {"enum": list(get_args(LiveStatus)), "description": "The status of a video that is not deleted"},
+    "Status": {"enum": list(STATUSES), "description": "State of a video in its life cycle"},
+    "LiveStatus": {"enum": list(get_args(LiveStatus)), "description": "Status of a video that is not deleted"},
     "Order": {"enum": ["desc", "asc"]},
     "ChangeType": {"enum": list(TYPES)},
-    "ChangeTypes": {"enum": [*TYPES, *GROUPS], "description": "A type of changes, or all types of one kind of thing"},
-    "ProbedField": {"enum": list(PROBED), "description": "A field that can be read from the film"},
+    "ChangeTypes": {"enum": [*TYPES, *GROUPS], "description": "A change type, or all types of one entity"},
+    "ProbedField": {"enum": list(PROBED), "description": "A field that the probe reads from the source video"},
     "FieldOrigin": {"enum": ["person", "job", "import"]},
     "AuthorKind": {"enum": ["person", "job", "service"]},
     "Granularity": {"enum": ["hour", "day"]},
     "Window": {"enum": list(WINDOWS)},
     "UnknownField": {"enum": ["viewCount"]},
 }
-"""Enumerations that several schemas have, by the names under which the document has them once."""
+"""Enumerations that several schemas share, by the name of their common schema."""
 
 
 def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
-    """A part of the document with references in place of the enumerations that have names."""
+    """Return a part of the document in which named enumerations are replaced by references."""
     if isinstance(schema, list):
         return [_naming(element, names) for element in schema]
     if not isinstance(schema, dict):
@@ -185,7 +185,7 @@ def _naming(schema: Any, names: Mapping[tuple[str, ...], str]) -> Any:
 
 @cache
 def document() -> Schema:
-    """The whole document."""
+    """Return the document."""
     names = {tuple(schema["enum"]): name for name, schema in _NAMED.items()}
     whole: Schema = _naming(_document(), names)
     whole["components"]["schemas"] |= {name: {"type": "string"} | schema for name, schema in _NAMED.items()}
@@ -201,12 +201,11 @@ def _document() -> Schema:
         "info": {
             "title": "Video metadata",
             "version": "1.0.0",
-            "description": "Metadata of videos: create, find by owner, category, tag, person, region and time, change safely, count "
-            "views, rate, collect in playlists. "
-            "Every error that the service answers is a problem document (RFC 9457); the gateway's own are "
-            f'`{{"message": ...}}`. Bodies may have {LARGEST_BODY:,} bytes.',
-            "contact": {"name": "Those who run this service"},
-            "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
+            "description": "Store, search and list metadata of videos; upload, process and play them. Manage captions, credits, "
+            "releases, playlists and ratings; count views; audit and revert changes; subscribe to changes by feed or "
+            f'webhook. The service returns errors as problem documents (RFC 9457), the gateway as `{{"message": '
+            f"...}}`. A request body may have {LARGEST_BODY:,} bytes.",
+            "contact": {"name": "Operators of this service"},
         },
         # Relative to this document, so that it holds behind a proxy that serves it below another path.
         "servers": [{"url": "."}],
@@ -234,7 +233,7 @@ def _operation(route: Route, operation: Operation) -> Schema:
         "operationId": route.operation,
         "tags": [_SERVICE if route.scope is None else route.function],
         "summary": operation.summary,
-        "description": operation.description + (f" Needs the scope `{route.scope}`." if route.scope else ""),
+        "description": operation.description + (f" Requires the scope `{route.scope}`." if route.scope else ""),
         "responses": _responses(route, operation),
     }
     path = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", route.path)]
@@ -284,9 +283,9 @@ def _error_response(status: int, kinds: Sequence[type[ServiceError]], *, from_ga
         description, message = _GATEWAY[status]
         what.append(f"{description} (gateway)")
         content[JSON] = {"schema": ref("GatewayError"), "example": {"message": message}}
-    response: Schema = {"description": "; or ".join(what), "content": content}
+    response: Schema = {"description": ". ".join(what), "content": content}
     if status == 401:
-        challenge = "The scheme `Bearer`, and what is wrong with the token, if one was sent"
+        challenge = "The scheme `Bearer`, and the reason if the token was rejected"
         response["headers"] = {"WWW-Authenticate": {"description": challenge, "schema": {"type": "string"}}}
     if status == 503 or _WAIT & set(kinds):
         response["headers"] = {

@@ -1,4 +1,4 @@
-"""The operations of the function `undo`."""
+"""OpenAPI of reverting a video."""
 
 from shared.core import errors
 from shared.history.models import Revert
@@ -34,16 +34,15 @@ REVERTED: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "revertVideo": Operation(
-        "Set a video back to an earlier version",
-        "What differs from that version is set back, field by field: what people write, the status, whether the video is "
-        "deleted, and the moment of the poster, which makes a new one. It is an ordinary change, under the same rules as "
-        "a PATCH. A field that somebody else, or a job, changed since is left alone and named in `skipped`, unless "
-        "`force` covers it. What the service itself makes, such as pictures, stays. With nothing to set back, nothing is "
-        "written, so that a retry does no harm. The past is read from the audit trail: 410 when it does not go back that "
-        "far, or has only the beginning of a value, and 503 while the newest changes are not in it yet.",
+        "Revert a video to an earlier version",
+        "Restores user-written fields, the status, deletion and the poster frame field by field, under the rules "
+        "of PATCH. A field that another user or a job changed since is skipped and listed in `skipped`, unless "
+        "`force` covers it. Returns 410 if the audit trail does not reach that version or has only the beginning "
+        "of a value.",
         {
             200: {
-                "description": "The video as it is now, or would be, without `viewCount`",
+                "description": "The current video, or the video that a dry run would produce, without `viewCount`. Nothing is written if "
+                "nothing differs",
                 "headers": {"ETag": ETAG},
                 **json_content(ref("RevertedVideo"), REVERTED),
             }
@@ -64,20 +63,20 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     size: Schema = {"type": "integer", "minimum": 1}
     pointer: Schema = {
         "type": "string",
         "format": "json-pointer",
-        "description": "JSON Pointer (RFC 6901), as the audit trail names fields; empty for the whole",
+        "description": "JSON Pointer (RFC 6901) in the form of the audit trail; empty for the whole",
     }
     change = object_of(
         {
             "field": pointer,
-            "from": {"description": "Left out when there was nothing"},
-            "to": {"description": "Left out when nothing remains"},
-            "fromBytes": {**size, "description": "Bytes of the whole `from` as JSON, when it is cut"},
-            "toBytes": {**size, "description": "Bytes of the whole `to` as JSON, when it is cut"},
+            "from": {"description": "Omitted if there was no value"},
+            "to": {"description": "Omitted if there is no value"},
+            "fromBytes": {**size, "description": "Size of the whole `from` as JSON in bytes, if it is truncated"},
+            "toBytes": {**size, "description": "Size of the whole `to` as JSON in bytes, if it is truncated"},
         },
         optional=("from", "to", "fromBytes", "toBytes"),
     )
@@ -87,26 +86,30 @@ def schemas() -> Schema:
             "reason": {
                 "type": "string",
                 "enum": list(REASONS),
-                "description": "`changedSince`: by somebody else; `notWritable`: only the service writes it; `notKept`: the "
-                "trail has only the beginning of what it was; `gone`: the video of a playlist's entry is removed for good",
+                "description": "`changedSince`: by another user or a job; `notWritable`: only the service writes it; `notKept`: "
+                "truncated in the trail; `gone`: the entry's video was removed",
             },
             "by": {
                 **object_of(
                     {"kind": {"type": "string", "enum": ["person", "job", "service"]}, "id": {"type": "string"}}
                 ),
-                "description": "Who changed it last since",
+                "description": "Author of the latest change since",
             },
-            "at": {"type": "integer", "minimum": 0, "description": "Epoch milliseconds of that change"},
-            "version": {"type": "integer", "minimum": 1, "description": "The version that the change made"},
+            "at": {"type": "integer", "minimum": 0, "description": "Time of that change in epoch milliseconds"},
+            "version": {"type": "integer", "minimum": 1, "description": "Version after that change"},
         },
         optional=("by", "at", "version"),
     )
     reverted = object_of(
         {
             "video": ref("Video"),
-            "changes": {"type": "array", "items": ref("RevertedField"), "description": "What was set back"},
-            "omitted": {**size, "description": "How many more changes there were than an answer can hold"},
-            "skipped": {"type": "array", "items": ref("SkippedField"), "description": "What was left alone, and why"},
+            "changes": {"type": "array", "items": ref("RevertedField"), "description": "The reverted fields"},
+            "omitted": {**size, "description": "Number of further changes that exceed the size of a response"},
+            "skipped": {
+                "type": "array",
+                "items": ref("SkippedField"),
+                "description": "The skipped fields, with reasons",
+            },
             "dryRun": {"type": "boolean"},
         },
         optional=("omitted",),

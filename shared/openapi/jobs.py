@@ -1,4 +1,4 @@
-"""The operations of the function `jobs`."""
+"""OpenAPI of the function `jobs`."""
 
 from shared.core import errors
 from shared.films.job import LAST_ATTEMPT, STATES
@@ -45,8 +45,8 @@ _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
 OPERATIONS: dict[str, Operation] = {
     "chooseThumbnail": Operation(
-        "Choose the moment that the poster shows",
-        "The poster is made again in the background; the job `poster` shows its progress.",
+        "Set the poster frame",
+        "Creates the poster again in the background; the job `poster` has the progress.",
         {
             202: {
                 "description": "Accepted",
@@ -57,11 +57,10 @@ OPERATIONS: dict[str, Operation] = {
         body={"required": True, "content": {JSON: {"schema": ref("ThumbnailChoice"), "example": {"position": 12500}}}},
     ),
     "reportRendition": Operation(
-        "Report on a rendition",
-        "For transcoders, to say that a rendition is being made (which also renews the job's lease), is done, or has failed. "
-        "`inputHash` and `attempt` come from the job's message. 409 means that the work is no longer "
-        "wanted. "
-        "A video becomes `ready` with the last of its wanted renditions.",
+        "Report the status of a rendition",
+        "For transcoders: a report sets a job to running (which also renews its lease), done or failed. Send "
+        "`inputHash` and `attempt` from the job's message; 409 means that the work is obsolete. A video becomes "
+        "`ready` with its last required rendition.",
         {200: {"description": "The job after the report", **json_content(ref("Job"), JOB)}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.OutdatedReport),
         body={
@@ -76,24 +75,24 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listJobs": Operation(
         "List the jobs of a video",
-        "What is being made of its film, and its progress.",
+        "Lists the processing jobs of the source video, with their progress.",
         {200: {"description": "All jobs", **json_content(ref("JobList"), {"items": [JOB]})}},
         _OWNER_ERRORS,
     ),
     "retryJob": Operation(
         "Retry a failed job",
-        f"The job gets all its {LAST_ATTEMPT} attempts again. One that is queued or running is left alone (after a minute, its "
-        "message is sent once more), so it is safe to retry twice.",
+        f"Grants the job another {LAST_ATTEMPT} attempts. A queued or running job is not changed, so retries are "
+        "safe; after a minute, its message is sent again.",
         {202: {"description": "Queued", **json_content(ref("Job"), JOB | {"state": "queued", "progress": 0})}},
         (*BODY_ERRORS, *_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention, errors.QuotaExceeded),
         body=EMPTY_BODY,
     ),
     "whyNotReady": Operation(
         "Explain why a video is not ready",
-        "Says what stands in the way, and what to do about it.",
+        "Names the obstacle and the action that resolves it.",
         {
             200: {
-                "description": "The reason, in a sentence",
+                "description": "The reason as a sentence",
                 **json_content(
                     ref("Readiness"),
                     {
@@ -112,7 +111,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     job = {
         "videoId": video_id,
@@ -121,12 +120,12 @@ def schemas() -> Schema:
         "attempts": {
             "type": "integer",
             "minimum": 1,
-            "description": "Since it was first wanted, or since the last retry",
+            "description": "Attempts since the job was created or last retried",
         },
         "attempt": {
             "type": "integer",
             "minimum": 1,
-            "description": "The number that reports repeat; never used again",
+            "description": "Attempt number to send in reports; never reused",
         },
         "progress": {"type": "integer", "minimum": 0, "maximum": 100, "description": "Percent"},
         "error": {
@@ -138,15 +137,15 @@ def schemas() -> Schema:
                     "final": {
                         "type": "boolean",
                         "const": True,
-                        "description": "Only if the film itself is the reason: no retry can succeed, another film may",
+                        "description": "True if the source video is the cause: no retry can succeed; upload a different file",
                     },
                 },
                 optional=("final",),
             ),
-            "description": "Why the last attempt failed",
+            "description": "Failure of the last attempt",
         },
-        "inputHash": {"type": "string", "description": "Identifies the input: the film and the parameters"},
-        "output": {"type": "object", "description": "What was made"},
+        "inputHash": {"type": "string", "description": "Hash of the source video and the parameters"},
+        "output": {"type": "object", "description": "Result of the job"},
         "queuedAt": SECONDS,
         "startedAt": SECONDS,
         "finishedAt": SECONDS,
@@ -159,7 +158,11 @@ def schemas() -> Schema:
             {
                 "videoId": video_id,
                 "kind": _KIND,
-                "position": {"type": "integer", "minimum": 0, "description": "Milliseconds into the film"},
+                "position": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Milliseconds from the start of the video",
+                },
             }
         ),
         "Readiness": object_of(

@@ -1,4 +1,4 @@
-"""The operation of the function `playback`."""
+"""OpenAPI of the function `playback`."""
 
 from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS
 from shared.captions.store import TYPE
@@ -42,34 +42,37 @@ PLAYBACK: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "getPlayback": Operation(
-        "Get what a player needs",
-        "URLs of the renditions that were made of the film, the largest first, of captions in WebVTT, of the poster and of the storyboard, and "
-        "the chapters; for the owner and admins also a URL of the film as it was uploaded, as soon as it has arrived. Whoever may see the video may play it. The URLs "
-        "need no token and answer requests for ranges, as players send them. They are good until `expiresAt`, at the "
-        f"latest {SECONDS // 3600} hour from now, but end with the credentials that they are signed with: when one is answered with 403, ask "
-        "again. 409 says why there is nothing to play. Counts no view.",
-        {200: {"description": "What can be played", **json_content(ref("Playback"), PLAYBACK)}},
+        "Get the playback URLs of a video",
+        "Returns signed URLs of renditions (largest first), captions, poster and storyboard; the owner and admins "
+        "also receive the source video. The URLs support range requests without a token until `expiresAt`, at "
+        f"most {SECONDS // 3600} hour; after a 403, request new URLs. Available to all callers that may see the "
+        "video; counts no view, and 409 explains why nothing is playable.",
+        {200: {"description": "The URLs", **json_content(ref("Playback"), PLAYBACK)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound, errors.NotPlayable),
     ),
 }
 
 
 def schemas() -> Schema:
-    """The schemas of the answer, by name."""
+    """Return the schemas of the response by name."""
     url: Schema = {"type": "string", "format": "uri"}
     side: Schema = {"type": "integer", "minimum": 1, "description": "Pixels"}
     film = {
-        "type": {"type": "string", "description": "The media type that the URL answers with"},
+        "type": {"type": "string", "description": "Media type of the file"},
         "width": side,
         "height": side,
         "size": {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"},
-        "bitRate": {"type": "integer", "minimum": 0, "description": "Mean bits a second, sound included"},
+        "bitRate": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Mean bit rate in bits per second, including audio",
+        },
         "url": url,
     }
     name: Schema = {"type": "string", "pattern": f"^{RENDITION}$"}
     end: Schema = {
         **EPOCH_SECONDS,
-        "description": "Epoch seconds; the URLs of films and captions expire then at the latest",
+        "description": "Epoch seconds; the URLs of videos and captions expire no later",
     }
     return {
         "Playback": object_of(
@@ -78,16 +81,16 @@ def schemas() -> Schema:
                 "duration": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "Milliseconds of the film; before it was examined, what its owner said",
+                    "description": "Milliseconds (declared by the owner until the source video is probed)",
                 },
                 "expiresAt": end,
                 "whyHidden": {
                     "type": "string",
-                    "description": "Why nobody else can play the video now; for the owner and admins",
+                    "description": "Reason why only the owner and admins can play the video; shown only to them",
                 },
                 "source": ref("PlayableSource"),
                 "renditions": {"type": "array", "items": ref("PlayableRendition")},
-                "captions": {"type": "array", "items": ref("PlayableCaptions"), "description": "By language"},
+                "captions": {"type": "array", "items": ref("PlayableCaptions"), "description": "In order of language"},
                 "chapters": {"type": "array", "items": ref("PlayableChapter"), "maxItems": MOST_CHAPTERS},
                 "poster": ref("ShownThumbnail"),
                 "storyboard": ref("ShownThumbnail"),
@@ -96,8 +99,8 @@ def schemas() -> Schema:
         ),
         "PlayableCaptions": object_of(
             {
-                "language": {"type": "string", "description": "A language tag (BCP 47)"},
-                "type": {"type": "string", "description": f"The media type that the URL answers with: {TYPE}"},
+                "language": {"type": "string", "description": "BCP 47 tag"},
+                "type": {"type": "string", "description": f"Media type of the file: {TYPE}"},
                 "url": url,
             }
         ),

@@ -1,4 +1,4 @@
-"""The operations of the function `playlists`."""
+"""OpenAPI of the function `playlists`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
@@ -54,13 +54,10 @@ PATH_PARAMETERS: dict[str, Schema] = {
     }
 }
 _IF_MATCH = IF_MATCH | {
-    "description": 'An ETag of the playlist, or its version alone such as `"3"`: only if it still has that version. '
-    "Every change of its entries makes another version. Without it, the last change wins."
+    "description": 'The playlist\'s ETag, or only its version such as `"3"`, which changes of entries also increment; without '
+    "it, the last write wins."
 }
-_FULL_PAGES = (
-    f"A page is full unless {EXAMINED_BUDGET} entries were examined for it; then it is short, and `nextCursor` still "
-    "leads on."
-)
+_FULL_PAGES = f"A page may be short after {EXAMINED_BUDGET} examined entries: follow `nextCursor` for more."
 _LIST_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden)
 _ONCE_ERRORS = (errors.RequestInFlight, errors.KeyReused)
 
@@ -78,8 +75,8 @@ def _page(name: str, example: Schema) -> dict[int, Schema]:
 OPERATIONS: dict[str, Operation] = {
     "createPlaylist": Operation(
         "Create a playlist",
-        "It belongs to the caller, and is private unless `visibility` says otherwise. An owner may have at most "
-        f"{MOST_PLAYLISTS:,} playlists; one more is refused with 409.",
+        "The caller owns the playlist, which is private unless `visibility` is sent. An owner may have "
+        f"{MOST_PLAYLISTS:,} playlists; another one is rejected with 409.",
         {
             201: {
                 "description": "Created",
@@ -108,13 +105,13 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listPlaylists": Operation(
         "List an owner's playlists, newest first",
-        f"All of the caller's own; of another owner, the public ones. {_FULL_PAGES}",
+        f"Lists all of the caller's playlists, or the public playlists of another owner. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         _LIST_ERRORS,
     ),
     "getPlaylist": Operation(
-        "Read a playlist",
-        "Everybody can read public playlists; private ones, their owner and admins. Only these see `entryCount`.",
+        "Get a playlist",
+        "All users can read a public playlist. Only its owner and admins can read a private one, or see `entryCount`.",
         {
             200: {"description": "The playlist", "headers": {"ETag": ETAG}, **json_content(ref("Playlist"), PLAYLIST)},
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
@@ -123,8 +120,8 @@ OPERATIONS: dict[str, Operation] = {
         (IF_NONE_MATCH,),
     ),
     "patchPlaylist": Operation(
-        "Change a playlist",
-        "A JSON Merge Patch (RFC 7396): members replace, null removes.",
+        "Update a playlist",
+        "JSON Merge Patch (RFC 7396): members replace fields, and `null` removes them.",
         {
             200: {
                 "description": "The changed playlist",
@@ -144,22 +141,22 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deletePlaylist": Operation(
         "Delete a playlist",
-        "Nobody sees it from then on; after 30 days it is removed with its entries. The videos stay as they are.",
+        "Hides the playlist from all users, and removes it with its entries after 30 days. The videos are not changed.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
         (_IF_MATCH,),
     ),
     "listEntries": Operation(
         "List the entries of a playlist, in order",
-        "Each with a summary of its video. Entries whose videos are deleted, or hidden from the caller, are left out. "
-        f"{_FULL_PAGES} An entry that is moved between two pages may be on both, or on neither.",
+        f"Each entry has a summary of its video; entries of deleted or hidden videos are omitted. {_FULL_PAGES} An "
+        "entry that is moved between two pages may appear twice or not at all.",
         _page("EntryPage", _SHOWN_ENTRY),
         (*_LIST_ERRORS, errors.NotFound),
     ),
     "appendEntry": Operation(
         "Append a video to a playlist",
-        "The caller must be able to see the video, and it must not be in the list yet. A playlist may have at most "
-        f"{MOST_ENTRIES:,} entries; one more is refused with 409.",
+        "The video must be visible to the caller and not yet in the playlist. A playlist may have "
+        f"{MOST_ENTRIES:,} entries; another one is rejected with 409.",
         {201: {"description": "Appended", **json_content(ref("Entry"), _ENTRY)}},
         (
             *BODY_ERRORS,
@@ -176,9 +173,9 @@ OPERATIONS: dict[str, Operation] = {
         {"required": True, "content": {JSON: {"schema": ref("NewEntry"), "example": {"videoId": EXAMPLE_ID}}}},
     ),
     "moveEntry": Operation(
-        "Move an entry between two others",
-        "The body names the entry that it is to follow, or the one that it is to precede. The rest of the list is not "
-        "rewritten, however long it is. An entry that is in its place already is left there.",
+        "Move an entry of a playlist",
+        "The body names the entry that it must follow or precede. Other entries are not rewritten, so the cost "
+        "does not depend on the length of the playlist. An entry that already has this position is not changed.",
         {200: {"description": "Moved", **json_content(ref("Entry"), _ENTRY)}},
         (
             *BODY_ERRORS,
@@ -207,7 +204,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "removeEntry": Operation(
         "Remove an entry from a playlist",
-        "The video itself stays as it is.",
+        "The video is not changed.",
         {204: {"description": "Removed"}},
         (
             errors.InvalidParameter,
@@ -219,8 +216,9 @@ OPERATIONS: dict[str, Operation] = {
         (_IF_MATCH,),
     ),
     "listVideoPlaylists": Operation(
-        "List the playlists that hold a video",
-        f"Public ones and the caller's own, by the time at which the video was added, the latest first. {_FULL_PAGES}",
+        "List the playlists that contain a video",
+        "Lists public playlists and the caller's own, in descending order of the time at which the video was "
+        f"added. {_FULL_PAGES}",
         _page("PlaylistPage", PLAYLIST),
         (*_LIST_ERRORS, errors.NotFound),
     ),
@@ -228,7 +226,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     schemas = model_schemas(NewPlaylist, PlaylistPatch, NewEntry, EntryMove)
     content: Schema = shown_schemas(NewPlaylist)["ShownNewPlaylist"]["properties"]
     video_id: Schema = {"type": "string", "format": "uuid"}
@@ -241,7 +239,7 @@ def schemas() -> Schema:
         "entryCount": {
             "type": "integer",
             "minimum": 0,
-            "description": "All entries, including those whose videos have been hidden or deleted; shown to the owner and admins",
+            "description": "Number of all entries, including those of hidden or deleted videos; shown to the owner and admins",
         },
         "version": {"type": "integer", "minimum": 1},
     }

@@ -1,4 +1,4 @@
-"""The operations of the function `public`."""
+"""OpenAPI of the function `public`."""
 
 from shared.core import errors
 from shared.openapi.spec import Operation, json_content, object_of
@@ -14,24 +14,24 @@ OPERATIONS: dict[str, Operation] = {
         "For load balancers and monitors.",
         {
             200: {
-                "description": "Both answer",
+                "description": "The service and its table are available",
                 **json_content(object_of({"status": {"type": "string", "const": "ok"}}), {"status": "ok"}),
             }
         },
     ),
     "getOpenApi": Operation(
-        "This document",
-        "OpenAPI 3.1.",
+        "Get the OpenAPI document",
+        "Returns this document, in OpenAPI 3.1.",
         {200: {"description": "The document", **json_content({"type": "object"}, {"openapi": "3.1.1"})}},
     ),
     "getDocs": Operation(
-        "Interactive documentation",
-        "Works offline.",
+        "Get the interactive documentation",
+        "The page works offline.",
         {200: {"description": "A page", "content": {"text/html": {"schema": {"type": "string"}}}}},
     ),
     "getDocsAsset": Operation(
-        "A file of the documentation",
-        "Scripts and styles of the page.",
+        "Get a file of the documentation",
+        "Serves the scripts and styles of the page.",
         {
             200: {
                 "description": "The file",

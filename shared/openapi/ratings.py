@@ -1,4 +1,4 @@
-"""The operations of the function `ratings`."""
+"""OpenAPI of the function `ratings`."""
 
 from shared.core import errors
 from shared.core.limits import BEST_RATING
@@ -36,26 +36,30 @@ _BODY: Schema = {
 
 OPERATIONS: dict[str, Operation] = {
     "getRating": Operation(
-        "Read the rating of a video",
-        "For a video that the caller may see. The totals follow ratings within about a second. `own` is left out until the caller has rated it, `imported` unless an "
-        "import brought the ratings of another service, which are not votes of this one.",
+        "Get the rating of a video",
+        "Available to all callers that may see the video; totals lag by about a second. `own` is omitted until "
+        "the caller has rated the video. `imported` has the ratings of another service, if they were imported; "
+        "they are not included in the totals.",
         {200: {"description": "The totals", **json_content(ref("Rating"), RATING)}},
         _SEEN_ERRORS,
     ),
     "putRating": Operation(
         "Rate a video",
-        f"A value from 1 to {BEST_RATING}, in place of the caller's earlier one; or a like, which counts as "
-        f"{BEST_RATING}, or a dislike, which counts as 1, each also counted as such. Whoever may see a video may "
-        "rate it. Sending the same again changes nothing, not even `ratedAt`, so a retry is safe. The totals in the "
-        "answer have this rating counted in; those of others may be about a second old. 409 with `Retry-After` when the caller "
-        "rates the video in several requests at the same moment.",
-        {200: {"description": "The totals, with this rating", **json_content(ref("Rating"), RATING)}},
+        f"Sets a value from 1 to {BEST_RATING}, a like (counts as {BEST_RATING}) or a dislike (counts as 1), and "
+        "replaces the caller's earlier rating. Repeating the request changes nothing, not even `ratedAt`. Returns "
+        "409 with `Retry-After` if the caller rates the video in concurrent requests.",
+        {
+            200: {
+                "description": "The totals, including this rating; ratings of other users may lag by a second",
+                **json_content(ref("Rating"), RATING),
+            }
+        },
         (*BODY_ERRORS, *_SEEN_ERRORS, errors.IllegalTransition, errors.WriteContention),
         body=_BODY,
     ),
     "deleteRating": Operation(
-        "Remove your rating",
-        "Succeeds also when there is none, so a retry is safe.",
+        "Delete your rating",
+        "Succeeds even if there is no rating, so a retry is safe.",
         {204: {"description": "The caller has no rating of the video"}},
         (*_SEEN_ERRORS, errors.WriteContention),
     ),
@@ -63,16 +67,16 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     count: Schema = {"type": "integer", "minimum": 0}
     value: Schema = {"type": "integer", "minimum": 1, "maximum": BEST_RATING}
     average: Schema = {"minimum": 1, "maximum": BEST_RATING}
-    own = {"value": value, "like": {"type": "boolean", "description": "Left out of a rating that was sent as a value"}}
+    own = {"value": value, "like": {"type": "boolean", "description": "Omitted if the rating was sent as a value"}}
     totals: Schema = {
         "average": {
             "type": ["number", "null"],
             **average,
-            "description": "Of all votes, rounded to two decimals; null without votes",
+            "description": "Mean of all votes, rounded to two decimals; `null` without votes",
         },
         "votes": count,
         "likes": count,

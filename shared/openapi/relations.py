@@ -1,4 +1,4 @@
-"""The operations of the function `relations`."""
+"""OpenAPI of the function `relations`."""
 
 from typing import Any
 
@@ -56,28 +56,28 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "personId": {"schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}, "example": "nm0000554"},
     "region": {"schema": ref("Region"), "example": "NZ"},
     "language": {
-        "description": "BCP 47; upper and lower case mean the same",
+        "description": "BCP 47 tag, case-insensitive",
         "schema": LANGUAGE,
         "example": "en-NZ",
     },
 }
 IF_MATCH = header(
     "If-Match",
-    "The ETag of what is there: write only if it has not changed. A version alone, such as "
-    '`"3"`, also matches what was removed and has reached that version again. Without it, the last write wins.',
+    'The resource\'s ETag, or only its version such as `"3"`, which a recreated resource may also have; '
+    "without it, the last write wins.",
     {"type": "string"},
 )
 ETAG_OF_ALL: Schema = ETAG | {
-    "description": "The version and a hash of what it shows, the same for everybody. If-Match and If-None-Match "
-    "compare all of it, or only the version if they have no more."
+    "description": "The version and a hash of the representation, the same for all callers. If-Match and If-None-Match "
+    "accept the ETag, or the version alone."
 }
-IF_NEW = header("If-None-Match", "`*`: write only if nothing is there yet.", {"type": "string"})
+IF_NEW = header("If-None-Match", "`*`: write only if the resource does not exist.", {"type": "string"})
 WRITE_ERRORS = (*CHANGE_ERRORS, errors.IllegalTransition)
 PAGE_ERRORS = (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound)
 
 
 def page(name: str, example: Schema) -> dict[int, Schema]:
-    """The answer that is a page of a list, by the name of its schema, with one item."""
+    """Return the response for a page of a list, by the name of its schema, with one item."""
     body = json_content(ref(name), {"items": [example], "nextCursor": None})
     return {200: {"description": "A page", "headers": LINK, **body}}
 
@@ -90,7 +90,7 @@ def _putting(summary: str, description: str, body: str, sent: Any, schema: str, 
     written = {"headers": {"ETag": ETAG_OF_ALL}, **json_content(ref(schema), answer)}
     return Operation(
         summary,
-        description + " Replaces all of what was there; sending the same again changes nothing.",
+        description + "Replaces the whole resource; repeating the request changes nothing.",
         {200: {"description": "Replaced", **written}, 201: {"description": "Created", **written}},
         (*BODY_ERRORS, *WRITE_ERRORS),
         (IF_MATCH, IF_NEW),
@@ -104,7 +104,7 @@ def _reading(summary: str, schema: str, answer: Schema) -> Operation:
         summary,
         "",
         {
-            200: {"description": "What is there", **etag, **json_content(ref(schema), answer)},
+            200: {"description": "The current representation", **etag, **json_content(ref(schema), answer)},
             304: {"description": "Not modified", **etag},
         },
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
@@ -113,7 +113,7 @@ def _reading(summary: str, schema: str, answer: Schema) -> Operation:
 
 
 def _removing(summary: str) -> Operation:
-    return Operation(summary, "", {204: {"description": "Removed"}}, WRITE_ERRORS, (IF_MATCH,))
+    return Operation(summary, "", {204: {"description": "Deleted"}}, WRITE_ERRORS, (IF_MATCH,))
 
 
 def _putting_release(summary: str, description: str, answer: Schema) -> Operation:
@@ -123,69 +123,69 @@ def _putting_release(summary: str, description: str, answer: Schema) -> Operatio
 OPERATIONS: dict[str, Operation] = {
     "listCredits": _listing(
         "List the credits of a video",
-        "By `personId`; `ordering` is the place in the credits, by which `include=credits` of a video sorts them.",
+        "Sorted by `personId`. With `include=credits`, a video lists them by `ordering`, the position in the credits.",
         "CreditPage",
         CREDIT,
     ),
-    "getCredit": _reading("Read a credit", "Credit", CREDIT),
+    "getCredit": _reading("Get a credit", "Credit", CREDIT),
     "putCredit": _putting(
-        "Credit a person",
-        "Everything that one person did for a video.",
+        "Set the credit of a person",
+        "Contains all roles of one person in a video.",
         "CreditContent",
         NEW_CREDIT,
         "Credit",
         CREDIT,
     ),
-    "deleteCredit": _removing("Remove a credit"),
+    "deleteCredit": _removing("Delete a credit"),
     "listPersonVideos": _listing(
         "List the videos of a person",
-        "The published videos of a person, by `releaseYear`, newest first; without `fromYear` and `toYear`, also those "
-        "without a year. 404 when there is no such video in any year. A video that is published or hidden, or whose year changes, moves "
-        f"within seconds. A page is full unless {EXAMINED_BUDGET} credits were examined for it.",
+        "Lists published videos by `releaseYear`, newest first; videos without a year are included unless "
+        "`fromYear` or `toYear` is sent. Returns 404 if no year has any; changes appear within seconds. A page "
+        f"may be short after {EXAMINED_BUDGET} examined credits: follow `nextCursor` for more.",
         "AppearancePage",
         APPEARANCE,
     ),
     "listReleases": _listing(
-        "List the releases of a video", "The titles, by region and language.", "ReleasePage", RELEASE
+        "List the releases of a video", "Lists the titles by region and language.", "ReleasePage", RELEASE
     ),
     "listRegionReleases": _listing(
-        "List the releases of a video in a region",
-        "The titles in one region: first those without a language, then by language.",
+        "List a video's releases in a region",
+        "Lists the titles without a language first, then the others by language.",
         "ReleasePage",
         RELEASE,
     ),
-    "getRelease": _reading("Read the titles in a region and language", "Release", RELEASE),
+    "getRelease": _reading("Get the titles in a region and language", "Release", RELEASE),
     "putRegionRelease": _putting_release(
-        "Name a video in a region",
-        "The titles of a region in no particular language, the most usual first.",
+        "Set the titles in a region",
+        "Contains the region's titles without a language, most common first.",
         {name: value for name, value in RELEASE.items() if name != "language"},
     ),
     "putRelease": _putting_release(
-        "Name a video in a region and language",
-        "The titles of a region in one language, the most usual first.",
+        "Set the titles in a region and language",
+        "Contains the region's titles in one language, most common first.",
         RELEASE,
     ),
-    "deleteRegionRelease": _removing("Remove the titles of a region that have no language"),
-    "deleteRelease": _removing("Remove the titles in a region and language"),
+    "deleteRegionRelease": _removing("Delete a region's titles without a language"),
+    "deleteRelease": _removing("Delete the titles in a region and language"),
 }
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     schemas = model_schemas(CreditContent, ReleaseContent) | shown_schemas(CreditContent, ReleaseContent)
     credit = schemas.pop("ShownCreditContent")["properties"]
     release = schemas.pop("ShownReleaseContent")["properties"]
     video_id: Schema = {"type": "string", "format": "uuid"}
     stamps: Schema = {
-        "version": {"type": "integer", "minimum": 1, "description": "One more with every change"},
+        "version": {"type": "integer", "minimum": 1, "description": "Increases by one with every change"},
         "updatedAt": SECONDS,
     }
     return schemas | {
         "Region": {
             "type": "string",
             "enum": sorted(REGIONS),
-            "description": "ISO 3166-1 such as `NZ`, ISO 3166-3 for former countries, such as `SUHH`, or a code such as "
-            "`XWW` for the whole world. Lower case is accepted",
+            "description": "ISO 3166-1 code such as `NZ`, ISO 3166-3 for former countries, such as `SUHH`, or `XWW` for the whole "
+            "world. Case-insensitive",
         },
         "Credit": object_of(
             {"videoId": video_id, "personId": PATH_PARAMETERS["personId"]["schema"], **credit, **stamps},
@@ -222,7 +222,8 @@ def schemas() -> Schema:
                 },
                 optional=("region", "language"),
             ),
-            "description": "The title that fits the reader's region and languages best, and how it was chosen",
+            "description": "Best title for the caller: of the region in a requested language, else of the region, else in a "
+            "requested language, else `title`",
         },
         "Included": {
             **object_of(
@@ -239,6 +240,6 @@ def schemas() -> Schema:
                 },
                 optional=SECTIONS,
             ),
-            "description": "What `include` asked for. Cursors continue in the lists of the same names",
+            "description": "The sections that `include` selects. Cursors continue in the lists of the same names",
         },
     }

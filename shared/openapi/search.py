@@ -1,4 +1,4 @@
-"""The operations that search."""
+"""OpenAPI of the search operations."""
 
 from shared.core import errors
 from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, Operation, json_content, object_of, ref
@@ -8,9 +8,9 @@ from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 
 DEEPEST = 1_000
-"""Videos of a question that can be paged through."""
+"""Maximum number of videos of a query that can be paged through."""
 MOST_VALUES = 100
-"""Values of a facet."""
+"""Maximum number of values of a facet."""
 
 _VIDEO: Schema = {
     "videoId": EXAMPLE_ID,
@@ -36,34 +36,28 @@ FOUND: Schema = {
     "asOf": 1717645203120,
     "nextCursor": None,
 }
-_FALLS_BEHIND = (
-    "The index follows the changes by a second or two. `complete` is false while it is further behind: newer videos may be missing, "
-    "and `asOf` says up to when it has followed. "
-)
+_FALLS_BEHIND = "The index lags by one or two seconds; while `complete` is false, changes after `asOf` may be missing. "
 
 OPERATIONS: dict[str, Operation] = {
     "searchVideos": Operation(
         "Search videos",
-        "What fits best comes first: in titles, then names (titles in releases, people, and characters), tags, descriptions, and what is "
-        "said in captions. All words must be there, each somewhere. Words of four letters and more may have one typo, of eight and more "
-        "two; case and accents make no difference. Only what `GET` would show is ever shown: published videos, and the caller's own; "
-        "an admin finds what is hidden by naming its owner in `userId`. "
+        "Ranks matches in titles, then names, tags, descriptions and captions; all words must match, ignoring "
+        "case, accents and small typos. "
         + _FALLS_BEHIND
-        + f"A question can be paged through up to {DEEPEST:,} videos. `total` and `facets` count all that it finds, as far as the index "
-        "has followed. 503 with `Retry-After` while there is no index, while that of a new instance is more than a few seconds behind, when it does not have in time what "
-        "`consistentWith` asks for, and when it is far behind the videos.",
+        + f"Only visible videos are found, up to {DEEPEST:,} for each query; 503 with `Retry-After` means that the "
+        "index is unavailable or behind.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("SearchPage"), FOUND)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
     ),
     "similarVideos": Operation(
         "List similar videos",
-        "Those that have most in common with one: rare words of its title, its tags, its description, and its captions. "
+        "Compares rare title words, tags, descriptions and captions; the list is empty until the index has the "
+        "video. "
         + _FALLS_BEHIND
-        + "The list is empty while the index does not have the video. 503 with `Retry-After` while there is no index, and while that of a new "
-        "instance is more than a few seconds behind.",
+        + "Returns 503 with `Retry-After` while the index is unavailable or a new instance of it is still loading.",
         {
             200: {
-                "description": "The list, what is most alike first",
+                "description": "Similar videos, most similar first",
                 **json_content(
                     ref("SimilarVideos"),
                     {"items": [{"video": _VIDEO, "score": 12.5}], "complete": True, "asOf": FOUND["asOf"]},
@@ -76,30 +70,30 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of answers, by name."""
+    """Return the schemas of responses by name."""
     count: Schema = {"type": "integer", "minimum": 0}
-    as_of: Schema = {**count, "description": "Epoch milliseconds: up to when the index has followed all changes"}
+    as_of: Schema = {**count, "description": "Epoch milliseconds: the index has all changes up to this time"}
     complete: Schema = {
         "type": "boolean",
-        "description": "Whether the index had followed all changes; if not, videos that were changed after `asOf` may be missing",
+        "description": "Whether the index had all changes; if not, videos that changed after `asOf` may be missing",
     }
     video = ref("VideoSummary")
-    score: Schema = {"type": "number", "description": "How well it fits; only to be compared within one question"}
+    score: Schema = {"type": "number", "description": "Relevance; comparable only within one query"}
     ranges: Schema = {
         "type": "array",
-        "description": "What fits, in characters (code points) of the text: the first, and the one after the last",
+        "description": "Matches as half-open ranges of characters (code points) of `text`",
         "items": {"type": "array", "items": count, "minItems": 2, "maxItems": 2},
     }
     text: Schema = {"type": "string"}
     highlight = {
         "field": {"type": "string", "enum": ["title", "names", "tags", "description"]},
-        "text": {**text, "description": "The whole text; of a description that is long, a part"},
+        "text": {**text, "description": "The whole field, or an excerpt of a long description"},
         "ranges": ranges,
     }
     quote = {
-        "language": {**text, "description": "Of the captions"},
-        "start": {**count, "description": "Milliseconds from the start of the film"},
-        "text": {**text, "description": "What the cue says, or some that follow each other"},
+        "language": {**text, "description": "Language of the captions"},
+        "start": {**count, "description": "Milliseconds from the start of the video"},
+        "text": {**text, "description": "Text of a cue, or of several consecutive cues"},
         "ranges": ranges,
     }
     found = {
@@ -113,7 +107,7 @@ def schemas() -> Schema:
         "FacetValue": object_of({"value": {"type": ["string", "integer"]}, "count": {"type": "integer", "minimum": 1}}),
         "Facets": {
             "type": "object",
-            "description": f"The {MOST_VALUES} most frequent values of each; tags are folded",
+            "description": f"The {MOST_VALUES} most frequent values of each facet; tags are case-folded",
             "properties": dict.fromkeys(FACETS, values),
             "additionalProperties": False,
         },
@@ -123,7 +117,7 @@ def schemas() -> Schema:
         "SearchPage": object_of(
             {
                 "items": {"type": "array", "items": ref("FoundVideo"), "maxItems": LONGEST_PAGE},
-                "total": {**count, "description": "How many videos are found"},
+                "total": {**count, "description": "Number of all matching videos"},
                 "facets": ref("Facets"),
                 "complete": complete,
                 "asOf": as_of,

@@ -1,4 +1,4 @@
-"""What the parts of the OpenAPI document are made with."""
+"""Building blocks of the OpenAPI document."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,56 +21,53 @@ SECONDS: Schema = {"type": "integer", "minimum": 0, "description": "Epoch second
 
 
 def ref(name: str) -> Schema:
-    """A schema of the components by name."""
+    """Return a reference to a schema of the components."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def header(name: str, description: str, schema: Schema) -> Schema:
-    """A request header."""
+    """Return a request header."""
     return {"name": name, "in": "header", "description": description, "schema": schema}
 
 
 KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: the request is carried out once, and a retry gets the same answer. A key belongs "
-    "to one caller and operation.",
+    "Identifies a request for 24 hours per caller and operation: it is executed once, and retries return its response.",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
 )
 IF_MATCH = header(
     "If-Match",
-    'An ETag of the video, or its version alone such as `"3"`: change it only if it still has that version. Without '
-    "it, the last change wins.",
+    'The video\'s ETag, or only its version such as `"3"`, for a conditional write; without it, the last write wins.',
     {"type": "string"},
 )
 IF_NONE_MATCH = header(
     "If-None-Match",
-    "An ETag that you have: 304 when nothing has changed.",
+    "A cached ETag: 304 if it is still current.",
     {"type": "string"},
 )
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What the document says of one operation besides its route."""
+    """Documentation of one operation, except its route."""
 
     summary: str
     description: str
     answers: dict[int, Schema]
     errors: tuple[type[ServiceError], ...] = ()
     headers: tuple[Schema, ...] = ()
-    """Request headers. The other parameters are those of the route's path and of the operation's query (shared/queries.py)."""
+    """Request headers. The route declares the path parameters, and the operation's query class (shared/queries.py) the query parameters."""
     body: Schema | None = None
 
 
 def json_content(schema: Schema, example: Any) -> Schema:
-    """A JSON body or answer with its example."""
+    """Return the content of a JSON body or response with its example."""
     return {"content": {JSON: {"schema": schema, "example": example}}}
 
 
 ETAG: Schema = {
-    "description": 'The version and a hash of this representation. If-Match compares the version alone, so `"3"` '
-    "will do. If-None-Match compares all of it; the ETag of a PATCH or restore is not that of a GET, as their answers "
-    "have no `viewCount`.",
+    "description": 'The version and a hash of this representation. If-Match compares only the version, so `"3"` suffices. '
+    "If-None-Match compares the whole ETag, which differs between GET and PATCH or restore.",
     "schema": {"type": "string"},
     "example": '"3.0f1e2d3c4b5a6978"',
 }
@@ -90,7 +87,7 @@ PAST_ERRORS = (
     errors.Gone,
     errors.TrailBehind,
 )
-"""What reading the past of a video may be refused with."""
+"""Errors of reading an earlier version of a video."""
 BODY_ERRORS = (errors.MalformedJson, errors.ContentTooLarge, errors.UnsupportedMediaType, errors.InvalidContent)
 
 
@@ -99,7 +96,7 @@ LINK: Schema = {"Link": {"description": "The next page, if any: `rel=next`", "sc
 
 
 def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
-    """The schemas of request bodies and their parts, by the names of their models; references begin with the prefix."""
+    """Return the schemas of request models and their parts by model name. References begin with the prefix."""
     _, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template=f"#/components/schemas/{prefix}{{model}}"
     )
@@ -108,9 +105,9 @@ def model_schemas(*models: type[BaseModel], prefix: str = "") -> Schema:
 
 
 def shown_schemas(*models: type[BaseModel]) -> Schema:
-    """What answers show of what was sent as these models, and of its parts, by `Shown` and the names of the models.
+    """Return the schemas of these models and their parts as responses show them, named `Shown` and the model name.
 
-    Nothing is null in an answer, and all that could not be sent as null is there: what has another default is stored.
+    Responses contain no null. A field that does not accept null is required, because its default is stored.
     """
     schemas: Schema = {}
     for name, schema in model_schemas(*models, prefix="Shown").items():
@@ -123,7 +120,7 @@ def shown_schemas(*models: type[BaseModel]) -> Schema:
 
 
 def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
-    """An answer that has these properties and no others."""
+    """Return the schema of an object that has these properties and no others."""
     return {
         "type": "object",
         "properties": properties,
@@ -133,14 +130,14 @@ def object_of(properties: Schema, *, optional: Sequence[str] = ()) -> Schema:
 
 
 def page_of(*names: str) -> Schema:
-    """A page of a list, whose items have the first of these schemas, or another of them."""
+    """Return the schema of a page. Its items have the first of these schemas, or one of the others."""
     first, *others = map(ref, names)
     items = {"anyOf": [first, *others]} if others else first
     return object_of({"items": {"type": "array", "items": items, "maxItems": LONGEST_PAGE}, "nextCursor": NEXT_CURSOR})
 
 
 def tidied(schema: Any) -> Any:
-    """What pydantic makes, said as OpenAPI's readers expect it."""
+    """Return a schema of pydantic without noise, in the form that OpenAPI clients expect."""
     if isinstance(schema, list):
         return [tidied(element) for element in schema]
     if not isinstance(schema, dict):
@@ -159,8 +156,8 @@ def tidied(schema: Any) -> Any:
 
 
 _NOISE = ("title", "default")
-"""Titles only repeat the names. A default of null would read as "removes" in a merge patch, and generators of clients
-take any field with a default for one that must be sent."""
+"""Keywords to remove. Titles repeat the names. A default of null would read as "removes" in a merge patch. Client generators
+treat fields with a default as required."""
 
 
 _NULL: Schema = {"type": "null"}

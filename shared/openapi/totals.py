@@ -1,4 +1,4 @@
-"""The operations of the function `totals`."""
+"""OpenAPI of the function `totals`."""
 
 from shared.core import errors
 from shared.core.periods import WINDOWS
@@ -48,7 +48,7 @@ TOP: Schema = {
 }
 PATH_PARAMETERS: dict[str, Schema] = {
     "userId": {
-        "description": f"{USER_ID_MEANS}; percent-encoded, slashes too",
+        "description": f"User id: {USER_ID_MEANS}; percent-encoded, including slashes",
         "schema": USER_ID,
         "example": "user_789",
     }
@@ -57,29 +57,26 @@ PATH_PARAMETERS: dict[str, Schema] = {
 OPERATIONS: dict[str, Operation] = {
     "listTags": Operation(
         "List the most used tags",
-        "Each with the number of listed videos (ready and public) that have it, the largest first. Tags are counted in "
-        "their folded form, by which they are also found: case, spaces and forms of the same letters make no "
-        "difference. The counts are some seconds behind the videos. Between two pages a tag whose count changes may "
-        "be shown twice or not at all.",
+        "Lists tags by the number of their published (ready and public) videos, most used first. Tags are "
+        "case-folded and normalised, and queries match all their spellings. Counts lag by seconds; a tag whose "
+        "count changes between two pages may appear twice or not at all.",
         {200: {"description": "A page", "headers": LINK, **json_content(ref("TagPage"), TAG_PAGE)}},
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
     ),
     "listTop": Operation(
-        "List what is viewed most",
-        "The published videos with the most views in the last hours or days, the most risen, or those of them with the most views ever: up "
-        f"to {LARGEST_TOP} of all videos, or of one of the {MOST_CATEGORIES} categories that are viewed most. `hour` is the last full hour "
-        "and the present one so far, `day` 24 such hours, `week` and `month` 7 and 30 days (UTC) with today. "
-        "`viewsBefore` are those of as many hours or days before, and `rise` is the difference. "
-        f"The lists are computed every {HOURS_EVERY // 60} minutes, those of weeks and months every {DAYS_EVERY // 60}; `computedAt` says when, and "
-        "is null when there is no list yet. Titles and posters are those of now.",
-        {200: {"description": "The list", **json_content(ref("TopList"), TOP)}},
+        "List the most viewed videos",
+        f"Lists up to {LARGEST_TOP} published videos, from all videos or from one of the {MOST_CATEGORIES} most "
+        "viewed categories. `hour` is the last full hour and the current one, `day` 24 such hours, `week` and "
+        f"`month` 7 and 30 UTC days. Lists are computed every {HOURS_EVERY // 60} minutes, by week and "
+        f"month every {DAYS_EVERY // 60}; `computedAt` is null before the first run.",
+        {200: {"description": "The list, with current titles and posters", **json_content(ref("TopList"), TOP)}},
         (errors.InvalidParameter, errors.Forbidden),
     ),
     "getUser": Operation(
-        "Read the totals of a user",
-        "For the user and admins; zeros for an unknown user, but 404 if the id of one has a slash. The counts of videos are some seconds behind, and exact "
-        "once all changes are processed. Until it is removed for good, a deleted video counts as deleted, and an expired "
-        "one in its status.",
+        "Get the totals of a user",
+        "Visible to the user and to admins; an unknown user has zeros, but an unknown id with a slash returns "
+        "404. Counts of videos lag by seconds, and are exact once all changes are processed. Until its removal, a "
+        "deleted video counts as deleted and an expired one by its status.",
         {200: {"description": "The totals", **json_content(ref("User"), USER)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
     ),
@@ -87,12 +84,18 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of answers, by name."""
+    """Return the schemas of responses by name."""
     count: Schema = {"type": "integer", "minimum": 0}
-    total = {**count, "description": "All that are not deleted"}
+    total = {**count, "description": "Number of videos that are not deleted"}
     sizes: Schema = {
-        "bytes": {**count, "description": "The sizes of the films of videos that are not deleted, as far as known"},
-        "duration": {**count, "description": "Milliseconds of videos that are not deleted, as far as known"},
+        "bytes": {
+            **count,
+            "description": "Total size in bytes of the source videos that are not deleted, as far as known",
+        },
+        "duration": {
+            **count,
+            "description": "Milliseconds of all videos that are not deleted, as far as known",
+        },
     }
     return {
         "TagCount": object_of({"tag": {"type": "string"}, "count": {"type": "integer", "minimum": 1}}),
@@ -103,10 +106,10 @@ def schemas() -> Schema:
                 {
                     "type": "object",
                     "properties": {
-                        "views": {"type": "integer", "minimum": 1, "description": "In the window"},
-                        "viewsBefore": {**count, "description": "In the window before"},
-                        "rise": {"type": "integer", "description": "`views` less `viewsBefore`"},
-                        "viewCount": {**count, "description": "All of them, when the list was computed"},
+                        "views": {"type": "integer", "minimum": 1, "description": "Views in the window"},
+                        "viewsBefore": {**count, "description": "Views in the preceding window"},
+                        "rise": {"type": "integer", "description": "`views` minus `viewsBefore`"},
+                        "viewCount": {**count, "description": "All views at the time of computation"},
                     },
                     "required": ["views", "viewsBefore", "rise", "viewCount"],
                 },
@@ -116,7 +119,7 @@ def schemas() -> Schema:
             {
                 "window": {"type": "string", "enum": list(WINDOWS)},
                 "category": {"type": ["string", "null"]},
-                "from": {"type": ["integer", "null"], "description": "When the window begins, in epoch seconds"},
+                "from": {"type": ["integer", "null"], "description": "Start of the window in epoch seconds"},
                 "computedAt": {"type": ["integer", "null"], "description": "Epoch seconds"},
                 "items": {"type": "array", "items": ref("TopVideo"), "maxItems": LONGEST_PAGE},
             }

@@ -1,4 +1,4 @@
-"""The operations of the function `uploads`."""
+"""OpenAPI of the function `uploads`."""
 
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
@@ -67,16 +67,15 @@ _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
 OPERATIONS: dict[str, Operation] = {
     "createUpload": Operation(
-        "Begin the upload of a film",
-        "The film goes straight to S3, through URLs that accept exactly what is announced here. Up to "
-        f"{LARGEST_PUT // 10**6} MB it is one PUT; send all `headers` with it. Larger films come in parts: PUT each, "
-        "keep the `ETag` of each answer, and `complete`. The film that arrives last replaces any earlier one. "
-        f"The URLs are good for {PUT_SECONDS // 3600} hour, or {MULTIPART_SECONDS // 3600} for parts, but end with the "
-        "credentials that they are signed with, so begin at once. Each upload counts against the jobs that the video's "
-        "owner may start on one day.",
+        "Start an upload",
+        "Returns signed S3 URLs that accept exactly the announced file: one PUT with all `headers` up to "
+        f"{LARGEST_PUT // 10**6} MB, or one for each part. Start at once, because the URLs expire in "
+        f"{PUT_SECONDS // 3600} hour, or {MULTIPART_SECONDS // 3600} for parts, and earlier with the signing "
+        "credentials. Each upload counts against the owner's daily job quota, and the latest file to arrive "
+        "replaces earlier ones.",
         {
             201: {
-                "description": "Where to send it",
+                "description": "The URLs to send the file to",
                 "content": {
                     JSON: {
                         "schema": {"oneOf": [ref("PutUpload"), ref("MultipartUpload")]},
@@ -97,16 +96,14 @@ OPERATIONS: dict[str, Operation] = {
         },
     ),
     "getUpload": Operation(
-        "Go on with an upload",
-        "For a client that was interrupted, or whose URLs have expired. While the upload is open, this signs fresh URLs: for the "
-        "single PUT, or for the parts that S3 does not have yet. The parts that it has come with their ETags; with those and the "
-        "ETags of what is sent now, `complete`. It changes nothing and counts against no quota. An upload ends "
-        f"{UPLOAD_DAYS} days after it was begun, at the next midnight (UTC), and no URL is good for longer. In the other states there is nothing to send: "
-        "`received`, the film is there; `refused`, it is not what was announced; `aborted`, also by its time running out; "
-        "`replaced`, the film of a later upload is there.",
+        "Resume an upload",
+        "Signs fresh URLs for the single PUT or the missing parts, and returns the ETags of received parts for "
+        f"`complete`. It changes nothing and counts against no quota. An upload expires {UPLOAD_DAYS} days after "
+        "its start, at the next midnight (UTC), and no URL is valid for longer.",
         {
             200: {
-                "description": "How far it is, and where to send what is missing",
+                "description": "The state, with URLs if it is `open`. `refused`: not the announced file; `aborted`: also by expiry; "
+                "`replaced`: by a later upload",
                 "content": {
                     JSON: {
                         "schema": {"oneOf": [ref("OpenPutUpload"), ref("OpenMultipartUpload"), ref("EndedUpload")]},
@@ -122,11 +119,11 @@ OPERATIONS: dict[str, Operation] = {
         (*_OWNER_ERRORS, errors.IllegalTransition),
     ),
     "completeUpload": Operation(
-        "Complete an upload that came in parts",
-        "With the ETag of every part. Completing it again changes nothing and returns the same answer.",
+        "Complete a multipart upload",
+        "The body has the ETag of every part. Repeating the request changes nothing and returns the same response.",
         {
             200: {
-                "description": "The film has arrived and will be examined",
+                "description": "The file was received and will be probed",
                 **json_content(ref("ReceivedUpload"), {"uploadId": UPLOAD, "videoId": EXAMPLE_ID, "state": "received"}),
             }
         },
@@ -148,8 +145,8 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "abortUpload": Operation(
         "Abort an upload",
-        "What still arrives of it is ignored. Aborting it again changes nothing; a completed upload can only be replaced by "
-        "another.",
+        "Data that arrives later is ignored, and repeating the request changes nothing. A completed upload can "
+        "only be replaced by another one.",
         {204: {"description": "Aborted"}},
         (*_OWNER_ERRORS, errors.IllegalTransition, errors.WriteContention),
     ),
@@ -157,31 +154,31 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
-    upload_id: Schema = {"type": "string", "pattern": f"^{UPLOAD_ID}$", "description": "Later ones sort higher"}
+    """Return the schemas of requests and responses by name."""
+    upload_id: Schema = {"type": "string", "pattern": f"^{UPLOAD_ID}$", "description": "Ids sort by time"}
     url: Schema = {"type": "string", "format": "uri"}
     relative: Schema = {
         "type": "string",
         "format": "uri-reference",
-        "description": "Relative to the URL of the request that began the upload",
+        "description": "Relative to the URL of the request that started the upload",
     }
     size: Schema = {"type": "integer", "minimum": 1, "maximum": LARGEST_FILM, "description": "Bytes"}
     method: Schema = {"type": "string", "const": "PUT"}
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire then at the latest"}
+    end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire no later"}
     part: Schema = {
         "partNumber": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
         "method": method,
         "url": url,
         "size": size,
     }
-    etag: Schema = {"type": "string", "description": "S3 has the part: `complete` takes this"}
+    etag: Schema = {"type": "string", "description": "ETag of a received part, for `complete`"}
     open_part = object_of(part | {"etag": etag}, optional=("method", "url", "etag"))
     put: Schema = {
         "uploadId": upload_id,
         "method": method,
         "url": url,
-        "headers": {**headers, "description": "Send these with the PUT"},
+        "headers": {**headers, "description": "Headers to send with the PUT"},
         "abort": {**relative, "description": "DELETE aborts the upload. " + relative["description"]},
         "expiresAt": end,
     }
@@ -195,8 +192,8 @@ def schemas() -> Schema:
     }
     facts: Schema = {
         "videoId": {"type": "string", "format": "uuid"},
-        "contentType": {"type": "string", "description": "As announced"},
-        "fileSize": {**size, "description": "Bytes, as announced"},
+        "contentType": {"type": "string", "description": "Content type as announced"},
+        "fileSize": {**size, "description": "Size in bytes as announced"},
     }
     open_facts = facts | {"state": {"type": "string", "const": "open"}}
     ended: Schema = {"type": "string", "enum": ["received", "refused", "aborted", "replaced"]}
@@ -210,7 +207,7 @@ def schemas() -> Schema:
             | {
                 "parts": {
                     **_parts(open_part),
-                    "description": "Those that S3 has, by `etag`; those that are missing, by `method` and `url`",
+                    "description": "Received parts have an `etag`; missing parts have `method` and `url`",
                 }
             }
         ),

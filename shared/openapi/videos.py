@@ -1,4 +1,4 @@
-"""The operations of the function `videos`."""
+"""OpenAPI of the function `videos`."""
 
 from shared.aws.pages import EXAMINED_BUDGET
 from shared.core import errors
@@ -78,14 +78,13 @@ TITLE_PAGE: Schema = {
     },
 }
 NOT_OF_THE_PAST = ("viewCount", "schemaVersion")
-"""Fields that the schema of a past video leaves out: clients tell a present one by them."""
+"""Fields that the schema of an earlier version omits, so that clients can distinguish it from the current video."""
 PAST_VIDEO: Schema = {name: value for name, value in VIDEO.items() if name not in NOT_OF_THE_PAST} | {
     "without": ["viewCount"]
 }
 TAGS = (
-    "A video has up to 30 tags of 1 to 64 characters. Two spellings are the same tag when they differ only in case, in "
-    "compatible forms of the same characters, or in the number of spaces; a video with both is refused. It shows its own "
-    "spelling, and is found by any."
+    "A video may have 30 tags of 1 to 64 characters. Spellings that differ only in case, compatibility form "
+    "or spaces match in queries, but one video cannot have both."
 )
 VIDEO_ANSWER: Schema = {"headers": {"ETag": ETAG}, **json_content(ref("Video"), VIDEO)}
 
@@ -96,9 +95,9 @@ PATH_PARAMETERS: dict[str, Schema] = {
 
 OPERATIONS: dict[str, Operation] = {
     "batchGetVideos": Operation(
-        "Read up to 100 videos",
-        "Returns each document once, in the order of the ids, as `GET` returns it. Past "
-        f"{LARGEST_ANSWER:,} bytes, documents are left out, and `remaining` lists their ids to ask for again.",
+        "Get up to 100 videos",
+        f"Returns each document once, in the order of the ids, as `GET` returns it. Beyond {LARGEST_ANSWER:,} "
+        "bytes, documents are omitted: request the ids in `remaining` again.",
         {
             200: {
                 "description": "The videos that the caller may see",
@@ -109,16 +108,15 @@ OPERATIONS: dict[str, Operation] = {
         body={"required": True, "content": {JSON: {"schema": ref("VideoIds"), "example": {"videoIds": [EXAMPLE_ID]}}}},
     ),
     "batchVideos": Operation(
-        "Create, change and delete up to 100 videos",
-        "Each operation is carried out as a request of its own would be, and has its own result in the same place. One "
-        "that fails does not stop the others, so the answer is 200 even if all fail. Operations on one video are carried "
-        "out in order, others in parallel. What the database is too busy for, or others are in the way of, is tried "
-        "again for some seconds, then reported with the status 503 or 409. With an `Idempotency-Key`, each creation happens once, however often the batch is "
-        "sent; patches and deletions can be repeated anyway, and `ifMatch` keeps a late repeat from undoing what others "
-        "did. Pointers in problems begin at the batch, such as `/operations/3/patch/title`.",
+        "Create, update and delete up to 100 videos",
+        "Executes each operation like a separate request; one failure does not stop the others, so the status is "
+        "200 even if all fail. Operations on one video run in order, others in parallel; throttled or conflicting "
+        "ones are retried for seconds before 503 or 409. Creations are safe to retry with an `Idempotency-Key`, "
+        "patches and deletions with `ifMatch`.",
         {
             200: {
-                "description": "The results, in the order of the operations",
+                "description": "The results, in the order of the operations. Pointers in problems start at the batch, such as "
+                "`/operations/3/patch/title`",
                 **json_content(
                     ref("BatchResult"),
                     {
@@ -187,12 +185,10 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listVideos": Operation(
         "List videos, newest first",
-        "The first of these selectors that is given decides what is listed: `tag` or `region` (published videos), "
-        "`userId` (all videos for their owner, published ones for others), `category` (published videos), `status` (for "
-        "admins); without any, all published videos. Videos of one second are in the order of their ids. With your own `userId`, `tag` filters that "
-        f"list. All other parameters filter. A page is full unless {EXAMINED_BUDGET} items were examined for it, or its time "
-        "is up; then it is short, "
-        "and `nextCursor` still leads on. `nextCursor` is null when there is nothing more.",
+        "The first of `tag`, `region`, `userId`, `category` and `status` (admins only) selects the list, and the "
+        "others filter it; without any, all published videos. Owners also see their own unpublished videos under "
+        f"`userId`. A page may be short after {EXAMINED_BUDGET} examined items or a timeout: follow `nextCursor` "
+        "until it is null.",
         {
             200: {
                 "description": "A page",
@@ -207,9 +203,9 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listEpisodes": Operation(
         "List the episodes of a series, in order",
-        "The published videos whose `seriesId` is this one and that belong to its owner, by `season` and `episode`; those "
-        "without a season, or without a number in it, come last. An episode that is published, hidden or renumbered moves at "
-        f"once, or within seconds if a job did it. A page is full unless {EXAMINED_BUDGET} entries were examined for it.",
+        "Lists the published videos with this `seriesId` and the same owner, by `season` and `episode`; those "
+        "without a number sort last. Changes appear at once, or within seconds if a job made them. A page may be "
+        f"short after {EXAMINED_BUDGET} examined entries: follow `nextCursor` for more.",
         {
             200: {
                 "description": "A page",
@@ -232,19 +228,11 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden, errors.NotFound),
     ),
     "getVideo": Operation(
-        "Read a video and its view count",
-        "Eventually consistent: a write may take some milliseconds to show. With `region`, or an `Accept-Language` that "
-        "names a language, there is a `localTitle`, and its `match` says how it was chosen: the region's title in a "
-        "wanted language; else the region's title without a language, or its first by language tag; else a title in a "
-        "wanted language, which may be the video's own; else `title`. A tag such as `en-NZ` also counts as a region, for "
-        "titles in its language or without one. Languages are compared by lookup (RFC 4647, section 3.4), then by "
-        f"filtering for more specific ones. Only the first {MOST_RELEASES} releases are considered: the region's, or else "
-        f"all. `include` adds what else belongs to the video. Past {LARGEST_SECTION} items, 1 MB read, or "
-        f"{LARGEST_LIST:,} bytes of answer, a list ends early, and its `nextCursor` leads on. With `version` or `asOf` the "
-        "answer is the document as it was, for the video's owner and admins, and `without` names the fields that nothing keeps. "
-        "It is consistent. It is 410 when the audit trail does not go back that far, has only the beginning of a value that is "
-        "asked for, or the video was removed; 503 while the trail does not have the newest changes yet; 409 when more than "
-        f"{FARTHEST} MB of it would have to be read.",
+        "Get a video and its view count",
+        "Eventually consistent; `version` or `asOf` returns an earlier document consistently, for the owner and "
+        f"admins. With `region` or `Accept-Language`, `localTitle` is chosen from {MOST_RELEASES} releases at "
+        f"most. Lists in `included` end after {LARGEST_SECTION} items, 1 MB read or {LARGEST_LIST:,} bytes: follow "
+        "their `nextCursor` for more.",
         {
             200: {
                 "description": "The video",
@@ -269,15 +257,17 @@ OPERATIONS: dict[str, Operation] = {
         (
             header(
                 "Accept-Language",
-                f"The reader's languages (RFC 9110, section 12.5.4); the first {MOST_RANGES} ranges count",
+                f"Preferred languages (RFC 9110, section 12.5.4): the first {MOST_RANGES} ranges count, and `en-NZ` also "
+                "selects a region for titles in English.",
                 {"type": "string"},
             ),
             IF_NONE_MATCH,
         ),
     ),
     "patchVideo": Operation(
-        "Change a video",
-        "A JSON Merge Patch (RFC 7396): members replace, null removes. The answer has no `viewCount`. " + TAGS,
+        "Update a video",
+        "JSON Merge Patch (RFC 7396): members replace fields, and `null` removes them; the response omits "
+        "`viewCount`. " + TAGS,
         {200: {"description": "The changed video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition),
         (IF_MATCH,),
@@ -294,15 +284,15 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deleteVideo": Operation(
         "Delete a video",
-        f"It leaves all listings at once and can be restored for {GRACE_SECONDS // 86400} days; then it is removed. "
-        "Deleting it again changes nothing.",
+        f"Removes the video from all lists at once; it can be restored for {GRACE_SECONDS // 86400} days. "
+        "Repeating the request changes nothing.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
         (IF_MATCH,),
     ),
     "restoreVideo": Operation(
         "Restore a deleted video",
-        "The video gets back the status that it had. The answer has no `viewCount`.",
+        "Restores the status before the deletion. The response omits `viewCount`.",
         {200: {"description": "The restored video", **VIDEO_ANSWER}},
         (*BODY_ERRORS, *CHANGE_ERRORS, errors.IllegalTransition, errors.RequestInFlight, errors.KeyReused),
         (IF_MATCH, KEY),
@@ -312,7 +302,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     operations = (CreateOperation, PatchOperation, DeleteOperation)
     schemas = model_schemas(NewVideo, VideoPatch, NoContent, VideoIds, *operations)
     schemas |= shown_schemas(VideoContent)
@@ -345,29 +335,28 @@ def schemas() -> Schema:
     }
     shown = {
         field.name: (server | content["properties"])[field.name]
-        | {"description": field.description + (". Shown to its owner and admins" if field.is_private else "")}
+        | {"description": field.description + (". Visible to the owner and admins" if field.is_private else "")}
         for field in VIDEO_FIELDS
         if field.is_shown or field.projected
     }
-    shown["resolutions"]["description"] += "; others see `renditions`"
-    shown["thumbnails"]["description"] += ". Those at S3 URIs are shown to its owner and admins"
+    shown["resolutions"]["description"] += "; other callers receive `renditions`"
+    shown["thumbnails"]["description"] += ". Pictures at S3 URIs are visible to the owner and admins"
     video = {name: shown[name] for name in FIELDS}
     summary = {name: shown[name] for name in SUMMARY_FIELDS}
-    summary["viewCount"] = {**video["viewCount"], "description": "With `include=stats`"}
+    summary["viewCount"] = {**video["viewCount"], "description": "View count, with `include=stats`"}
     always = {*content["required"], *server} - {"purgeAt", "source", "failure", "viewCount", "origins", "poster"}
     required = [name for name in FIELDS if name in always]
-    size = {"type": "integer", "minimum": 1, "description": "Bytes, if they are known"}
+    size = {"type": "integer", "minimum": 1, "description": "Size in bytes, if it is known"}
     playing: Schema = {
         "renditions": {
             "type": "object",
-            "description": "In place of `resolutions` for others than the owner and admins: what there is to play, by name. Left out while there is "
-            "nothing",
+            "description": "Playable renditions by name, for callers that do not see `resolutions`. Omitted if there are none",
             "propertyNames": content["properties"]["resolutions"].get("propertyNames", {"type": "string"}),
             "additionalProperties": object_of({"size": size}, optional=("size",)),
         },
         "playback": {
             "type": "string",
-            "description": "With `renditions`: the path of the operation that answers with their URLs",
+            "description": "Path of the operation that returns the URLs of `renditions`",
         },
     }
     fetched = (
@@ -379,21 +368,22 @@ def schemas() -> Schema:
         "without": {
             "type": "array",
             "items": {"type": "string", "enum": ["viewCount"]},
-            "description": "Of a video as it was, the fields that are not known: view counts are kept by hour instead",
+            "description": "The fields that are unknown for an earlier version, because view counts are stored by hour instead",
         }
     }
     return schemas | {
         "Video": {"type": "object", "properties": video, "required": required},
         "FetchedVideo": {
             "type": "object",
-            "description": "A video with its view count, and what `region` and `include` asked for",
+            "description": "A video with its view count, and the sections that `region` and `include` select",
             "properties": fetched,
             "required": [*(name for name in required if name not in OWNER_FIELDS), "viewCount"],
         },
         "PartialVideo": _partial(fetched | without, "schemaVersion"),
         "PastVideo": {
             "type": "object",
-            "description": "What `version` and `asOf` ask for. `schemaVersion` is there too",
+            "description": "The video at `version` or `asOf`. Returns 410 if the audit trail no longer has it or has it truncated, "
+            f"and 409 if more than {FARTHEST} MB must be read",
             "properties": {name: schema for name, schema in (video | without).items() if name not in NOT_OF_THE_PAST},
             "required": [name for name in required if name not in NOT_OF_THE_PAST] + ["without"],
         },
@@ -414,14 +404,14 @@ def schemas() -> Schema:
 
 
 def _partial(properties: Schema, mark: str) -> Schema:
-    """The schema of an answer to `fields`, which cannot require anything.
+    """Return the schema of a response to `fields`, in which no field is required.
 
-    It leaves out the mark, a field that every whole answer has, so that generated clients can tell the two apart:
-    TypeScript narrows their union by `mark in answer`. `fields` may still select the mark: the schema is an open one.
+    It omits the mark, a field that every complete response has, so that generated clients can distinguish the two.
+    TypeScript narrows their union by `mark in answer`. The schema is open, so `fields` may still select the mark.
     """
     return {
         "type": "object",
-        "description": f"What `fields` names, and nothing else. Without `fields`, an answer is whole and has `{mark}`",
+        "description": f"Only the fields that `fields` selects. Without `fields`, a response is complete and has `{mark}`",
         "properties": {name: schema for name, schema in properties.items() if name != mark},
     }
 
@@ -431,10 +421,16 @@ def _batch_schemas() -> Schema:
     changes = object_of(
         {
             "field": {"type": "string", "description": "JSON Pointer (RFC 6901)"},
-            "from": {"description": "The value before, unless there was none"},
-            "to": {"description": "The value after, unless there is none"},
-            "fromBytes": {"type": "integer", "description": "Bytes of the whole `from` as JSON, when it is cut"},
-            "toBytes": {"type": "integer", "description": "Bytes of the whole `to` as JSON, when it is cut"},
+            "from": {"description": "Previous value; omitted if there was none"},
+            "to": {"description": "New value; omitted if there is none"},
+            "fromBytes": {
+                "type": "integer",
+                "description": "Size of the whole `from` as JSON in bytes, if it is truncated",
+            },
+            "toBytes": {
+                "type": "integer",
+                "description": "Size of the whole `to` as JSON in bytes, if it is truncated",
+            },
         },
         optional=("from", "to", "fromBytes", "toBytes"),
     )
@@ -443,20 +439,20 @@ def _batch_schemas() -> Schema:
             "op": {
                 "type": "string",
                 "enum": ["create", "patch", "delete"],
-                "description": "Left out when it is none of these",
+                "description": "Omitted if it is not one of these",
             },
-            "videoId": {"type": "string", "format": "uuid", "description": "Left out while there is none"},
+            "videoId": {"type": "string", "format": "uuid", "description": "Omitted if there is none"},
             "status": {
                 "type": "integer",
-                "description": "201, 200 and 204 for what is created, changed and deleted; otherwise the problem's status",
+                "description": "201 if created, 200 if changed, 204 if deleted; otherwise the problem's status",
             },
-            "version": {"type": "integer", "minimum": 1, "description": "Of the video after the operation"},
+            "version": {"type": "integer", "minimum": 1, "description": "Version of the video after the operation"},
             "changes": {
                 "type": "array",
                 "items": changes,
-                "description": f"In a dry run only. Long values are cut when there are more than {LARGEST_CHANGES:,} bytes",
+                "description": f"In dry runs only. Long values are truncated above {LARGEST_CHANGES:,} bytes in total",
             },
-            "omitted": {"type": "integer", "minimum": 1, "description": "How many more changes were left out"},
+            "omitted": {"type": "integer", "minimum": 1, "description": "Number of omitted changes"},
             "problem": ref("Problem"),
         },
         optional=("op", "videoId", "version", "changes", "omitted", "problem"),
@@ -471,7 +467,7 @@ def _batch_schemas() -> Schema:
                     "items": {"oneOf": operations},
                     "minItems": 1,
                     "maxItems": LARGEST_BATCH,
-                    "description": "One that is not valid fails alone",
+                    "description": "Operations; an invalid one fails separately",
                 }
             }
         ),
@@ -486,8 +482,8 @@ def _batch_schemas() -> Schema:
         "VideoBatch": object_of(
             {
                 "items": {"type": "array", "items": ref("FetchedVideo"), "maxItems": LARGEST_BATCH},
-                "missing": ids | {"description": "Ids of videos that do not exist, or that the caller may not see"},
-                "remaining": ids | {"description": "Ids of videos that the answer had no room for"},
+                "missing": ids | {"description": "Ids of videos that do not exist or are hidden from the caller"},
+                "remaining": ids | {"description": "Ids of videos that exceed the size of the response"},
             }
         ),
     }

@@ -1,4 +1,4 @@
-"""The operations of the function `views`."""
+"""OpenAPI of the function `views`."""
 
 from shared.core import errors
 from shared.core.limits import LARGEST_BATCH
@@ -24,20 +24,16 @@ from shared.web.requests import JSON
 
 VIEW_KEY = header(
     "Idempotency-Key",
-    "Makes a retry safe for 24 hours: the view counts once. A key belongs to one caller and video. With a `viewerId`, retries also "
-    "need the same `at`.",
+    "Identifies a view for 24 hours per caller and video, so that retries do not count; with a `viewerId`, "
+    "retries must repeat `at`.",
     KEY["schema"],
 )
 _COUNTED: Schema = {"counted": True, "reason": None, "viewCount": 42, "windowEnds": 1717647000}
 _VIEW: Schema = {"viewerId": "tv-7f3a", "watchedMs": 354000}
 _QUEUED: Schema = {"id": "a1", "videoId": EXAMPLE_ID, "at": 1717645200, **_VIEW}
 _RULES = (
-    "`reason` says why a view does not count: the video is `deleted`, `expired` or `unpublished` (not ready, not public, or "
-    "before its `publishAt`), which only its owner and admins get to see; the caller is its `owner`; the same viewer's last "
-    "view is less than a window ago (`repeated`); or the view was sent before (`duplicate`). A deployment sets the window, "
-    "30 minutes by default, and may let owners' views count. "
-    f"A view may be {EARLIEST_SECONDS // DAY_SECONDS} days old, or {LATEST_SECONDS} seconds ahead. One that is older than the "
-    "viewer's last one does not count, so retries are safe."
+    f"A view may be {EARLIEST_SECONDS // DAY_SECONDS} days old or {LATEST_SECONDS} seconds in the future; "
+    "`reason` names the rule that excludes it."
 )
 
 HISTORY: Schema = {
@@ -65,12 +61,11 @@ EXPLANATION: Schema = {
 OPERATIONS: dict[str, Operation] = {
     "countView": Operation(
         "Count a view",
-        "Counts a view of a video that the caller may see, unless a rule keeps it out, and returns the count. Without a "
-        "`viewerId` and an `Idempotency-Key`, every view counts, and `viewCount` is exact; with one of them the count that "
-        f"others read follows within seconds. {_RULES} Who may see a video is cached for {CACHE_SECONDS} seconds.",
+        f"Counts a view unless a rule excludes it, and returns the count. {_RULES} Permission to see a video is "
+        f"cached for {CACHE_SECONDS} seconds.",
         {
             200: {
-                "description": "Whether the view counts, and the count",
+                "description": "The count, and whether the view was counted",
                 **json_content(ref("ViewCount"), {"videoId": EXAMPLE_ID, **_COUNTED}),
             }
         },
@@ -85,12 +80,10 @@ OPERATIONS: dict[str, Operation] = {
         {"required": False, "content": {JSON: {"schema": ref("NewView"), "example": _VIEW}}},
     ),
     "countViews": Operation(
-        f"Count up to {LARGEST_BATCH} views that were kept offline",
-        "Each view counts as one sent by itself would, and has its own result in the same place: whether it counts, or a "
-        "problem, such as 404 for a video that the caller may not see, 422 for a view that is too old, and 503 for what the "
-        "database was too busy for. So the answer is 200 even if all fail. Send the same batch again when an answer is lost: "
-        f"nothing counts twice, as an id is known for {MARKER_SECONDS // DAY_SECONDS} days to belong to one caller and video. "
-        f"The views of one viewer and video are taken in the order of their times. {_RULES}",
+        f"Count up to {LARGEST_BATCH} offline views",
+        "Counts each view like a separate request, in order of time per viewer and video; the status is 200 even "
+        "if all fail. Repeating a batch is safe, because the ids of a caller and video are stored for "
+        f"{MARKER_SECONDS // DAY_SECONDS} days. {_RULES}",
         {
             200: {
                 "description": "The results, in the order of the views",
@@ -113,20 +106,19 @@ OPERATIONS: dict[str, Operation] = {
         body={"required": True, "content": {JSON: {"schema": ref("QueuedViews"), "example": {"views": [_QUEUED]}}}},
     ),
     "getViews": Operation(
-        "Count the views of a video by hour or day",
-        "For the owner and admins. There is an item for each hour or day, also for those without views: of the last 24 hours or 30 days "
-        f"unless `from` and `to` say otherwise, and at most {GRANULARITIES['hour'].most} hours or {GRANULARITIES['day'].most} days. A view "
-        "belongs to the hour in which it was counted, whatever its `at`; the last one is still being counted, and some "
-        f"seconds behind. Days in UTC are kept for good; hours, and so days in other zones, for {HOURS_KEPT_DAYS} days. In a "
-        "zone that is off by half an hour, a day begins with the first full hour of UTC in it, as `from` says.",
+        "Get a video's views by hour or day",
+        "Returns the owner and admins one item per hour or day: the last 24 hours or 30 days, or up to "
+        f"{GRANULARITIES['hour'].most} or {GRANULARITIES['day'].most} items. A view belongs to the hour in which "
+        "it was counted, regardless of its `at`; the latest hour lags by seconds. UTC days are retained "
+        f"permanently, hours and days in other zones for {HOURS_KEPT_DAYS} days.",
         {200: {"description": "The views", **json_content(ref("ViewHistory"), HISTORY)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
     ),
     "explainViews": Operation(
         "Explain how views were counted",
-        "For the owner and admins: how many views of the last 24 hours counted, how many did not, and by which rule. It begins "
-        "with the first full hour of them. `identified` are those with a `viewerId` or a key, `anonymous` all others. A retry "
-        "of a view that counted, with the same key, stands nowhere; one of a view that did not count adds to its rule again.",
+        "Counts views of the last 24 hours, from the first full hour, by counting rule, for the owner and admins. "
+        "`identified` views have a `viewerId` or a key; `anonymous` views have neither. A retry of a counted view "
+        "with the same key is ignored; a retry of an excluded view is counted again.",
         {200: {"description": "The explanation", **json_content(ref("ViewExplanation"), EXPLANATION)}},
         (errors.InvalidParameter, errors.Forbidden, errors.NotFound),
     ),
@@ -134,17 +126,25 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     video_id: Schema = {"type": "string", "format": "uuid"}
     verdict: Schema = {
         "counted": {"type": "boolean"},
-        "reason": {"anyOf": [ref("UncountedReason"), {"type": "null"}], "description": "Null when it counts"},
-        "viewCount": {"type": "integer", "minimum": 0, "description": "Of the video, with this view if it counts"},
+        "reason": {
+            "anyOf": [ref("UncountedReason"), {"type": "null"}],
+            "description": "`null` if it counts. `unpublished` includes videos that are not ready; `repeated` views are within the "
+            "viewer's window, 30 minutes by default; `duplicate` views were sent before",
+        },
+        "viewCount": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "View count of the video, including this view if it counts; it may lag by seconds with a `viewerId` or key",
+        },
         "windowEnds": {
             "type": ["integer", "null"],
             "minimum": 0,
-            "description": "From when on another view of this viewer counts, in epoch seconds; null without a viewer, and "
-            "for a view that a rule on its video or caller keeps out",
+            "description": "Time in epoch seconds from which another view of this viewer counts. `null` without a viewer, or if the "
+            "video or caller excludes the view",
         },
     }
     result = object_of(

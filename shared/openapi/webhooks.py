@@ -1,4 +1,4 @@
-"""The operations of the function `webhooks`."""
+"""OpenAPI of the function `webhooks`."""
 
 from shared.core import errors
 from shared.core.change_types import TYPES
@@ -67,8 +67,8 @@ PATH_PARAMETERS: dict[str, Schema] = {
     }
 }
 _IF_MATCH = IF_MATCH | {
-    "description": 'An ETag of the webhook, or its version alone such as `"3"`: only if it still has that version. Without it, the '
-    "last change wins."
+    "description": 'The webhook\'s ETag, or only its version such as `"3"`, for a conditional write; without it, the last '
+    "write wins."
 }
 _ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 _ONCE_ERRORS = (errors.RequestInFlight, errors.KeyReused)
@@ -81,9 +81,9 @@ def _answer(what: str, example: Schema, name: str = "Webhook") -> Schema:
 OPERATIONS: dict[str, Operation] = {
     "createWebhook": Operation(
         "Create a webhook",
-        "From now on changes are sent to its URL by POST, those of one thing in their order, each at least once and until it is answered "
-        "with 2xx, for three days. They are signed by Standard Webhooks 1.0.0 with the `secret`, which only this answer shows. "
-        f"A user may have at most {MOST_WEBHOOKS} webhooks; one more is refused with 409.",
+        "Sends later changes by POST, in order per item and at least once, with retries until a 2xx response for "
+        "up to three days. Requests are signed by Standard Webhooks 1.0.0 with the `secret`, which only this "
+        f"response contains. A user may have {MOST_WEBHOOKS} webhooks; another one is rejected with 409.",
         {
             201: {
                 "description": "Created",
@@ -112,10 +112,10 @@ OPERATIONS: dict[str, Operation] = {
         {"required": True, "content": {JSON: {"schema": ref("NewWebhook"), "example": NEW_WEBHOOK}}},
     ),
     "listWebhooks": Operation(
-        "List a user's webhooks, or who follows, newest first",
-        f"A user's webhooks, {MOST_WEBHOOKS} at most, are on one page unless `limit` is less. Only admins see those of others; with "
-        "`follows` they see all that follow a user or everybody, to pause or delete those that no longer should. That list has a new "
-        "one after a second or so, and its pages may be short.",
+        "List webhooks, newest first",
+        f"The {MOST_WEBHOOKS} webhooks that a user may have fit one page; only admins see other users' webhooks. "
+        "With `follows`, admins list all subscriptions to one owner or to all owners, in order to pause or delete "
+        "them. That list lags by about a second, and its pages may be short.",
         {
             200: {
                 "description": "A page",
@@ -126,8 +126,9 @@ OPERATIONS: dict[str, Operation] = {
         (errors.InvalidParameter, errors.InvalidCursor, errors.Forbidden),
     ),
     "getWebhook": Operation(
-        "Read a webhook",
-        "`pausedBecause` says why the service paused it; `behindSince`, since when the oldest change waits that it has not delivered.",
+        "Get a webhook",
+        "`pausedBecause` is the service's reason to pause it. `behindSince` is the time of its oldest undelivered "
+        "change.",
         {
             200: _answer("The webhook", WEBHOOK),
             304: {"description": "Not modified", "headers": {"ETag": ETAG}},
@@ -136,9 +137,9 @@ OPERATIONS: dict[str, Operation] = {
         (IF_NONE_MATCH,),
     ),
     "patchWebhook": Operation(
-        "Change a webhook",
-        "A JSON Merge Patch (RFC 7396): members replace, null removes. `paused: false` lets it go on where it was, at once. The secret "
-        "and whose changes are sent cannot be changed so.",
+        "Update a webhook",
+        "JSON Merge Patch (RFC 7396): members replace fields, and `null` removes them. `paused: false` resumes "
+        "delivery from its position at once. The secret and the owner whose changes are sent cannot be changed.",
         {200: _answer("The changed webhook", WEBHOOK | {"paused": True, "version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
         (_IF_MATCH,),
@@ -151,14 +152,15 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deleteWebhook": Operation(
         "Delete a webhook",
-        "A worker that is sending may finish its page, up to 64 changes.",
+        "A worker that is sending may finish its page of up to 64 changes.",
         {204: {"description": "Deleted"}},
         CHANGE_ERRORS,
         (_IF_MATCH,),
     ),
     "rotateSecret": Operation(
-        "Replace the secret of a webhook",
-        "Only this answer shows the new one. For a day what is sent has two signatures, one by each secret.",
+        "Rotate the secret of a webhook",
+        "Only this response contains the new secret. For one day, requests have two signatures, by the new secret "
+        "and the previous one.",
         {
             200: _answer(
                 "The webhook with its new secret",
@@ -171,9 +173,9 @@ OPERATIONS: dict[str, Operation] = {
         EMPTY_BODY,
     ),
     "replayWebhook": Operation(
-        "Send changes again",
-        f"All changes since a time, at most {DAYS_KEPT} days ago; and some from before. A webhook that is paused stays "
-        "so, and begins there when it is not.",
+        "Replay changes",
+        f"Sends all changes since a time at most {DAYS_KEPT} days ago, and some earlier ones. A paused webhook "
+        "stays paused, and replays them after it resumes.",
         {200: _answer("The webhook", WEBHOOK | {"version": 3})},
         (*BODY_ERRORS, *CHANGE_ERRORS),
         (_IF_MATCH,),
@@ -181,16 +183,16 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "testWebhook": Operation(
         "Send a test event",
-        f"One event of the type `{TEST_TYPE}`, at once and as changes are sent, also for a paused webhook. The answer shows what "
-        f"the receiver answered within 10 seconds. A webhook can be tested once in {SECONDS_BETWEEN_TESTS} seconds; sooner is refused "
+        f"Sends one event of type `{TEST_TYPE}` at once, even to a paused webhook. Returns the receiver's "
+        f"response, or an error after 10 seconds. Another test within {SECONDS_BETWEEN_TESTS} seconds is rejected "
         "with 429, and nothing is sent.",
-        {200: {"description": "What came of it", **json_content(ref("WebhookTest"), _TESTED)}},
+        {200: {"description": "The result of the test", **json_content(ref("WebhookTest"), _TESTED)}},
         (*BODY_ERRORS, *_ERRORS, errors.WriteContention, errors.TooSoon),
         body=EMPTY_BODY,
     ),
     "listDeliveries": Operation(
-        "List what a webhook has sent",
-        "Each attempt of the last 7 days with what the receiver answered, the latest first.",
+        "List the deliveries of a webhook",
+        "Lists the attempts of the last 7 days with the receiver's responses, newest first.",
         {
             200: {
                 "description": "A page",
@@ -204,41 +206,41 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def schemas() -> Schema:
-    """The schemas of requests and answers, by name."""
+    """Return the schemas of requests and responses by name."""
     content: Schema = shown_schemas(NewWebhook)["ShownNewWebhook"]["properties"]
     uuid: Schema = {"type": "string", "format": "uuid"}
     webhook: Schema = {
         "webhookId": uuid,
-        "userId": {"type": "string", "description": "Whose webhook it is: who created it"},
+        "userId": {"type": "string", "description": "The owner, who created the webhook"},
         "url": content["url"],
         "types": content["types"],
-        "follows": {"type": "string", "description": "Whose changes are sent; absent: everybody's"},
+        "follows": {"type": "string", "description": "The owner whose changes are sent; omitted for all owners"},
         "description": content["description"],
         "paused": content["paused"],
-        "pausedBecause": {"type": "string", "description": "Why the service paused it"},
+        "pausedBecause": {"type": "string", "description": "The service's reason to pause the webhook"},
         "createdAt": SECONDS,
         "updatedAt": SECONDS,
         "version": {"type": "integer", "minimum": 1},
         "behindSince": {
             "type": "integer",
             "minimum": 0,
-            "description": "When the oldest change was made that is not delivered, in epoch milliseconds",
+            "description": "Time of the oldest undelivered change, in epoch milliseconds",
         },
-        "nextAttemptAt": SECONDS | {"description": "When the receiver is tried again, after failures: epoch seconds"},
-        "failures": {"type": "integer", "minimum": 1, "description": "How often in a row the receiver has failed"},
+        "nextAttemptAt": SECONDS | {"description": "Time of the next attempt after failures, in epoch seconds"},
+        "failures": {"type": "integer", "minimum": 1, "description": "Number of consecutive failures of the receiver"},
         "previousSecretUntil": SECONDS
-        | {"description": "Until when what is sent is signed with the previous secret too: epoch seconds"},
+        | {"description": "Time until which requests are also signed with the previous secret, in epoch seconds"},
     }
     optional = (
         *("follows", "description", "pausedBecause", "behindSince", "nextAttemptAt", "failures"),
         "previousSecretUntil",
     )
-    secret: Schema = {"secret": {"type": "string", "description": "What signatures are checked with", "readOnly": True}}
+    secret: Schema = {"secret": {"type": "string", "description": "Secret to verify signatures", "readOnly": True}}
     outcome: Schema = {
         "status": {"type": "integer", "minimum": 100, "maximum": 599},
-        "error": {"type": "string", "description": "Why there is no status"},
-        "ms": {"type": "integer", "minimum": 0, "description": "How long it took, in milliseconds"},
-        "answer": {"type": "string", "description": f"The first {LARGEST_SHOWN} bytes of the answer, as text"},
+        "error": {"type": "string", "description": "The error, if no response was received"},
+        "ms": {"type": "integer", "minimum": 0, "description": "Duration in milliseconds"},
+        "answer": {"type": "string", "description": f"The first {LARGEST_SHOWN} bytes of the response as text"},
     }
     attempt: Schema = {
         "at": {"type": "integer", "minimum": 0, "description": "Epoch milliseconds"},
@@ -251,7 +253,7 @@ def schemas() -> Schema:
     }
     test: Schema = {
         "id": {"type": "string", "description": "`webhook-id` of the request"},
-        "delivered": {"type": "boolean", "description": "Whether the answer was 2xx"},
+        "delivered": {"type": "boolean", "description": "Whether the response was 2xx"},
         **outcome,
     }
     not_always = ("status", "error", "answer")

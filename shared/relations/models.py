@@ -39,28 +39,26 @@ def _within(largest: int) -> AfterValidator:
 
 
 class Role(Content):
-    """One thing that a person did for a video."""
+    """One role of a person in a video."""
 
-    category: Annotated[str, line(64), Field(description="Such as `actor`, `director` or `writer`")]
-    job: Annotated[str, line(300)] | None = Field(
-        default=None, description="In more detail, such as `based on the novel`"
-    )
+    category: Annotated[str, line(64), Field(description="Kind of role, such as `actor`, `director` or `writer`")]
+    job: Annotated[str, line(300)] | None = Field(default=None, description="Details, such as `based on the novel`")
     characters: Annotated[list[Annotated[str, line(300)]], Field(max_length=20)] = Field(default=[])
 
 
 class CreditContent(Content):
     """The body of `PUT /v1/videos/{videoId}/credits/{personId}`: everything that one person did for the video."""
 
-    name: Annotated[str, line(200)] | None = Field(default=None, description="As it is credited")
+    name: Annotated[str, line(200)] | None = Field(default=None, description="Name as credited")
     ordering: Annotated[
-        int, Field(strict=True, ge=1, le=100_000, description="Place in the credits"), BeforeValidator(whole)
+        int, Field(strict=True, ge=1, le=100_000, description="Position in the credits"), BeforeValidator(whole)
     ]
     roles: Annotated[
         list[Role],
         Field(
             min_length=1,
             max_length=MOST_ROLES,
-            description=f"Together at most {LARGEST_ROLES} bytes, as JSON in UTF-8 without spaces",
+            description=f"At most {LARGEST_ROLES} bytes in total, as compact JSON in UTF-8",
         ),
         _within(LARGEST_ROLES),
     ]
@@ -71,29 +69,29 @@ class LocalTitle(Content):
 
     title: Title
     types: Annotated[list[Annotated[str, line(64)]], Field(max_length=10)] = Field(
-        default=[], description="Such as `original`, `imdbDisplay` or `working`"
+        default=[], description="Kinds of title, such as `original`, `imdbDisplay` or `working`"
     )
     attributes: Annotated[list[Annotated[str, line(200)]], Field(max_length=10)] = Field(
-        default=[], description="Such as `literal title`"
+        default=[], description="Further attributes, such as `literal title`"
     )
 
 
 class ReleaseContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/releases/{region}[/{language}]`: its titles, the most usual first."""
+    """The body of `PUT /v1/videos/{videoId}/releases/{region}[/{language}]`: its titles, most common first."""
 
     titles: Annotated[
         list[LocalTitle],
         Field(
             min_length=1,
             max_length=MOST_TITLES,
-            description=f"Together at most {LARGEST_TITLES} bytes, as JSON in UTF-8 without spaces",
+            description=f"At most {LARGEST_TITLES} bytes in total, as compact JSON in UTF-8",
         ),
         _within(LARGEST_TITLES),
     ]
 
 
 class RatingContent(Content):
-    """The body of `PUT /v1/videos/{videoId}/rating`: a value, or whether the caller likes it (10 or 1)."""
+    """The body of `PUT /v1/videos/{videoId}/rating`: either a value or a like (10 or 1)."""
 
     value: Annotated[int, Field(strict=True, ge=1, le=BEST_RATING), BeforeValidator(whole)] | None = None
     like: bool | None = None
@@ -126,10 +124,14 @@ class NewEntry(Content):
 
 
 class EntryMove(Content):
-    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry to place it next to."""
+    """The body of `PATCH /v1/playlists/{playlistId}/entries/{videoId}`: the entry to place it after or before."""
 
-    after: VideoId | None = Field(default=None, description="The entry that it follows; null: it becomes the first")
-    before: VideoId | None = Field(default=None, description="The entry that it precedes; null: it becomes the last")
+    after: VideoId | None = Field(
+        default=None, description="The entry to place this one after; `null` moves it to the beginning"
+    )
+    before: VideoId | None = Field(
+        default=None, description="The entry to place this one before; `null` moves it to the end"
+    )
 
     @model_validator(mode="after")
     def _names_one_place(self) -> Self:

@@ -18,7 +18,7 @@ class VideoIds(Content):
 
 class _Operation(Content):
     ifMatch: Annotated[str, line(200)] | None = Field(
-        default=None, description='As the header If-Match: an ETag of the video, or its version alone such as `"3"`'
+        default=None, description='As the header If-Match: the video\'s ETag, or only its version such as `"3"`'
     )
 
 

@@ -23,8 +23,8 @@ Tag = Annotated[
     line(64),
     AfterValidator(foldable),
     Field(
-        description=f"Of at most {LONGEST_FOLDED_TAG} bytes in UTF-8 once folded (NFKC and case); only a few "
-        "characters, which stand for a whole sentence, exceed that"
+        description=f"At most {LONGEST_FOLDED_TAG} bytes in UTF-8 after normalisation (NFKC) and case folding, which only a "
+        "few characters with long expansions exceed"
     ),
 ]
 Tags = Annotated[
@@ -42,13 +42,13 @@ Episode = Annotated[int, Field(strict=True, ge=0, le=LAST_EPISODE), BeforeValida
 
 
 class Thumbnail(Content):
-    """A picture of the video: where it is and how large."""
+    """A thumbnail of the video: URL and dimensions."""
 
     url: MediaUrl
     width: Pixels | None = None
     height: Pixels | None = None
     fileSize: Bytes | None = None
-    time: Milliseconds | None = Field(default=None, description="Milliseconds into the video")
+    time: Milliseconds | None = Field(default=None, description="Milliseconds from the start of the video")
 
 
 class ThumbnailPatch(Content):
@@ -84,8 +84,8 @@ class VideoContent(Content):
 class NewVideo(VideoContent):
     """The body of `POST /v1/videos`.
 
-    `videoId`, `userId`, `createdAt` and `status` are taken from callers with `videos/admin` (imports,
-    migrations); for all others the server sets them, whatever was sent.
+    Callers with `videos/admin`, such as imports and migrations, may set `videoId`, `userId`, `createdAt` and `status`.
+    The server ignores these fields from other callers and sets them itself.
     """
 
     __annotations__ = {field.name: _new(field) for field in SENT if field.create == "admin"}
@@ -94,7 +94,7 @@ class NewVideo(VideoContent):
 class VideoPatch(Content):
     """The body of `PATCH /v1/videos/{videoId}`: a JSON Merge Patch (RFC 7396).
 
-    A member replaces, null removes; objects are merged member by member, arrays are replaced.
+    A member replaces a field, and null removes it. Objects are merged member by member; arrays are replaced.
     """
 
     __annotations__ = {field.name: _patched(field) for field in SENT if field.patch}

@@ -17,13 +17,13 @@ ViewerId = Annotated[
     str,
     line(128),
     Field(
-        description="Who watches, by a name of your own, such as the id of a session: it is stored as a hash only, and means "
-        "nothing to other callers"
+        description="Id of the viewer that the caller chooses, such as a session id. Only a hash is stored, and other callers "
+        "may use the same id"
     ),
 ]
 Watched = Annotated[
     int,
-    Field(strict=True, ge=0, le=MOST_WATCHED, description="How long was watched, in milliseconds"),
+    Field(strict=True, ge=0, le=MOST_WATCHED, description="Watch time in milliseconds"),
     BeforeValidator(whole),
 ]
 
@@ -33,15 +33,22 @@ class NewView(Content):
 
     viewerId: ViewerId | None = None
     watchedMs: Watched | None = None
-    at: Seconds | None = Field(default=None, description="When it was, in epoch seconds; now when left out")
+    at: Seconds | None = Field(
+        default=None,
+        description="Time of the view in epoch seconds, the current time if omitted. A view older than the viewer's last one "
+        "does not count",
+    )
 
 
 class QueuedView(Content):
-    """A view that a player kept until it could send it."""
+    """A view that a player stored until it could send it."""
 
-    id: Annotated[str, line(64), Field(description="A name of your own for this view; a retry has the same")]
+    id: Annotated[str, line(64), Field(description="Id of this view that the caller chooses; retries must repeat it")]
     videoId: VideoId
-    at: Annotated[Seconds, Field(description="When it was, in epoch seconds")]
+    at: Annotated[
+        Seconds,
+        Field(description="Time of the view in epoch seconds. A view older than the viewer's last one does not count"),
+    ]
     viewerId: ViewerId | None = None
     watchedMs: Watched | None = None
 

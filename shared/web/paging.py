@@ -23,7 +23,7 @@ LONGEST_PAGE = 100
 class Paged(Query):
     """Query of a paginated list."""
 
-    limit = Integer("limit", "The largest number of items on a page", 1, LONGEST_PAGE, default=25)
+    limit = Integer("limit", "Maximum number of items on a page", 1, LONGEST_PAGE, default=25)
     cursor = Text(
         "cursor",
         f"`nextCursor` of the previous page, with the same query; valid for {LIFETIME_SECONDS // 3600} hours",

@@ -24,7 +24,7 @@ LONGEST_CORRELATION_ID = 128
 """Maximum characters of the id of a request, or of an import run."""
 
 USER_ID: Schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_USER_ID, "pattern": LINE}
-USER_ID_MEANS = f"The subject of the user's tokens, of at most {LARGEST_USER_ID:,} bytes in UTF-8"
+USER_ID_MEANS = f"token subject, at most {LARGEST_USER_ID:,} bytes in UTF-8"
 
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
@@ -131,8 +131,8 @@ class Query:
 
     explain = Flag(
         "explain",
-        "`true`: the header Server-Timing has each request to DynamoDB by itself, with its index, units, items examined, retries "
-        "and conflicts. For admins, and owners where nothing but their own is read",
+        "`true` returns the cost of each DynamoDB request in the header Server-Timing, for admins, and for owners "
+        "reading only their own items",
     )
     parameters: ClassVar[tuple[Parameter[Any], ...]] = (explain,)
 
@@ -278,7 +278,7 @@ class UserId(Parameter[str | None]):
     """User id, the subject of a token."""
 
     def __init__(self, description: str) -> None:
-        super().__init__("userId", f"{description}. {USER_ID_MEANS}", None)
+        super().__init__("userId", f"{description} ({USER_ID_MEANS})", None)
 
     def parse(self, text: str) -> str:
         return user_id_of(self.name, text)

@@ -44,18 +44,18 @@ def _time(value: Any) -> Any:
 Url = Annotated[
     str,
     StringConstraints(min_length=1, max_length=LONGEST_URL),
-    Field(description="`https://` to a public host, port 443 or 8443, in ASCII, without user name and fragment"),
+    Field(description="`https://` URL of a public host, port 443 or 8443, in ASCII, without user name and fragment"),
 ]
 Types = Annotated[
     list[Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": [*TYPES, *GROUPS]})]],
     Field(
         max_length=len(TYPES) + len(GROUPS),
-        description="Which changes are sent: types, or all of one kind such as `video.*`; without any, all",
+        description="Change types to send, or all types of one entity such as `video.*`; empty for all",
         json_schema_extra={"uniqueItems": True},
     ),
     AfterValidator(_different),
 ]
-Description = Annotated[str, line(LONGEST_DESCRIPTION), Field(description="What it is for")]
+Description = Annotated[str, line(LONGEST_DESCRIPTION), Field(description="Purpose of the webhook")]
 
 
 class NewWebhook(Content):
@@ -65,7 +65,7 @@ class NewWebhook(Content):
     types: Types = Field(default=[])
     userId: UserId | None = Field(
         default=None,
-        description="Whose changes are sent: the caller's own unless another user is named, or `*` for everybody's. That needs "
+        description="The owner whose changes are sent, the caller if omitted, or `*` for all owners. Another owner requires "
         "`videos/admin` or `videos/changes`",
     )
     description: Description | None = None
@@ -94,4 +94,4 @@ class Replay(Content):
         Field(strict=True, ge=0, le=LAST_SECOND),
         BeforeValidator(_time),
         WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "format": "date-time"}]}),
-    ] = Field(alias="from", description=f"Epoch seconds or RFC 3339, at most {DAYS_KEPT} days ago")
+    ] = Field(alias="from", description=f"Time in epoch seconds or RFC 3339, at most {DAYS_KEPT} days ago")
