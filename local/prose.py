@@ -210,6 +210,7 @@ CLEAN: tuple[str, ...] = (
     "shared/threads.py",
     "shared/upkeep/__init__.py",
     "shared/upkeep/aggregates.py",
+    "shared/upkeep/comparison.py",
     "shared/upkeep/ledger.py",
     "shared/upkeep/purging.py",
     "shared/upkeep/stream_router.py",

@@ -1,4 +1,4 @@
-"""What is kept in two places: what each should be, and what is there instead. Reads by key and index alone."""
+"""Compares redundant data: the expected and the stored values. Reads only by key and index."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from shared.entities import Rating
 
 PAGE = 1000
-"""Entries of an index that are read at a time."""
+"""Page size of index reads."""
 
 VERSION = "schemaVersion"
 
 BESIDE = tuple(entity.sort_prefix for entity in ENTRIES)
-"""What the sort keys of a video's entries begin with."""
+"""Sort key prefixes of a video's index entries."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What does not agree at one look, and what its repair depends on."""
+    """A difference found by one comparison, and the version that its repair is conditional on."""
 
     expected: Mapping[str, Any]
     found: Mapping[str, Any]
@@ -56,26 +56,26 @@ class Difference:
 
 
 class Moved(Exception):
-    """What was looked at changed meanwhile."""
+    """Raised if the compared item changed during the comparison."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """A video and the items beside it that are compared."""
+    """A video and its child items to compare."""
 
     id: str
     video: Item | None
     marker: Item | None
     totals: Item
-    """Empty when nobody has rated it."""
+    """Empty if the video has no ratings."""
     beside: Sequence[Item]
     """Its credits, releases, tags, series and schedule."""
 
 
 class Comparison:
-    """Looks once at what one table keeps twice; `clock` gives epoch seconds.
+    """Compares the redundant data of one table once. `clock` returns epoch seconds.
 
-    What a method looks at agrees when it returns None. It raises Moved when a total changed while its parts were summed.
+    Methods return `None` if the data agrees. They raise Moved if a total changed while its parts were summed.
     """
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -83,7 +83,7 @@ class Comparison:
         self._clock = clock
 
     def family(self, video_id: str) -> Family:
-        """A video and what is compared with it, read from its partition."""
+        """Read a video and the items to compare from its partition."""
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
@@ -99,7 +99,7 @@ class Comparison:
         )
 
     def entries(self, family: Family) -> Difference | None:
-        """Whether the video and its entries stand where they should, and the video has the form of the present schema."""
+        """Compare the video's index entries with their expected positions, and its schema version with the current one."""
         video, now = family.video, int(self._clock())
         if video is None or is_purged(video, now):
             return None
@@ -113,12 +113,12 @@ class Comparison:
         return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
 
     def marker(self, family: Family) -> Difference | None:
-        """Whether what was counted of the video is what it is; also when the video is gone."""
+        """Compare the counted contribution of the video with the current one. Also works for a deleted video."""
         expected, found = _shown(contribution(family.video)), _shown(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
     def ratings(self, family: Family) -> Difference | None:
-        """Whether the totals of the video's ratings are their sums."""
+        """Compare the rating totals with the sums of the video's ratings."""
         if family.video is None:
             return None
         sums = dict.fromkeys(TOTALS, 0)
@@ -129,7 +129,7 @@ class Comparison:
 
     def all_ratings(self, video_id: str) -> "Iterator[Rating]":
         """All ratings of a video."""
-        # Side by side, as most videos have few ratings, or none.
+        # Concurrently, because most videos have few ratings or none.
         entries = walk_all(
             self.table,
             RELATION_INDEX.name,
@@ -145,8 +145,10 @@ class Comparison:
             yield from (rating for rating in ratings if rating and Choice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
-        """Whether a user's totals are those of the markers of its videos; fills `tags` with how many of these count
-        for which tag. `settle` is called first with the videos that are gone but have a marker.
+        """Compare a user's totals with the markers of the user's videos.
+
+        Fills `tags` with the number of these videos by tag. First calls `settle` with deleted videos that still have a
+        marker.
         """
         kept = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
         sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
@@ -159,7 +161,10 @@ class Comparison:
         return self._against(sums, kept, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
-        """What was counted of a user's videos; `settle` is called first with those that are gone but have a marker."""
+        """Yield the counted contributions of a user.
+
+        First calls `settle` with deleted videos that still have a marker.
+        """
         for batch in self._batches(sharded(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
             videos = [VIDEO.key(videoId=video_id) for video_id in video_ids]
@@ -177,7 +182,7 @@ class Comparison:
         return [part for marker in markers if (part := counted(marker))]
 
     def tag_count(self, tag: str) -> Difference | None:
-        """Whether the count of a tag is that of the markers that have it."""
+        """Compare the count of a tag with the number of markers that contain it."""
         kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
         for batch in self._batches(sharded(tag_relation(tag))):
@@ -185,7 +190,7 @@ class Comparison:
         return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> Difference | None:
-        """What differs between a sum and what was kept before it was taken; raises Moved when that changed since."""
+        """Return the difference of a sum and the total read before it. Raises Moved if the total changed since."""
         present = {name: int(kept.get(name, 0)) for name in sums}
         if present == sums:
             return None
@@ -198,23 +203,23 @@ class Comparison:
         )
 
     def videos(self) -> Iterator[Item]:
-        """An entry of each video, with its owner."""
+        """Yield an index entry of each video, with its owner."""
         return self.listed(sharded(FEED, *map(status_relation, STATUSES)), also=("userId",))
 
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
-        """All entries of relations, page by page."""
+        """Yield all entries of relations, page by page."""
         for partition in partitions:
             yield from walk(
                 self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
             )
 
     def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
-        """All entries of relations, as many at a time as one BatchGetItem looks up."""
+        """Yield all entries of relations, in groups of the size of a BatchGetItem."""
         return grouped(self.listed(partitions), LARGEST_BATCH_GET)
 
 
 def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
-    """The entries in groups of `size`."""
+    """Yield the entries in groups of `size`."""
     while group := list(islice(entries, size)):
         yield group
 
@@ -224,7 +229,7 @@ def _is_compared(sort_key: str) -> bool:
 
 
 def _places(items: Iterable[Item]) -> dict[str, Any]:
-    """By sort key, where items stand: their relation, None outside of the index, and what they are sorted by."""
+    """Return the index position by sort key: the relation, `None` outside the index, and the sort value."""
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 
 

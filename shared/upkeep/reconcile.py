@@ -1,14 +1,12 @@
-"""Proves that what is kept in two places agrees, and repairs what does not: entries, ratings, and all totals.
+"""Reconciles redundant data under live traffic: verifies entries, ratings and all totals, and repairs differences.
 
-Totals carry a version that every change of their parts raises in the same transaction. So a sum of the parts is proven
-when the version stayed the same while it was taken, and a repair that is conditional on that version cannot undo what
-somebody did meanwhile; all under live traffic. What changes at every look is reported as busy.
+Each total has a version that every change of its parts increases in the same transaction. A sum of the parts is valid
+if the version did not change in between. Repairs are conditional on that version, so they cannot undo concurrent
+changes. Items that change during every comparison are reported as busy.
 
-The parts of a sum are found in an index, and DynamoDB promises of an index only that it will agree with the table
-soon. So a sum that does not agree is taken again after a while, and only believed when both looks saw the same. Markers,
-entries and the totals of ratings are moved by the stream, which follows some seconds behind: those that do not agree are
-given more time, all of a batch together. A run may overlook a video whose status changes meanwhile, and count one that is being removed
-too late or too early: a second run finds out.
+Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart agree. Markers,
+entries and rating totals lag the stream by some seconds and get more time, all of a batch together. A run may miss a
+video whose status changes concurrently, or miscount one that is being deleted. A second run corrects that.
 """
 
 import time
@@ -51,14 +49,15 @@ RECONCILE = Caller.job("reconcile")
 MAX_COMPARISONS = 5
 """Maximum comparisons of one item before it is reported as busy."""
 SECONDS_BETWEEN = 3
-"""How long an index is given to agree with its table; usually it takes a fraction of a second."""
+"""Seconds for an index to become consistent with its table. It usually takes a fraction of a second."""
 SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
-"""How long the stream is given to reach what a batch of videos found behind, and how often in one run; after that only a
-repair waits, as the stream would add once more what it has added."""
+"""Seconds to wait for the stream per batch, and maximum number of waits per run.
+
+After that, only repairs wait, because otherwise the stream would add the repaired amount again."""
 RECENTLY = 60
-"""Seconds after a change in which the stream may not have reached it."""
+"""Seconds after a change within which the stream may not have processed it."""
 THREADS, VIDEOS_AHEAD = 16, 1000
-"""Videos that are compared at a time, and how many are read ahead for it."""
+"""Videos compared concurrently, and videos read ahead."""
 
 Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
 Outcome = Literal["found", "repaired", "busy", "unreadable"]
@@ -66,45 +65,46 @@ Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that does not agree."""
+    """A difference between expected and stored data."""
 
     kind: Kind
     id: str
-    """A videoId; for `user` the userId, for `tag-count` the folded tag."""
+    """Video id. For `user` the user id, for `tag-count` the case-folded tag."""
     expected: Mapping[str, Any]
-    """What should be kept, as far as it differs; empty when something was busy or unreadable."""
+    """Expected values that differ. Empty if the item was busy or unreadable."""
     found: Mapping[str, Any]
-    """What was kept instead; of what was unreadable the `error`."""
+    """Stored values. For an unreadable item: `error`."""
     outcome: Outcome
-    """`found`: it was left as it is; `repaired`; `busy`: it changed at every look; `unreadable`: it cannot be compared."""
+    """`found`: not repaired. `repaired`. `busy`: changed during every comparison. `unreadable`: cannot be compared."""
 
 
 @dataclass
 class Summary:
-    """What a run looked at, and what it found."""
+    """Counts of compared items and findings of a run."""
 
     videos: int = 0
     users: int = 0
     tags: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     recent: int = 0
-    """How many that were `found` follow the stream, and are of videos that were changed less than RECENTLY seconds ago."""
+    """Number of `found` differences that the stream may still resolve: the video changed less than RECENTLY seconds
+    ago."""
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing is left that does not agree."""
+        """Whether no difference is left."""
         return not any(self.outcomes[outcome] for outcome in ("found", "busy", "unreadable"))
 
 
 @dataclass(frozen=True)
 class _Late:
-    """What does not agree of a video, and may only wait for the stream."""
+    """A difference in a video that the stream may still resolve."""
 
     kind: Kind
     id: str
     compare: Callable[[Family], Difference | None]
     difference: Difference | None
-    """None: it moved while it was looked at."""
+    """`None` if the video changed during the comparison."""
 
 
 _Found = TypeVar("_Found")
@@ -114,7 +114,7 @@ _Repair = Callable[[str, Difference], None]
 
 
 class Reconcile:
-    """Compares everything that is kept twice in one table. Reads by key and index alone, never by a Scan.
+    """Compares all redundant data of one table. Reads only by key and index, never with a Scan.
 
     Needs memory for the names of users and tags, not for videos.
     """
@@ -122,7 +122,7 @@ class Reconcile:
     def __init__(
         self, table: Table, *, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
     ) -> None:
-        """`clock` gives epoch seconds."""
+        """`clock` returns epoch seconds."""
         self.table = table
         self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
@@ -142,9 +142,9 @@ class Reconcile:
         report: Callable[[Finding], None],
         progress: Callable[[Summary], None] = lambda _: None,
     ) -> Summary:
-        """Compare everything once, and with `repair` make it agree; report each finding as it is met.
+        """Compare everything once, and with `repair` make it agree; report each finding immediately.
 
-        `progress` is called after each video, user and tag with the summary so far. Videos are compared side by side,
+        `progress` is called after each video, user and tag with the summary so far. Videos are compared concurrently,
         but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
         Can be interrupted and repeated. Raises Unavailable.
         """
@@ -180,7 +180,7 @@ class Reconcile:
         return self._summary
 
     def _tried(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
-        """What a comparison gives; None when it cannot be made, which is reported."""
+        """Return the result of a comparison. `None` if it failed, which is reported."""
         try:
             return compare(id_)
         except Unavailable:
@@ -191,9 +191,9 @@ class Reconcile:
             return None
 
     def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
-        """Look once; if something differs, until nothing does any more, or the same did twice in a row.
+        """Compare until nothing differs or the same difference occurs twice in a row.
 
-        With `at_once` the first look is believed. Without `repair` what is found is left as it is.
+        `at_once` accepts the first difference. Without `repair`, differences are only reported.
         """
         repairs = self._repairs and repair
         seen: Difference | None = None
@@ -223,7 +223,7 @@ class Reconcile:
     # Videos and what stands beside them -------------------------------------------------------------------------
 
     def _compare_video(self, video_id: str) -> list[_Late]:
-        """Compare all of a video; returns what may only be late."""
+        """Compare all data of a video. Returns the differences that the stream may still resolve."""
         family = self.comparison.family(video_id)
         late = []
         # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
@@ -249,7 +249,7 @@ class Reconcile:
         return late + self._late_ratings(family)
 
     def _late_ratings(self, family: Family) -> list[_Late]:
-        """What does not agree of a video's ratings."""
+        """Return the differences of the video's ratings."""
         compare = self.comparison.ratings
         try:
             difference = compare(family)
@@ -263,7 +263,7 @@ class Reconcile:
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
     def _await_stream(self, late: Sequence[_Late]) -> None:
-        """Look again after a while, until nothing differs any more, or the same did twice in a row."""
+        """Compare again after a pause, until nothing differs or the same difference occurs twice in a row."""
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
@@ -278,7 +278,7 @@ class Reconcile:
         return self._tried(late.kind, lambda _: self._look_again(late), late.id)
 
     def _look_again(self, late: _Late) -> _Late | None:
-        """What is still late, but differs from before; what is exactly as before is repaired or reported."""
+        """Return a difference that has changed since. An unchanged one is repaired or reported."""
         family = self.comparison.family(late.id)
         try:
             difference = late.compare(family)
@@ -312,7 +312,10 @@ class Reconcile:
         self._write(RATING_TOTALS, change, difference, videoId=video_id)
 
     def _compare_views(self, video_id: str) -> None:
-        """Compare what is kept of a video's views. What may be lost or only late is not repaired: the stream may add it."""
+        """Compare the view data of a video.
+
+        Counts that may be late are not repaired, because the stream may still add them.
+        """
         marked, kept = self.views.marked(video_id), self.views.kept(video_id)
         if self.views.wrong(kept):
             self._examine(
@@ -327,7 +330,7 @@ class Reconcile:
     # Totals -----------------------------------------------------------------------------------------------------
 
     def _compare_user(self, user_id: str) -> Counter[str]:
-        """Compare a user's totals with the markers of its videos; returns how many of these count for which tag."""
+        """Compare a user's totals with the markers of the user's videos. Returns the number of these videos by tag."""
         tags: Counter[str] = Counter()
 
         def settle(video_ids: Sequence[str]) -> None:
@@ -349,7 +352,7 @@ class Reconcile:
         self._write(TAG_COUNT, change, difference, tag=tag)
 
     def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
-        """Change a total, if nobody has since it was looked at."""
+        """Change a total, on condition that it is unchanged since the comparison."""
         if difference.version is None:
             unmoved = Expression.of("attribute_not_exists(#version)")
         else:
@@ -365,5 +368,5 @@ def _ids(entries: Sequence[Item]) -> list[str]:
 
 
 def _missing(difference: Difference) -> dict[str, int]:
-    """What to add to what was found."""
+    """Return the amounts to add to the stored values."""
     return {name: value - difference.found[name] for name, value in difference.expected.items()}
