@@ -217,7 +217,10 @@ class Drill:
         }
 
     def _tools(self, *arguments: str, table: bool = True, may_find: bool = False) -> str:
-        """Run a tool and return its last output line that begins with a digit, or an empty text. `may_find`: exit status 1 is not a failure."""
+        """Run a tool and return its last output line that begins with a digit, or an empty text.
+
+        `may_find`: exit status 1 is not a failure.
+        """
         command = [sys.executable, "-m", "tools", *arguments, *(["--table", self.table] if table else [])]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode and not (may_find and done.returncode == 1):

@@ -1,7 +1,7 @@
-"""The access patterns: what is asked, the one way in which DynamoDB answers it, and what that costs.
+"""Access patterns of the tables: the client's query, the DynamoDB operations that serve it, and their cost.
 
-`docs/data-model.md` lists them, and tests compare the stores and the costs with them. Each module has the patterns of the
-package of `shared/` of the same name.
+`docs/data-model.md` lists them, and tests compare the stores and the costs with them. Each module has the patterns of
+the package of `shared/` with the same name.
 """
 
 from local.access_patterns.captions import CAPTIONS
@@ -32,4 +32,4 @@ ACCESS_PATTERNS = (
     *SEARCH,
     *UPKEEP,
 )
-"""In the order in which the documents list them."""
+"""All access patterns, in the order of the documents."""

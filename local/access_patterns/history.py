@@ -1,4 +1,4 @@
-"""Access patterns of the audit trail, in the table `VideoAudit`: what happened, what was, and taking it back."""
+"""Access patterns of the audit trail, in the table `VideoAudit`: change lists, past versions and reverts."""
 
 from local.access_patterns.pattern import READ_FIRST, AccessPattern
 from shared.schema import AUDIT, CHANGESET, CHANGESET_INDEX, PLAYLIST, PLAYLIST_AUDIT, REVERT, REVERT_PART, VIDEO

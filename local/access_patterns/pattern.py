@@ -1,4 +1,4 @@
-"""What an access pattern says."""
+"""Definition of an access pattern."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from shared.schema import Index
 
 @dataclass(frozen=True)
 class AccessPattern:
-    """One question that clients ask and the one way in which DynamoDB answers it."""
+    """Query of a client and the DynamoDB operations that serve it."""
 
     question: str
     request: str
     operations: tuple[str, ...]
-    """The DynamoDB operations of one request on its normal path, in order; a test asserts exactly these."""
+    """DynamoDB operations of one request on its normal path, in order; a test asserts exactly these."""
     index: Index | None
     key: str
     cost: str
-    """Units on demand for small items (reads up to 4 KB, writes up to 1 KB)."""
+    """On-demand units for small items (reads up to 4 KB, writes up to 1 KB)."""
     beyond: str = ""
-    """What is bought by the requests and units beyond the least that any design takes; empty: there are none."""
+    """Benefit of the requests and units beyond the minimum of any design; empty if there are none."""
 
 
 FOUR_PARTITIONS = "Four partitions take four times the writes of one; they are read side by side."

@@ -73,4 +73,4 @@ SEARCH = (
         beyond=f"{_FOLLOWED} The table decides who may see a video.",
     ),
 )
-"""What `search` reads; what `indexer` reads and writes, and `python -m tools index`."""
+"""Reads of `search`, and reads and writes of `indexer` and `python -m tools index`."""

@@ -1,4 +1,4 @@
-"""Access patterns of what the service keeps right by itself (totals, entries, schedules), and of its health."""
+"""Access patterns of background work (totals, entries, schedules) and of the health check."""
 
 from local.access_patterns.pattern import AccessPattern
 from shared.schema import (

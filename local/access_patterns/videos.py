@@ -1,4 +1,4 @@
-"""Access patterns of videos: one by one, in lists, and their views."""
+"""Access patterns of videos: single videos, lists and views."""
 
 from local.access_patterns.pattern import ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, WHO_ASKS, AccessPattern
 from shared.schema import (

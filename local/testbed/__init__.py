@@ -1,4 +1,4 @@
-"""The service in one process, over stand-ins for AWS: what tests and benchmarks share.
+"""Service in one process over fakes of AWS, shared by tests and benchmarks.
 
-Of all that is in `local`, this alone imports `functions`.
+No other package of `local` imports `functions`.
 """

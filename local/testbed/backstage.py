@@ -1,4 +1,4 @@
-"""What happens behind the API: the table's stream, the router, the queues, and workers that do as the test says."""
+"""Background work in tests: the table's stream, the router, the queues, and workers under the test's control."""
 
 import atexit
 from collections import defaultdict
@@ -33,33 +33,33 @@ from shared.videos.catalogue import VideoStore
 MEDIA: Item = {"duration": 60_000, "width": 640, "height": 360}
 FIELDS: Item = {"duration": 60_000, "format": "mp4", "resolution": "640x360"}
 DAYS = 400
-"""Days for which the trail keeps entries."""
+"""Retention of trail entries, in days."""
 RENDITIONS: Item = {"360p": {"width": 640, "height": 360}, "240p": {"width": 426, "height": 240}}
 
 READER = Sandbox.within(int(VARIABLES["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]))
-"""One for all tests of a process: it takes a moment to start."""
+"""Sandbox shared by all tests of a process, because its start takes a moment."""
 atexit.register(READER.close)
 
 
 @dataclass
 class FakeQueue:
-    """Keeps what is sent, until a test takes it."""
+    """Fake queue that stores messages until a test takes them."""
 
     sent: list[dict[str, Any]] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Keep a message."""
+        """Store a message."""
         self.sent.append(dict(body))
         self.delays.append(delay_seconds)
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Keep messages."""
+        """Store messages."""
         for body in bodies:
             self.send(body)
 
     def take(self) -> list[dict[str, Any]]:
-        """All messages since the last time."""
+        """Return and remove all stored messages."""
         taken, self.sent = self.sent, []
         return taken
 
@@ -71,14 +71,14 @@ def make_audit(
     queue: FakeQueue | None = None,
     objects: Objects | None = None,
 ) -> LambdaHandler:
-    """Return the audit function over a table of entries. A queue or archive that is not given keeps nothing."""
+    """Return the audit function over a table of entries. A missing queue or archive is replaced by a fake."""
     queues = {"deliveries": queue or FakeQueue()}
     resources = FakeResources(entries, clock or Clock(), audit=entries, objects=objects or Mock(Objects), queues=queues)
     return resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
 
 
 class Backstage:
-    """The router over the table's real stream, and everything that it feeds."""
+    """Router over the table's real stream, with all its queues and workers."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -92,19 +92,19 @@ class Backstage:
         self.aggregates = resources.make(aggregates.lambda_handler)
         self.tallies = resources.make(tallies.lambda_handler)
         self.seen: list[dict[str, Any]] = []
-        """All stream records that were handled, in order."""
+        """All processed stream records, in order."""
         self._taken = 0
-        """Records of the stream."""
+        """Number of records read from the stream."""
 
     def records(self) -> list[dict[str, Any]]:
-        """The stream's records since the last time, as Lambda hands them over."""
+        """Return the stream's new records, in Lambda's format."""
         new = stream_records(self.table.name, self._taken)
         self._taken += len(new)
         at = {"ApproximateCreationDateTime": self.clock.now}
         return [raw | {"dynamodb": raw["dynamodb"] | at} for raw in new]
 
     def settle(self) -> None:
-        """Let the router see everything, and what that leads to; views and ratings are counted."""
+        """Process all stream records and their effects; views and ratings are counted."""
         records = self.records()
         while records or self.queues["tallies"].sent:
             self.seen += records
@@ -114,36 +114,36 @@ class Backstage:
             records = self.records()
 
     def tally(self, *messages: dict[str, Any]) -> None:
-        """Deliver messages to the worker that counts views and ratings, as batches of ten."""
+        """Deliver messages to the worker that counts views and ratings, in batches of ten."""
         for start in range(0, len(messages), 10):
             assert self.tallies(sqs_event(*messages[start : start + 10]), Context()) == {"batchItemFailures": []}
 
     def settle_totals(self) -> None:
-        """Let the router see everything, and the totals be moved by it."""
+        """Process all stream records, then update the totals."""
         self.settle()
         self.count(*self.queues["aggregates"].take())
         self.settle()
 
     def count(self, *messages: dict[str, Any]) -> None:
-        """Deliver messages to the worker that moves totals, as batches of ten."""
+        """Deliver messages to the worker that updates totals, in batches of ten."""
         for start in range(0, len(messages), 10):
             event = sqs_event(*messages[start : start + 10])
             assert self.aggregates(event, Context()) == {"batchItemFailures": []}
 
     def replay(self, *records: dict[str, Any]) -> None:
-        """Deliver records to the router once more, one by one."""
+        """Deliver records to the router again, one by one."""
         for record in records or self.seen:
             self.router({"Records": [record]}, Context())
         self.settle()
 
     def sweep(self) -> dict[str, Any]:
-        """Run the sweeper, and then the router."""
+        """Run the sweeper, then the router."""
         swept = self.sweeper({}, Context())
         self.settle()
         return swept
 
     def arrive(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
-        """A film was uploaded."""
+        """Record the upload of a source file."""
         source = {
             "uploadId": upload,
             "uri": f"s3://sources/{video_id}/{upload}",
@@ -158,11 +158,11 @@ class Backstage:
         self.settle()
 
     def message(self, queue: str, kind: str) -> JobMessage:
-        """The last message that was sent for a job."""
+        """Return the last message of a job."""
         return parse(JobMessage, [body for body in self.queues[queue].sent if body["kind"] == kind][-1])
 
     def probe(self, video_id: str, renditions: Item | None = None, **fields: Any) -> None:
-        """The film was looked at."""
+        """Complete the probe of a source file."""
         message = self.message("probe", "probe")
         assert message.videoId == video_id
         worker, now = Caller.job("probe"), int(self.clock())
@@ -174,22 +174,22 @@ class Backstage:
         self.settle()
 
     def uploaded_film(self, api: Any, **fields: Any) -> str:
-        """A video of alice's whose film has arrived and been looked at."""
+        """Create a video of alice's with a probed source file, and return its id."""
         video_id = str(api.create(**fields)["videoId"])
         self.arrive(video_id)
         self.probe(video_id)
         return video_id
 
     def job(self, video_id: str, kind: str) -> Job:
-        """A job as it is in the table."""
+        """Return a job as it is stored in the table."""
         return {job["kind"]: job for job in self.jobs.of_video(video_id)}[kind]
 
     def states(self, video_id: str) -> dict[str, str]:
-        """The jobs of a video and their states."""
+        """Return the state of each job of a video."""
         return {job["kind"]: job["state"] for job in self.jobs.of_video(video_id)}
 
     def spend_quota(self, owner: str) -> None:
-        """Use up what is left of an owner's day."""
+        """Use up an owner's remaining daily quota."""
         store = QuotaStore(self.table, JOBS_PER_DAY)
         for count in (100, 10, 1):
             with suppress(QuotaExceeded):

@@ -1,4 +1,4 @@
-"""The requests of the access patterns, each carried out on the service of the testbed."""
+"""Requests of the access patterns, each sent to the service of the testbed."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ def _published(api: Api) -> str:
 
 
 def _viewed(api: Api) -> str:
-    """A video that was viewed in this hour."""
+    """Create a video with a view in the current hour."""
     video_id = _published(api)
     viewed = Viewed(api.table)
     viewed.count(video_id, int(api.clock()))
@@ -182,7 +182,7 @@ def _with_counted_tags(api: Api) -> str:
 
 
 def _hidden_by_a_job(api: Api) -> str:
-    """A film with entries, which its new source took out of the lists; jobs cannot write entries."""
+    """Create a video with entries that a new source file hides from lists; jobs cannot write entries."""
     video_id = _with_relations(api)
     VideoStore(api.table, moves_entries=False).change(
         video_id, Caller.job("arrivals"), int(api.clock()), lambda item: item | {"status": "processing"}
@@ -210,11 +210,11 @@ def _tally(**counted: list[list[Any]]) -> Callable[[Api, str], Reply]:
 
 
 PART = b"x" * 5 * MIB
-"""As little as S3 takes for a part that is not the last one."""
+"""Minimum size of a part in S3, except for the last part."""
 
 
 def _uploading(size: int) -> Callable[[Api], str]:
-    """Begin an upload and send its film; it is identified by the path of the upload below /v1/videos."""
+    """Start an upload and send its file; the result is the path of the upload below /v1/videos."""
 
     def arrange(api: Api) -> str:
         client = make_s3_client()
@@ -258,7 +258,7 @@ FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(4)]
 
 
 def _with_playlist(api: Api) -> str:
-    """A playlist that holds all of the films but the last one; its path."""
+    """Create a playlist of all FILMS except the last, and return its path."""
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in FILMS:
         if api.get(f"/v1/videos/{video_id}").status == 404:
@@ -269,7 +269,7 @@ def _with_playlist(api: Api) -> str:
 
 
 def _with_relations(api: Api) -> str:
-    """A published film of 1993 with a credit and two releases."""
+    """Create a published video of 1993 with a credit and two releases."""
     video_id = str(api.publish(releaseYear=1993, tags=["t"])["videoId"])
     api.put(f"/v1/videos/{video_id}/credits/p", CREDIT)
     for place in ("NZ", "NZ/mi"):
@@ -305,14 +305,14 @@ def _with_chapters(api: Api) -> str:
 
 
 def _with_episode(api: Api) -> str:
-    """A series with one episode."""
+    """Create a series with one episode."""
     video_id = _published(api)
     api.publish(seriesId=video_id, season=1, episode=1)
     return video_id
 
 
 def _trailed(api: Api) -> Trailed:
-    """The trail of all that has happened; nothing else follows."""
+    """Return the trail after it has recorded all changes so far."""
     trailed: Trailed = vars(api).setdefault("trailed", Trailed(api))  # which knows what it has
     while records := trailed.records():
         trailed.keep(records)
@@ -320,7 +320,7 @@ def _trailed(api: Api) -> Trailed:
 
 
 def _changed(api: Api) -> str:
-    """A video whose change is in the trail."""
+    """Create a video with a change in the trail."""
     video_id = _published(api)
     api.patch(f"/v1/videos/{video_id}", {"title": "new"})
     _trailed(api)
@@ -328,7 +328,7 @@ def _changed(api: Api) -> str:
 
 
 def _change_set(api: Api) -> str:
-    """What one request wrote; its path."""
+    """Return the path of a change set written by one request."""
     return f"/v1/changesets/{request_of(_trailed(api).item(_changed(api)))}"
 
 
@@ -338,7 +338,7 @@ def _revert_as_large(api: Api, path: str) -> Reply:
 
 
 def _run(api: Api) -> str:
-    """A run that takes a change set back; its path."""
+    """Start a revert of a change set, and return its path."""
     path = _change_set(api)
     return f"{path}/reverts/{_revert_as_large(api, path).json['revertId']}"
 
@@ -351,7 +351,7 @@ def _work_on_run(api: Api, path: str) -> Reply:
 
 
 def _told(api: Api) -> str:
-    """A change that is in the feed, and its record, which the audit function has not seen."""
+    """Append a change to the feed whose stream record the audit function has not processed."""
     tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
     return FILMS[0]
 
@@ -365,7 +365,7 @@ def _audit(api: Api, video_id: str) -> Reply:
 
 
 def _with_webhook(api: Api) -> str:
-    """A webhook that follows a log with one change; its path."""
+    """Create a webhook for a log with one change, and return its path."""
     tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
     return f"/v1/{api.post('/v1/webhooks', WEBHOOK).headers['location']}"
 
@@ -379,7 +379,7 @@ def _with_deliveries(api: Api) -> str:
 
 
 def _with_changes(api: Api) -> str:
-    """The id of a webhook that has been told of all but one change."""
+    """Return the id of a webhook with one undelivered change."""
     service = Delivering(api.table, api.clock)
     if service.hooks.read("hook") is None:
         service.create()

@@ -1,4 +1,4 @@
-"""Webhooks, the feed that they follow, the worker that serves them, and a receiver that does as a test says."""
+"""Webhook delivery in tests: the feed, the worker, and a receiver under the test's control."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -31,42 +31,42 @@ URL = "https://hooks.example/in"
 
 
 def answered(status: int | None = 204, **said: Any) -> Answer:
-    """What came of a request: a status, or an error."""
+    """Return the result of a delivery request: a status or an error."""
     fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
     return Answer(status, **fields | said)
 
 
 def always(_: int) -> bool:
-    """Whatever version it has."""
+    """Accept any version."""
     return True
 
 
 class Queue(FakeQueue):
-    """Queue that keeps each message until its delay has passed and it is taken."""
+    """Queue that stores each message until its delay has passed and a test takes it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.waiting: list[tuple[float, dict[str, Any]]] = []
 
     def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
-        """Keep a message."""
+        """Store a message."""
         assert 0 <= delay_seconds <= 900, "SQS refuses it"
         self.waiting.append((self.clock() + delay_seconds, dict(body)))
 
     def take(self) -> list[dict[str, Any]]:
-        """Those whose time has come."""
+        """Return and remove the messages whose delay has passed."""
         ready = [body for at, body in self.waiting if at <= self.clock()]
         self.waiting = [(at, body) for at, body in self.waiting if at > self.clock()]
         return ready
 
     @property
     def waits(self) -> list[int]:
-        """In how many seconds the others come."""
+        """Remaining delays of the waiting messages, in seconds."""
         return [int(at - self.clock()) for at, _ in self.waiting]
 
 
 class Receiver:
-    """Takes all that it is sent, unless `answer` is told to say something else."""
+    """Receiver that accepts each delivery unless `answer` is set."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Mapping[str, str], bytes]] = []
@@ -78,12 +78,12 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """Of the changes that it was sent, as they came."""
+        """Ids of the received changes, in order of arrival."""
         return [headers["webhook-id"] for _, headers, _ in self.got]
 
 
 class Delivering:
-    """All of it, in one process; nothing happens until a test lets it."""
+    """Webhooks, feed, worker and receiver in one process. Each step runs only when a test calls it."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -96,7 +96,7 @@ class Delivering:
         self.worker = self.make()
 
     def make(self, events: Any = None, send: Callable[..., Answer] | None = None, **variables: str) -> LambdaHandler:
-        """Return a worker; `events` is a client of EventBridge, if there is a bus."""
+        """Return a worker; `events` is an EventBridge client if a bus exists."""
         queues = {"deliveries": self.queue}
         resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
         variables |= {"EVENT_BUS": "the-bus"} if events else {}
@@ -104,7 +104,7 @@ class Delivering:
         return resources.make(deliveries.lambda_handler, make, **variables)
 
     def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
-        """Create a webhook that follows the caller's own changes, or everybody's, and let the worker look at it."""
+        """Create a webhook for the caller's changes or for all changes, and run the worker once."""
         logs = shard_logs() if everybody else (owner_log(caller.subject),)
         content = {"url": URL, "types": [], "paused": False} | content
         content |= {} if everybody else {"follows": caller.subject}
@@ -115,14 +115,14 @@ class Delivering:
         self.queue.waiting.clear()
 
     def change(self, id_: str, video: str = "v", user: str = "alice", type_: str = "video.changed") -> Change:
-        """Let something be changed; nobody is told."""
+        """Append a change to the feed without a notification."""
         (made,) = self.changes(id_, video=video, user=user, type_=type_)
         return made
 
     def changes(
         self, *ids: str, video: str = "v", user: str = "alice", type_: str = "video.changed"
     ) -> Sequence[Change]:
-        """Let something be changed several times, in one batch; nobody is told."""
+        """Append changes to the feed in one batch, without a notification."""
         at = int(self.clock() * 1000)
         made: list[Change] = [
             {"id": id_, "type": type_, "videoId": video, "userId": user, "at": at, "fields": ["/title"]} for id_ in ids
@@ -134,33 +134,33 @@ class Delivering:
     def handle(
         self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None, age: float = 0
     ) -> bool:
-        """Hand a message to a worker that was in the queue for `age` seconds; whether it was done."""
+        """Deliver a message that was queued for `age` seconds to a worker, and return whether it succeeded."""
         sent = str(int((self.clock() - age) * 1000))
         return (worker or self.worker)(sqs_event(body, SentTimestamp=sent), context or Context()) == {
             "batchItemFailures": []
         }
 
     def deliver(self, id_: str = "hook", context: Any = None) -> bool:
-        """Hand over the message of a webhook."""
+        """Deliver the message of a webhook."""
         return self.handle(deliver_message(id_), context=context)
 
     def tell(self, *owners: str) -> list[str]:
-        """Hand over the message of changes of these owners; returns the webhooks that are woken."""
+        """Deliver a message about changes of these owners, and return the webhooks that it enqueues."""
         assert self.handle(changed_message(owners))
         return [message["webhookId"] for message in self.queue.take()]
 
     def work(self) -> None:
-        """Hand over all messages whose time has come, and those that they lead to."""
+        """Deliver all due messages, and the messages that they cause."""
         while messages := self.queue.take():
             for message in messages:
                 assert self.handle(message)
 
     def sweep(self) -> int:
-        """Let the sweeper send for what is due."""
+        """Run the sweeper, and return the number of due webhooks that it enqueued."""
         return send_for_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
 
     def wait(self) -> int:
-        """Let the time pass until the next attempt, and let it be made; returns the seconds."""
+        """Advance the clock to the next attempt, make it, and return the seconds."""
         seconds = self.place()["nextAttemptAt"] - int(self.clock())
         self.queue.waiting.clear()
         self.clock.advance(seconds)
@@ -168,24 +168,24 @@ class Delivering:
         return int(seconds)
 
     def place(self, id_: str = "hook") -> Item:
-        """How far a webhook is, as it is stored."""
+        """Return a webhook's cursor as it is stored."""
         return self.places.read(id_) or {}
 
     def hook(self, id_: str = "hook") -> Item:
-        """A webhook as it is stored."""
+        """Return a webhook as it is stored."""
         return self.places.webhook(id_) or {}
 
     def is_caught_up(self, id_: str = "hook") -> bool:
-        """Whether a webhook is at the end of its logs, and waits for nothing."""
+        """Return whether a webhook has reached the end of its logs and has nothing pending."""
         place = self.place(id_)
         ends = {log: list(self.feed.end(log)) for log in place["places"]}
         waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & place.keys()
         return place["places"] == ends and not waits
 
     def resume(self, id_: str = "hook") -> None:
-        """Let its owner resume a webhook."""
+        """Resume a webhook as its owner."""
         self.hooks.change(id_, {"paused": False}, ALICE, int(self.clock()), always)
 
     def attempts(self, id_: str = "hook") -> list[dict[str, Any]]:
-        """What its owner sees of the attempts, the first first."""
+        """Return the delivery attempts that the owner sees, oldest first."""
         return self.places.attempts(id_, int(self.clock()), limit=1000).items[::-1]
