@@ -94,7 +94,7 @@ cost: $(STAMP) ## What it costs on AWS: units and dollars for each request and a
 	@$(PYTHON) -m bench.cost $(COST_ARGS)
 
 restore-drill: $(STAMP) ## Damage a deployment of its own, put it back from a copy, and prove that nothing is lost
-	@$(PYTHON) -m local.drill
+	@$(PYTHON) -m local.restore_drill
 
 advisories: $(STAMP) ## Ask PyPI and npm for known vulnerabilities of the pinned versions; needs their databases
 	@$(PYTHON) -m tools.advisories

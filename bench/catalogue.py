@@ -22,9 +22,9 @@ from shared.aws.lean.client import Client, make_client
 from shared.schema import VIDEO
 from tools.generator import generate
 from tools.imdb_import import DIGEST, ImdbImport, Selection
-from tools.pace import Pool, Rate
 from tools.progress import Bars
-from tools.work import work_file
+from tools.rate_limit import Pool, Rate
+from tools.work_file import work_file
 
 SMALL, LARGE = 1_000, 10_000
 """Titles; a title has about six credits, four releases and two tags."""

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from local.testbed import films
+from local.testbed import video_files
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import ReaderFailed, Sandbox
@@ -29,16 +29,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", help="a kind of film, such as mkv")
     parser.add_argument("--keep", type=Path, help="a folder for the films that crash or stop the reader")
     options = parser.parse_args(arguments)
-    kinds = {name: make() for name, make in films.KINDS.items() if options.only in (None, name)}
+    kinds = {name: make() for name, make in video_files.KINDS.items() if options.only in (None, name)}
     results: Counter[tuple[str, str]] = Counter()
     mistakes = 0
     begun, seed = time.monotonic(), options.seed
     reader = Sandbox(seconds=SECONDS_A_TASK)
     while time.monotonic() - begun < options.seconds:
         for name, whole in kinds.items():
-            data = films.damaged(whole, random.Random(f"{name} {seed}"))
+            data = video_files.damaged(whole, random.Random(f"{name} {seed}"))
             try:
-                films.read(reader, BytesSource(data))
+                video_files.read(reader, BytesSource(data))
                 result = "read"
             except UnreadableFilm as error:
                 result = error.reason

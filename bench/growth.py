@@ -45,9 +45,9 @@ from shared.schema import (
     shard_of,
     tag_relation,
 )
-from shared.videos.catalogue import VideoStore
 from shared.videos.entries import NO_LANGUAGE, tag_entries
 from shared.videos.lists import Filters, VideoLists
+from shared.videos.store import VideoStore
 from shared.videos.video import new_item, stamp
 
 PICTURE = ROOT / "docs" / "growth.svg"

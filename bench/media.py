@@ -19,7 +19,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from bench.measure import compare
-from local.testbed.films import clip
+from local.testbed.video_files import clip
 from shared.media.poster import WEBP_EFFORT, poster
 from shared.media.probe import probe
 from shared.media.results import Facts, Poster

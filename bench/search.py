@@ -22,8 +22,8 @@ from shared.core.caller import Caller
 from shared.search.document import Film
 from shared.search.engine import Engine, Mark
 from shared.search.highlights import Highlighter
-from shared.search.question import parse
-from shared.search.words import ONE_TYPO, distance, tokens, words
+from shared.search.query_parser import parse
+from shared.search.tokenizer import ONE_TYPO, distance, tokens, words
 from shared.video_fields import FACETS
 
 SILENT, TALKING = 100_000, 1_000

@@ -17,12 +17,12 @@ from local.testbed.limits import Simulation
 from local.testbed.meter import Meter
 from local.testbed.streams import change
 from shared.aws.stream import Record
+from shared.background.tallies import Collector, Tallies
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
 from shared.core.caller import Caller
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
-from shared.films.messages import TallyMessage, parse
+from shared.processing.messages import TallyMessage, parse
 from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER
-from shared.upkeep.tallies import Collector, Tallies
 from shared.views.store import View, ViewStore
 
 PICTURE = ROOT / "docs" / "views.svg"

@@ -14,7 +14,7 @@ from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES, MINUTE
 from infra.queue import WorkQueue
 from infra.settings import Settings
-from shared.kinds import JOB_QUEUES
+from shared.job_kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
 REQUESTS_A_MINUTE = 5

@@ -11,15 +11,15 @@ from constructs import Construct
 from infra import attributes
 from infra.console import Console
 from infra.data_stack import DataStack
-from infra.followers import allow_following, allow_webhooks, webhook_environment
 from infra.function import ServiceFunction
 from infra.gateway import Gateway
 from infra.identity import IdentityStack
 from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
 from infra.release import GradualShift
+from infra.reverts import allow_undo, undo_environment
 from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching
 from infra.settings import Issuer, Settings
-from infra.undo import allow_undo, undo_environment
+from infra.subscriptions import allow_following, allow_webhooks, webhook_environment
 from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 

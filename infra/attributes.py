@@ -4,7 +4,7 @@ DynamoDB checks every attribute that a request names: keys, updates, conditions 
 the attributes that the code names. tests/unit/infra/test_permissions.py checks real requests against the roles.
 """
 
-from shared.kinds import KINDS
+from shared.job_kinds import KINDS
 from shared.video_fields import PROBED, PROJECTION, VISIBILITY_ATTRIBUTES
 
 _STAMP = ("schemaVersion", "updatedAt", "updatedBy", "updatedFor")
@@ -132,7 +132,7 @@ REPORTED_FILM = (*FAILED_FILM, *KINDS["transcode"].writes, "posterTime", "thumbn
 """Attributes that change by a transcoder's report, a retry, or the choice of a poster."""
 
 BESIDE = {"captions": FILM_CAPTIONS}
-"""Attributes of the entities that jobs write in a video's partition, by their names in `shared/kinds.py`."""
+"""Attributes of the entities that jobs write in a video's partition, by their names in `shared/job_kinds.py`."""
 
 
 def written_by_workers_of(queue: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES
 from infra.queue import WorkQueue
 from infra.settings import Settings
-from shared.kinds import JOB_QUEUES, KINDS
+from shared.job_kinds import JOB_QUEUES, KINDS
 
 WIDTH = 24
 """Width of the dashboard in CloudWatch's grid units."""

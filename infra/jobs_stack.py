@@ -10,16 +10,16 @@ from constructs import Construct
 
 from infra import attributes
 from infra.data_stack import DataStack
-from infra.followers import DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from infra.function import ServiceFunction
 from infra.media_stack import ARRIVALS_TIMEOUT, MediaStack
 from infra.queue import WorkQueue
+from infra.reverts import allow_undo, undo_environment
 from infra.scheduled import add_scheduled
 from infra.search import add_indexer
 from infra.settings import Settings, Target
-from infra.undo import allow_undo, undo_environment
+from infra.subscriptions import DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from shared import schema
-from shared.kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
+from shared.job_kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
 
 STREAM_TIMEOUT = cdk.Duration.seconds(60)
 """Timeout of the stream consumers, for a batch with three slow requests per record."""
@@ -57,7 +57,7 @@ AGGREGATES_AT_A_TIME = 2
 """Lowest concurrency that Lambda allows.
 
 More workers would contend, because an owner's videos share totals. Each uses its part of an index partition's
-throughput (shared/upkeep/aggregates.py).
+throughput (shared/background/aggregates.py).
 """
 
 TALLIES_TIMEOUT = cdk.Duration.seconds(30)

@@ -97,7 +97,7 @@ class MediaStack(cdk.Stack):
             cors=cors,
             lifecycle_rules=[
                 # Parts of an upload that was never completed are paid for, and seen in no listing. A test holds the
-                # days to UPLOAD_DAYS of shared/films/uploads.py.
+                # days to UPLOAD_DAYS of shared/processing/uploads.py.
                 s3.LifecycleRule(
                     id="Tidy",
                     abort_incomplete_multipart_upload_after=cdk.Duration.days(2),

@@ -6,8 +6,8 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sqs as sqs
 
 from infra import attributes
-from infra.followers import NewFunction
 from infra.function import ServiceFunction
+from infra.subscriptions import NewFunction
 from shared import schema
 
 SWEEP_EVERY = cdk.Duration.minutes(1)

@@ -4,10 +4,10 @@ import aws_cdk as cdk
 
 from infra import attributes
 from infra.data_stack import DataStack
-from infra.followers import NewFunction
 from infra.function import ServiceFunction
 from infra.media_stack import CAPTIONS, INDEX, MediaStack
 from infra.scheduled import run_every
+from infra.subscriptions import NewFunction
 from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 

@@ -27,7 +27,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from local import ROOT, LocalError, exit_status, running_service, scenes
+from local import ROOT, LocalError, exit_status, running_service, sample_videos
 from shared.threads import map_threads
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
@@ -255,9 +255,9 @@ def _create(client: Client, placed: tuple[int, Document]) -> httpx.Response:
 
 
 def load_scenes(admin: Client, owner: str) -> list[str]:
-    """Create the missing films of local/scenes.py for `owner`; returns the ids of all of them."""
+    """Create the missing films of local/sample_videos.py for `owner`; returns the ids of all of them."""
     ids = []
-    for scene in scenes.SCENES:
+    for scene in sample_videos.SCENES:
         video_id = str(uuid.uuid5(NAMESPACE, f"{owner}/{scene.title}"))
         document = {
             "videoId": video_id,
@@ -273,8 +273,8 @@ def load_scenes(admin: Client, owner: str) -> list[str]:
             raise LocalError(f"The film {scene.title!r} was refused: {reason(answer)}.")
         # An interrupted run may have left a video without its source file.
         if "source" not in _expect(admin.send("GET", f"/v1/videos/{video_id}"), 200):
-            upload(admin, video_id, scenes.film(scene))
-        _caption(admin, video_id, scenes.captions(scene))
+            upload(admin, video_id, sample_videos.film(scene))
+        _caption(admin, video_id, sample_videos.captions(scene))
         ids.append(video_id)
     return ids
 

@@ -1,7 +1,7 @@
 """`python -m local.events`: writes `events/`, an example of each event that invokes a function.
 
 They have the formats of API Gateway (payload 2.0), DynamoDB Streams, SQS, S3 and EventBridge. Their data is the sample
-data of `local/world.py`. `--check` only reports whether they are up to date.
+data of `local/example_data.py`. `--check` only reports whether they are up to date.
 """
 
 import hashlib
@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from local import ROOT, world
+from local import ROOT, example_data
 from shared.aws.sqs import FIFO
+from shared.background.ledger import mark_of
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.periods import HOUR_SECONDS, hour_of
-from shared.films.messages import (
+from shared.history.revert_runs import COUNTS, DAYS_KEPT, RUNNING
+from shared.job_kinds import rendition_kind
+from shared.processing.desired_jobs import input_hash
+from shared.processing.messages import (
     aggregates_message,
     changed_message,
     deliver_message,
@@ -31,13 +35,9 @@ from shared.films.messages import (
     revert_message,
     tally_message,
 )
-from shared.films.wants import input_hash
-from shared.history.runs import COUNTS, DAYS_KEPT, RUNNING
-from shared.kinds import rendition_kind
 from shared.relations.ratings import TOTALS
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.schema import PLAYLIST, RATING, REVERT, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
-from shared.upkeep.ledger import mark_of
 from shared.videos.counters import SUMS
 from shared.videos.video import arrived, deleted, patched
 
@@ -91,12 +91,14 @@ def text(example: Example) -> str:
 
 def _http() -> Iterator[Example]:
     """Yield at least one request per route, then refused requests, and a request without a route."""
-    video, playlist = {"videoId": world.HARBOUR}, {"playlistId": world.EVENING}
+    video, playlist = {"videoId": example_data.HARBOUR}, {"playlistId": example_data.EVENING}
     credit = {"roles": [{"category": "director"}], "ordering": 2, "name": "Grace Field"}
     titles = {"titles": [{"title": "Ein Tag am Hafen", "types": ["imdbDisplay"]}]}
     key = {"Idempotency-Key": "0b0f4d5e-world"}
-    failed, _ = world.failed_video()
-    rendition = world.job(world.filmed(world.LOOKED_AT, looked_at=True), rendition_kind(world.RENDITION), "queued")
+    failed, _ = example_data.failed_video()
+    rendition = example_data.job(
+        example_data.filmed(example_data.LOOKED_AT, looked_at=True), rendition_kind(example_data.RENDITION), "queued"
+    )
 
     yield _call("createVideo", 201, body={"title": "Low tide", "tags": ["tide"], "category": "world"}, headers=key)
     yield _call("createVideo", 422, "invalid", body={"title": "", "duration": "long", "rating": 5})
@@ -104,72 +106,74 @@ def _http() -> Iterator[Example]:
     yield _call("listVideos", 200, "by-tag", query="tag=harbour&limit=5")
     yield _call("listVideos", 400, "unserved", query="title=Mason")
     yield _call("listVideos", 400, "parameter-twice", query="limit=5&limit=10")
-    yield _call("batchGetVideos", 200, body={"videoIds": [world.HARBOUR, world.REGATTA, world.ABSENT]})
+    yield _call(
+        "batchGetVideos", 200, body={"videoIds": [example_data.HARBOUR, example_data.REGATTA, example_data.ABSENT]}
+    )
     operations = [
         {"op": "create", "video": {"title": "High tide"}},
-        {"op": "patch", "videoId": world.HARBOUR, "patch": {"description": "From the pier."}},
+        {"op": "patch", "videoId": example_data.HARBOUR, "patch": {"description": "From the pier."}},
     ]
     yield _call("batchVideos", 200, body={"operations": operations}, query="dryRun=false", headers=key)
     yield _call("getVideo", 200, params=video)
     yield _call("getVideo", 200, "included", params=video, query="include=credits,ratings,tags&region=NZ")
-    yield _call("getVideo", 404, "absent", params={"videoId": world.ABSENT})
+    yield _call("getVideo", 404, "absent", params={"videoId": example_data.ABSENT})
     yield _call("listEpisodes", 200, params=video, query="season=1")
     yield _call("patchVideo", 200, params=video, body={"description": "From the pier.", "metadata": {"camera": "one"}})
     yield _call("patchVideo", 412, "outdated", params=video, body={"title": "Too late"}, headers={"If-Match": '"999"'})
-    yield _call("patchVideo", 403, "of-another", params={"videoId": world.REGATTA}, body={"title": "Mine"})
-    yield _call("deleteVideo", 204, params={"videoId": world.UNWANTED})
-    yield _call("restoreVideo", 200, params={"videoId": world.DELETED})
+    yield _call("patchVideo", 403, "of-another", params={"videoId": example_data.REGATTA}, body={"title": "Mine"})
+    yield _call("deleteVideo", 204, params={"videoId": example_data.UNWANTED})
+    yield _call("restoreVideo", 200, params={"videoId": example_data.DELETED})
 
-    yield _call("countView", 200, params=video, caller=world.BOB)
-    yield _call("countView", 403, "without-scope", params=video, caller=world.TRANSCODER)
+    yield _call("countView", 200, params=video, caller=example_data.BOB)
+    yield _call("countView", 403, "without-scope", params=video, caller=example_data.TRANSCODER)
     viewed = {"viewerId": "tv-7f3a", "watchedMs": 61_000}
-    yield _call("countView", 200, "of-a-viewer", params=video, body=viewed, caller=world.BOB)
+    yield _call("countView", 200, "of-a-viewer", params=video, body=viewed, caller=example_data.BOB)
     queue = [
-        {"id": "a1", "videoId": world.HARBOUR, "at": world.THEN, **viewed},
-        {"id": "a2", "videoId": world.ABSENT, "at": world.THEN},
+        {"id": "a1", "videoId": example_data.HARBOUR, "at": example_data.THEN, **viewed},
+        {"id": "a2", "videoId": example_data.ABSENT, "at": example_data.THEN},
     ]
-    yield _call("countViews", 200, body={"views": queue}, caller=world.BOB)
+    yield _call("countViews", 200, body={"views": queue}, caller=example_data.BOB)
     yield _call("getViews", 200, params=video, query="granularity=day&tz=Europe%2FBerlin")
     yield _call("explainViews", 200, params=video)
 
     yield _call(
         "createUpload",
         201,
-        params={"videoId": world.AWAITED},
-        body={"contentType": "video/mp4", "fileSize": len(world.film())},
+        params={"videoId": example_data.AWAITED},
+        body={"contentType": "video/mp4", "fileSize": len(example_data.film())},
     )
-    yield _call("getUpload", 200, params={"videoId": world.AWAITED, "uploadId": world.upload_id(3)})
+    yield _call("getUpload", 200, params={"videoId": example_data.AWAITED, "uploadId": example_data.upload_id(3)})
     yield _call(
         "completeUpload",
         200,
-        params={"videoId": world.AWAITED, "uploadId": world.upload_id(3)},
-        body={"parts": [{"partNumber": 1, "etag": f'"{world.etag()}"'}]},
+        params={"videoId": example_data.AWAITED, "uploadId": example_data.upload_id(3)},
+        body={"parts": [{"partNumber": 1, "etag": f'"{example_data.etag()}"'}]},
     )
-    yield _call("abortUpload", 204, params={"videoId": world.AWAITED, "uploadId": world.upload_id(2)})
+    yield _call("abortUpload", 204, params={"videoId": example_data.AWAITED, "uploadId": example_data.upload_id(2)})
 
-    yield _call("chooseThumbnail", 202, params={"videoId": world.FAILED}, body={"position": 7500})
+    yield _call("chooseThumbnail", 202, params={"videoId": example_data.FAILED}, body={"position": 7500})
     yield _call(
         "reportRendition",
         200,
-        params={"videoId": world.LOOKED_AT, "name": world.RENDITION},
+        params={"videoId": example_data.LOOKED_AT, "name": example_data.RENDITION},
         body={
             "inputHash": rendition["inputHash"],
-            "attempt": world.LAST_TRY,
+            "attempt": example_data.LAST_TRY,
             "state": "running",
             "progress": 40,
             "worker": "one",
         },
-        caller=world.TRANSCODER,
+        caller=example_data.TRANSCODER,
     )
-    yield _call("listJobs", 200, params={"videoId": world.LOOKED_AT})
-    yield _call("retryJob", 202, params={"videoId": failed["videoId"], "kind": rendition_kind(world.RENDITION)})
-    yield _call("whyNotReady", 200, params={"videoId": world.AWAITED})
-    yield _call("getPlayback", 200, params={"videoId": world.LOOKED_AT})
-    yield _call("getPlayback", 409, "nothing-to-play", params=video, caller=world.BOB)
+    yield _call("listJobs", 200, params={"videoId": example_data.LOOKED_AT})
+    yield _call("retryJob", 202, params={"videoId": failed["videoId"], "kind": rendition_kind(example_data.RENDITION)})
+    yield _call("whyNotReady", 200, params={"videoId": example_data.AWAITED})
+    yield _call("getPlayback", 200, params={"videoId": example_data.LOOKED_AT})
+    yield _call("getPlayback", 409, "nothing-to-play", params=video, caller=example_data.BOB)
 
-    person = video | {"personId": world.PERSON}
+    person = video | {"personId": example_data.PERSON}
     yield _call("listCredits", 200, params=video, query="limit=10")
-    yield _call("getCredit", 200, params=person, caller=world.BOB)
+    yield _call("getCredit", 200, params=person, caller=example_data.BOB)
     yield _call("putCredit", 201, params=video | {"personId": "nm0000003"}, body=credit)
     yield _call("deleteCredit", 204, params=video | {"personId": "nm0000002"})
     yield _call("listCaptions", 200, params=video, query="limit=10")
@@ -179,10 +183,10 @@ def _http() -> Iterator[Example]:
         "putCaptions", 422, params=video | {"language": "mi"}, body=mistaken, headers={"Content-Type": "text/vtt"}
     )
     yield _call("deleteCaptions", 204, params=video | {"language": "de"})
-    yield _call("getChapters", 200, params=video, caller=world.BOB)
+    yield _call("getChapters", 200, params=video, caller=example_data.BOB)
     yield _call("putChapters", 200, params=video, body={"chapters": [{"start": 0, "title": "The whole day"}]})
-    yield _call("deleteChapters", 204, params={"videoId": world.AWAITED})
-    yield _call("listPersonVideos", 200, params={"personId": world.PERSON}, query="fromYear=2020&toYear=2029")
+    yield _call("deleteChapters", 204, params={"videoId": example_data.AWAITED})
+    yield _call("listPersonVideos", 200, params={"personId": example_data.PERSON}, query="fromYear=2020&toYear=2029")
     yield _call("listReleases", 200, params=video)
     yield _call("listRegionReleases", 200, params=video | {"region": "NZ"})
     yield _call("getRelease", 200, params=video | {"region": "NZ", "language": "mi"})
@@ -192,8 +196,8 @@ def _http() -> Iterator[Example]:
     yield _call("deleteRelease", 204, params=video | {"region": "CA", "language": "fr-CA"})
 
     yield _call("getRating", 200, params=video)
-    yield _call("putRating", 200, params=video, body={"value": 9}, caller=world.BOB)
-    yield _call("deleteRating", 204, params={"videoId": world.AWAITED})
+    yield _call("putRating", 200, params=video, body={"value": 9}, caller=example_data.BOB)
+    yield _call("deleteRating", 204, params={"videoId": example_data.AWAITED})
 
     yield _call("searchVideos", 200, query="q=harbor&facets=category,tag&limit=5")
     yield _call("searchVideos", 400, "no-words", query="q=%21%3F")
@@ -205,14 +209,14 @@ def _http() -> Iterator[Example]:
     yield _call("getUser", 403, "of-another", params={"userId": "bob"})
 
     yield _call("createPlaylist", 201, body={"title": "Boats", "visibility": "private"}, headers=key)
-    yield _call("listPlaylists", 200, query="userId=alice&order=asc", caller=world.BOB)
-    yield _call("getPlaylist", 200, params=playlist, caller=world.BOB)
+    yield _call("listPlaylists", 200, query="userId=alice&order=asc", caller=example_data.BOB)
+    yield _call("getPlaylist", 200, params=playlist, caller=example_data.BOB)
     yield _call("patchPlaylist", 200, params=playlist, body={"description": "With tea."})
-    yield _call("deletePlaylist", 204, params={"playlistId": world.MORNING})
-    yield _call("listEntries", 200, params=playlist, caller=world.BOB)
-    yield _call("appendEntry", 201, params=playlist, body={"videoId": world.AWAITED})
-    yield _call("moveEntry", 200, params=playlist | {"videoId": world.REGATTA}, body={"after": None})
-    yield _call("removeEntry", 204, params=playlist | {"videoId": world.UNWANTED})
+    yield _call("deletePlaylist", 204, params={"playlistId": example_data.MORNING})
+    yield _call("listEntries", 200, params=playlist, caller=example_data.BOB)
+    yield _call("appendEntry", 201, params=playlist, body={"videoId": example_data.AWAITED})
+    yield _call("moveEntry", 200, params=playlist | {"videoId": example_data.REGATTA}, body={"after": None})
+    yield _call("removeEntry", 204, params=playlist | {"videoId": example_data.UNWANTED})
     yield _call("listVideoPlaylists", 200, params=video)
 
     yield _call("listAudit", 200, params=video, query="order=asc&limit=5")
@@ -220,9 +224,9 @@ def _http() -> Iterator[Example]:
         "listAudit",
         200,
         "of-removed",
-        params={"videoId": world.GONE},
+        params={"videoId": example_data.GONE},
         query="order=asc&limit=2",
-        caller=world.ADMINISTRATOR,
+        caller=example_data.ADMINISTRATOR,
     )
     yield _call("listPlaylistAudit", 200, params=playlist, query="order=asc&limit=5")
     yield _call("getDiff", 404, "of-no-version", params=video, query="from=999")
@@ -230,12 +234,12 @@ def _http() -> Iterator[Example]:
     yield _call("getVideo", 400, "as-it-will-be", params=video, query="asOf=9999-12-31T23:59:59Z")
 
     # Uses a video that no event changes, so that the version is the same in any order of events.
-    regatta = {"videoId": world.REGATTA}
-    yield _call("getVideo", 200, "of-a-version", params=regatta, query="version=1", caller=world.BOB)
-    yield _call("getDiff", 200, params=regatta, query="from=1", caller=world.BOB)
+    regatta = {"videoId": example_data.REGATTA}
+    yield _call("getVideo", 200, "of-a-version", params=regatta, query="version=1", caller=example_data.BOB)
+    yield _call("getDiff", 200, params=regatta, query="from=1", caller=example_data.BOB)
     wanted = {"toVersion": 1, "fields": ["/title"]}
-    yield _call("revertVideo", 200, params=regatta, query="dryRun=true", body=wanted, caller=world.BOB)
-    yield _call("revertVideo", 404, "of-an-absent-video", params={"videoId": world.ABSENT}, body=wanted)
+    yield _call("revertVideo", 200, params=regatta, query="dryRun=true", body=wanted, caller=example_data.BOB)
+    yield _call("revertVideo", 404, "of-an-absent-video", params={"videoId": example_data.ABSENT}, body=wanted)
     changeset = {"changesetId": "no-such-request"}
     yield _call("getChangeset", 404, "absent", params=changeset, query="limit=10")
     yield _call("revertChangeset", 404, "absent", params=changeset, query="dryRun=true", body={"force": ["/title"]})
@@ -243,14 +247,14 @@ def _http() -> Iterator[Example]:
 
     yield _call("listChanges", 200, "from-now-on", query="userId=alice&types=video.*&after=now&limit=10")
     yield _call("listChanges", 403, "of-everybody", query="after=now")
-    hook, receiver = {"webhookId": world.HOOK}, {"url": "https://search.example/changes", "types": ["video.*"]}
+    hook, receiver = {"webhookId": example_data.HOOK}, {"url": "https://search.example/changes", "types": ["video.*"]}
     yield _call("createWebhook", 201, body=receiver | {"paused": True}, headers=key)
     yield _call("createWebhook", 422, "within-the-network", body={"url": "https://192.0.2.10/changes"})
     yield _call("listWebhooks", 200)
     yield _call("getWebhook", 200, params=hook)
-    yield _call("getWebhook", 404, "of-another", params=hook, caller=world.BOB)
+    yield _call("getWebhook", 404, "of-another", params=hook, caller=example_data.BOB)
     yield _call("patchWebhook", 200, params=hook, body={"description": "For the search engine"})
-    yield _call("deleteWebhook", 204, params={"webhookId": world.UNWANTED_HOOK})
+    yield _call("deleteWebhook", 204, params={"webhookId": example_data.UNWANTED_HOOK})
     yield _call("rotateSecret", 200, params=hook)
     yield _call("replayWebhook", 422, "too-far-back", params=hook, body={"from": "2020-01-31T12:00:00Z"})
     yield _call("testWebhook", 200, params=hook)
@@ -279,7 +283,7 @@ def _call(
     case: str = "",
     *,
     params: Mapping[str, str] | None = None,
-    caller: Caller = world.ALICE,
+    caller: Caller = example_data.ALICE,
     **request: Any,
 ) -> Example:
     """Return a request of an operation; `case` distinguishes it from others of the same operation."""
@@ -300,7 +304,7 @@ def _request(
     body: Mapping[str, Any] | str | None = None,
     headers: Mapping[str, str] | None = None,
     cookies: Sequence[str] = (),
-    caller: Caller = world.ALICE,
+    caller: Caller = example_data.ALICE,
     key: str = "$default",
 ) -> Event:
     """Return an HTTP event. `key` is the route key of a request that matches no operation of the API.
@@ -349,11 +353,11 @@ def _request(
                 "sourceIp": "192.0.2.10",
                 "userAgent": sent["user-agent"],
             },
-            "requestId": world.REQUEST,
+            "requestId": example_data.REQUEST,
             "routeKey": route_key,
             "stage": "$default",
-            "time": datetime.fromtimestamp(world.THEN, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000"),
-            "timeEpoch": world.THEN * 1000,
+            "time": datetime.fromtimestamp(example_data.THEN, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "timeEpoch": example_data.THEN * 1000,
         },
         **({"pathParameters": dict(params)} if params else {}),
         **({"body": content} if content is not None else {}),
@@ -373,10 +377,10 @@ def _joined(query: str) -> dict[str, str]:
 def _claims(caller: Caller) -> dict[str, str]:
     """Return the claims of a Cognito access token, all as text, as the gateway passes them."""
     return {
-        "auth_time": str(world.THEN - 60),
+        "auth_time": str(example_data.THEN - 60),
         "client_id": "4p2exampleclient6d0",
-        "exp": str(world.THEN + 3540),
-        "iat": str(world.THEN - 60),
+        "exp": str(example_data.THEN + 3540),
+        "iat": str(example_data.THEN - 60),
         "iss": f"https://cognito-idp.{REGION}.amazonaws.com/{REGION}_Example01",
         "jti": "6f1c0c7e-0000-4000-8000-0000000000a1",
         "origin_jti": "6f1c0c7e-0000-4000-8000-0000000000a0",
@@ -393,20 +397,20 @@ def _claims(caller: Caller) -> dict[str, str]:
 
 def _stream() -> Iterator[Example]:
     """Yield batches of the table's stream for its two consumers."""
-    harbour = world.harbour()
-    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, world.THEN)
-    edited = world.written(edited, world.ALICE, version=2)
-    trashed = world.written(deleted(edited, world.THEN), world.ALICE, version=3)
-    awaited = world.video(world.AWAITED, title="Bikes", visibility="private", status="uploaded")
-    taken_in = arrived(awaited, world.source(world.AWAITED))
-    taken_in = world.written(taken_in, Caller.job("arrivals").acting_for(world.REQUEST), version=2)
-    gone = world.video(world.GONE, title="Old news", status="failed")
+    harbour = example_data.harbour()
+    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, example_data.THEN)
+    edited = example_data.written(edited, example_data.ALICE, version=2)
+    trashed = example_data.written(deleted(edited, example_data.THEN), example_data.ALICE, version=3)
+    awaited = example_data.video(example_data.AWAITED, title="Bikes", visibility="private", status="uploaded")
+    taken_in = arrived(awaited, example_data.source(example_data.AWAITED))
+    taken_in = example_data.written(taken_in, Caller.job("arrivals").acting_for(example_data.REQUEST), version=2)
+    gone = example_data.video(example_data.GONE, title="Old news", status="failed")
     # A job that no caller waits for any more, so that its message has no effect.
-    _, (done, *_, failed) = world.failed_video()
-    looked_at = world.filmed(world.FAILED, looked_at=True)
-    queued = world.job(looked_at, "probe", "queued")
-    transcode = world.job(looked_at, rendition_kind(world.RENDITION), "queued")
-    withdrawn = world.job(looked_at, "storyboard", "withdrawn")
+    _, (done, *_, failed) = example_data.failed_video()
+    looked_at = example_data.filmed(example_data.FAILED, looked_at=True)
+    queued = example_data.job(looked_at, "probe", "queued")
+    transcode = example_data.job(looked_at, rendition_kind(example_data.RENDITION), "queued")
+    withdrawn = example_data.job(looked_at, "storyboard", "withdrawn")
 
     created_record = _record(1, None, harbour)
     edited_record = _record(2, harbour, edited)
@@ -416,17 +420,20 @@ def _stream() -> Iterator[Example]:
     transcode_record = _record(6, None, transcode)
     done_record = _record(7, queued | {"state": "running"}, done)
     failed_record = _record(8, transcode | {"state": "running"}, failed)
-    withdrawn_record = _record(9, world.job(looked_at, "storyboard", "queued"), withdrawn)
+    withdrawn_record = _record(9, example_data.job(looked_at, "storyboard", "queued"), withdrawn)
     removed_record = _record(10, gone, None)
     expired_record = _record(11, gone, None, expired=True)
     playlist_record = _record(12, _lost_playlist(), None)
     run_record = _record(19, None, _run())
     counted = _counted_records()
-    credit = world.credit(world.HARBOUR) | {"writeId": world.write_id(world.PERSON), "updatedFor": world.REQUEST}
+    credit = example_data.credit(example_data.HARBOUR) | {
+        "writeId": example_data.write_id(example_data.PERSON),
+        "updatedFor": example_data.REQUEST,
+    }
     playlist = _lost_playlist()
     credited_record = _record(16, None, credit)
-    taken_out_record = _record(17, credit | {"removing": True, "writeId": world.write_id("leaving")}, None)
-    moves = [{"videoId": world.HARBOUR, "to": {"rank": "V", "addedAt": world.THEN}}]
+    taken_out_record = _record(17, credit | {"removing": True, "writeId": example_data.write_id("leaving")}, None)
+    moves = [{"videoId": example_data.HARBOUR, "to": {"rank": "V", "addedAt": example_data.THEN}}]
     collected_record = _record(18, playlist, playlist | {"version": 2, "entryCount": 1, "moves": moves})
 
     of_videos = {
@@ -472,7 +479,7 @@ def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = 
         "eventSource": "aws:dynamodb",
         "awsRegion": REGION,
         "dynamodb": {
-            "ApproximateCreationDateTime": world.THEN + number,
+            "ApproximateCreationDateTime": example_data.THEN + number,
             "Keys": encode_item({name: item[name] for name in ("pk", "sk")}),
             **encoded,
             "SequenceNumber": str(4421584500000000017450439000 + number),
@@ -488,15 +495,23 @@ def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = 
 
 def _counted_records() -> list[Event]:
     """Return records of a viewer's view, a counter whose hour begins, and a changed rating."""
-    lane, at = lane_of("alice"), world.THEN
+    lane, at = lane_of("alice"), example_data.THEN
     viewer = {
-        **VIEWER.key(videoId=world.HARBOUR, lane=lane, id="alice"),
-        "videoId": world.HARBOUR,
+        **VIEWER.key(videoId=example_data.HARBOUR, lane=lane, id="alice"),
+        "videoId": example_data.HARBOUR,
         "lane": lane,
         "at": at,
     }
-    counter = {**VIEW_COUNTER.key(videoId=world.HARBOUR, shard=0), "views": 41, "hour": hour_of(at - HOUR_SECONDS)}
-    rating = {**RATING.key(videoId=world.HARBOUR, lane=lane, userId="alice"), "videoId": world.HARBOUR, "value": 8}
+    counter = {
+        **VIEW_COUNTER.key(videoId=example_data.HARBOUR, shard=0),
+        "views": 41,
+        "hour": hour_of(at - HOUR_SECONDS),
+    }
+    rating = {
+        **RATING.key(videoId=example_data.HARBOUR, lane=lane, userId="alice"),
+        "videoId": example_data.HARBOUR,
+        "value": 8,
+    }
     return [
         _record(13, None, viewer | {"watched": 30_000, "purgeAt": at + HOUR_SECONDS}),
         _record(14, counter, counter | {"views": 42, "hour": hour_of(at)}),
@@ -507,10 +522,10 @@ def _counted_records() -> list[Event]:
 def _run() -> Item:
     """Return a run that reverts a large change set."""
     return {
-        **REVERT.key(revertId=world.REQUEST),
-        "revertId": world.REQUEST,
+        **REVERT.key(revertId=example_data.REQUEST),
+        "revertId": example_data.REQUEST,
         "changesetId": "import-5d0f7a1e-3c1b-4f7e-9d53-0a9e6a7f2b11",
-        "userId": world.ADMINISTRATOR.subject,
+        "userId": example_data.ADMINISTRATOR.subject,
         "isAdmin": True,
         "dryRun": False,
         "force": [],
@@ -518,33 +533,33 @@ def _run() -> Item:
         "state": RUNNING,
         **dict.fromkeys(COUNTS, 0),
         **dict.fromkeys(("turn", "last", "stalls"), 0),
-        "writeId": world.write_id("run"),
+        "writeId": example_data.write_id("run"),
         "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": world.THEN,
-        "updatedBy": world.ADMINISTRATOR.subject,
-        "updatedFor": world.REQUEST,
-        "purgeAt": world.THEN + DAYS_KEPT * 86_400,
+        "updatedAt": example_data.THEN,
+        "updatedBy": example_data.ADMINISTRATOR.subject,
+        "updatedFor": example_data.REQUEST,
+        "purgeAt": example_data.THEN + DAYS_KEPT * 86_400,
     }
 
 
 def _lost_playlist() -> Item:
     return {
-        **PLAYLIST.key(playlistId=world.LOST),
-        "playlistId": world.LOST,
+        **PLAYLIST.key(playlistId=example_data.LOST),
+        "playlistId": example_data.LOST,
         "userId": "alice",
         "title": "Yesterday",
         "visibility": "private",
-        "createdAt": world.THEN,
+        "createdAt": example_data.THEN,
         "entryCount": 0,
         "version": 1,
         "schemaVersion": SCHEMA_VERSION,
-        "updatedAt": world.THEN,
+        "updatedAt": example_data.THEN,
         "updatedBy": "alice",
-        "writeId": world.write_id(world.LOST),
+        "writeId": example_data.write_id(example_data.LOST),
         "rel": playlists_relation("alice"),
         "relShard": 0,
-        "relSort": world.THEN,
-        "relId": world.LOST,
+        "relSort": example_data.THEN,
+        "relId": example_data.LOST,
     }
 
 
@@ -554,19 +569,19 @@ def _lost_playlist() -> Item:
 def _queues() -> Iterator[Example]:
     """Yield an event of each queue."""
     media_bucket = "video-metadata-world-media"
-    film = world.filmed(world.ARRIVED, looked_at=False)
-    looked_at = world.filmed(world.LOOKED_AT, looked_at=True)
+    film = example_data.filmed(example_data.ARRIVED, looked_at=False)
+    looked_at = example_data.filmed(example_data.LOOKED_AT, looked_at=True)
 
     def job(of: Item, kind: str) -> dict[str, Any]:
-        queued: Any = world.job(of, kind, "queued", attempt=world.LAST_TRY)
+        queued: Any = example_data.job(of, kind, "queued", attempt=example_data.LAST_TRY)
         return job_message(queued, media_bucket)
 
-    notification = _notification(world.film_key(world.AWAITED))
+    notification = _notification(example_data.film_key(example_data.AWAITED))
     test_event = {
         "Service": "Amazon S3",
         "Event": "s3:TestEvent",
         "Time": "2025-06-15T15:06:40.000Z",
-        "Bucket": world.SOURCES_BUCKET,
+        "Bucket": example_data.SOURCES_BUCKET,
         "RequestId": "EXAMPLE0REQUEST0",
         "HostId": "example-host-id",
     }
@@ -578,18 +593,21 @@ def _queues() -> Iterator[Example]:
         ("thumbnails", "ThumbnailsQueue", "poster"): [job(looked_at, "poster")],
         ("thumbnails", "ThumbnailsQueue", "storyboard"): [job(looked_at, "storyboard")],
         ("thumbnails", "ThumbnailsQueue", "outdated"): [outdated],
-        ("purge", "PurgeQueue", "video"): [purge_message(world.GONE)],
-        ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(world.LOST)],
-        ("reverts", "RevertsQueue", "change-set"): [revert_message(world.REQUEST)],
+        ("purge", "PurgeQueue", "video"): [purge_message(example_data.GONE)],
+        ("purge", "PurgeQueue", "playlist"): [purge_playlist_message(example_data.LOST)],
+        ("reverts", "RevertsQueue", "change-set"): [revert_message(example_data.REQUEST)],
         ("deliveries", "DeliveriesQueue", "changed"): [changed_message(["alice", "bob"])],
         # This webhook is paused.
-        ("deliveries", "DeliveriesQueue", "webhook"): [deliver_message(world.HOOK)],
+        ("deliveries", "DeliveriesQueue", "webhook"): [deliver_message(example_data.HOOK)],
         ("aggregates", "AggregatesQueue", "videos"): [
-            aggregates_message(world.HARBOUR, entries=True),
-            aggregates_message(world.REGATTA),
-            aggregates_message(world.GONE),
+            aggregates_message(example_data.HARBOUR, entries=True),
+            aggregates_message(example_data.REGATTA),
+            aggregates_message(example_data.GONE),
         ],
-        ("tallies", "TalliesQueue.fifo", "views-and-ratings"): [_tallied(world.REGATTA), _tallied(world.GONE)],
+        ("tallies", "TalliesQueue.fifo", "views-and-ratings"): [
+            _tallied(example_data.REGATTA),
+            _tallied(example_data.GONE),
+        ],
     }
     for (function, queue, name), bodies in messages.items():
         yield Example(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)
@@ -601,9 +619,9 @@ def _tallied(video_id: str) -> dict[str, Any]:
     return tally_message(
         video_id,
         {
-            "views": [[mark_of("view", world.THEN), 30_000]],
-            "starts": [[0, hour_of(world.THEN), False, sums]],
-            "ratings": [[mark_of("rating", world.THEN), dict.fromkeys(TOTALS, 0) | {"sum": 1}]],
+            "views": [[mark_of("view", example_data.THEN), 30_000]],
+            "starts": [[0, hour_of(example_data.THEN), False, sums]],
+            "ratings": [[mark_of("rating", example_data.THEN), dict.fromkeys(TOTALS, 0) | {"sum": 1}]],
         },
     )
 
@@ -618,9 +636,9 @@ def _message(queue: str, body: Mapping[str, Any]) -> Event:
         "body": content,
         "attributes": {
             "ApproximateReceiveCount": "1",
-            "SentTimestamp": str(world.THEN * 1000),
+            "SentTimestamp": str(example_data.THEN * 1000),
             "SenderId": "AROAEXAMPLEROLEID:router",
-            "ApproximateFirstReceiveTimestamp": str(world.THEN * 1000 + 15),
+            "ApproximateFirstReceiveTimestamp": str(example_data.THEN * 1000 + 15),
             **({"MessageGroupId": body["videoId"]} if queue.endswith(FIFO) else {}),
         },
         "messageAttributes": {},
@@ -646,11 +664,16 @@ def _notification(key: str) -> Event:
             "s3SchemaVersion": "1.0",
             "configurationId": "arrivals",
             "bucket": {
-                "name": world.SOURCES_BUCKET,
+                "name": example_data.SOURCES_BUCKET,
                 "ownerIdentity": {"principalId": "AEXAMPLEOWNER"},
-                "arn": f"arn:aws:s3:::{world.SOURCES_BUCKET}",
+                "arn": f"arn:aws:s3:::{example_data.SOURCES_BUCKET}",
             },
-            "object": {"key": key, "size": len(world.film()), "eTag": world.etag(), "sequencer": "00684EE0D0A1B2C3D4"},
+            "object": {
+                "key": key,
+                "size": len(example_data.film()),
+                "eTag": example_data.etag(),
+                "sequencer": "00684EE0D0A1B2C3D4",
+            },
         },
     }
     return {"Records": [record]}

@@ -12,9 +12,9 @@ from pathlib import Path
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
 from local.prebuilt import prebuilt
-from shared.films.messages import JobMessage
-from shared.kinds import KINDS, MINUTE
+from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
+from shared.processing.messages import JobMessage
 from shared.queries import ListVideos
 from shared.routes import ROUTES
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
@@ -135,7 +135,7 @@ def _console_labels() -> str:
         for kind in KINDS.values()
     }
     return (
-        "// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/kinds.py:\n"
+        "// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/job_kinds.py:\n"
         "// run `python -m local.readme`.\n\n"
         "/** What people call them. @type {Record<string, string>} */\n"
         f"export const LABELS = {json.dumps(labels, indent=2)};\n\n"

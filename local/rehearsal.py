@@ -27,9 +27,19 @@ from local.deployment import DEPLOY_SECONDS, Deployment, cdk, complete, context,
 from local.issuer import USERS, Issuer, Signer
 from local.ministack import MiniStack
 from local.run import stoppable
-from local.sample import OWNERS, READER, Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from local.schemas import AUDIT, TABLES, VIDEOS, Json, Table, described, present
 from local.transcoder import Settings, Transcoder
+from local.upgrade_sample import (
+    OWNERS,
+    READER,
+    Items,
+    Lost,
+    Sample,
+    Snapshot,
+    Trail,
+    require_unchanged,
+    require_upgraded,
+)
 from shared.routes import TRANSCODE
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from local import AUDIENCE, ROOT, STATE, LocalError, exit_status, running_service, world, write_private
+from local import AUDIENCE, ROOT, STATE, LocalError, example_data, exit_status, running_service, write_private
 from local.assembly import Synthesised, configuration, synthesised
 from local.aws import ACCOUNT, Aws
 from local.deployment import environment
@@ -54,7 +54,7 @@ def _make_ready() -> None:
     synthesise(aws, str(service["issuer"]), SAM)
     made = synthesised(SAM)
     prepare(SAM, made, aws, synthesised(Path(service["assembly"])))
-    world.seed(Table(service["tableName"], aws.client("dynamodb")), aws.client("s3"), int(time.time()))
+    example_data.seed(Table(service["tableName"], aws.client("dynamodb")), aws.client("s3"), int(time.time()))
     first = examples_of("public", made)[0]
     print(f"{SAM.relative_to(ROOT)} is ready, and so is the world of the events. For example:\n\n{first}")
 

@@ -1,6 +1,6 @@
 """`make screenshots`: takes the screenshots of the console for the documents.
 
-It uses a separate MiniStack and deployment, with the videos of local/scenes.py.
+It uses a separate MiniStack and deployment, with the videos of local/sample_videos.py.
 """
 
 import io

@@ -29,10 +29,10 @@ from local.child import end, end_with_parent, spawn
 from local.issuer import DAY, Signer
 from shared.aws.s3 import split_uri
 from shared.aws.sqs import BadMessage
-from shared.films.messages import JobInput, JobMessage, parse
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.transcode import transcode
+from shared.processing.messages import JobInput, JobMessage, parse
 from shared.routes import TRANSCODE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 Converse = Callable[[socket.socket], None]
 """Reads from a connection and answers by it; it is closed afterwards."""

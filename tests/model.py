@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from local.testbed.harness import NOW, Api, Clock, Reply
-from shared.relations.mover import EntryMover
+from shared.relations.entry_updates import EntryMover
 from shared.schema import SCHEMA_VERSION
 
 EXAMPLES = 60

@@ -37,10 +37,10 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.errors import PASSING, ServiceError
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.feed.log import Feed
-from shared.films.quota import QuotaStore
+from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
-from shared.history.runs import RunStore, Wish
-from shared.history.undoing import ChangeSetReverts
+from shared.history.revert_runs import RunStore, Wish
+from shared.processing.daily_quota import QuotaStore
 from tools import ToolError
 from tools.exporting import Export
 from tools.generator import generate
@@ -58,15 +58,15 @@ from tools.imdb_import import (
     Selection,
 )
 from tools.importing import LineImport
-from tools.pace import THREADS, Pool, Rate
 from tools.preflight import session
 from tools.progress import Bars
-from tools.proving import prove
+from tools.rate_limit import THREADS, Pool, Rate
+from tools.reconcile import prove
 from tools.redrive import find_pair, redrive
 from tools.restoring import LineRestore, Plan, Rehearsal
 from tools.target import open_table, open_trail, paced, use_local_service
 from tools.undo import PAGES, UNDOER, Remembered, Undo, entries_of, show
-from tools.work import WorkFile, work_file, write_report
+from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}

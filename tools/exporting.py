@@ -19,6 +19,7 @@ from typing import IO, Any, cast
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.listing import walk, walk_all
+from shared.background.comparison import Comparison
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.relations.playlists import DELETED_AT
 from shared.schema import (
@@ -47,14 +48,13 @@ from shared.schema import (
     status_relation,
 )
 from shared.threads import map_threads
-from shared.upkeep.comparison import Comparison
 from shared.videos.access import is_purged
 from shared.videos.counters import Counted, ViewCounters, sums_of
 from shared.videos.video import STATUSES
 from tools import ToolError
-from tools.form import line_of
-from tools.pace import THREADS
+from tools.exchange_format import line_of
 from tools.progress import Bars
+from tools.rate_limit import THREADS
 
 PAGE = 50
 """Videos that are read side by side, and after which the state is kept."""

@@ -17,13 +17,13 @@ from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.changes import Change
 from shared.core.errors import Gone, LimitReached, NotFound
+from shared.history.as_of import Past
 from shared.history.entries import UNKNOWN, document
 from shared.history.trail import LARGEST_QUERY, AuditStore
-from shared.history.was import Past
 from shared.routes import ADMIN, READ
 from shared.schema import CHANGESET, VIDEO
 from tools import ToolError
-from tools.pace import with_patience
+from tools.rate_limit import with_patience
 
 READER = Caller("tools:history", frozenset({READ, ADMIN}))
 """In whose name the past is read: nobody's video is hidden from the operator."""

@@ -19,13 +19,13 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
 from shared.relations.credits import PLACING_ATTRIBUTES, credit_item, release_item
+from shared.relations.entry_updates import EntryMover
 from shared.relations.models import CreditContent, ReleaseContent
-from shared.relations.mover import EntryMover
 from shared.relations.ratings import RatingStore
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 from shared.videos.access import is_purged
-from shared.videos.catalogue import VideoStore
 from shared.videos.entries import NO_LANGUAGE, place_of
+from shared.videos.store import VideoStore
 from shared.videos.video import new_item
 from tools import ToolError
 from tools.imdb import (
@@ -56,9 +56,9 @@ from tools.imdb import (
     with_roles,
 )
 from tools.lines import Damaged, Line, OtherFile, check, read_lines
-from tools.pace import Pool, Rate
 from tools.progress import Advance, Bars
-from tools.work import WorkFile
+from tools.rate_limit import Pool, Rate
+from tools.work_file import WorkFile
 
 IMPORTER = Caller.job("import")
 DIGEST = "importDigest"

@@ -14,14 +14,15 @@ from typing import cast
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict, unchanged
+from shared.background.aggregates import user_addition
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
 from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
 from shared.entities import Rating
-from shared.relations.beside import OWNER
 from shared.relations.credits import PLACING_ATTRIBUTES
-from shared.relations.mover import EntryMover
+from shared.relations.entry_updates import EntryMover
+from shared.relations.item_store import OWNER
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import DELETED_AT, place_of_playlist
 from shared.relations.ranks import NoRoomError, between
@@ -44,19 +45,18 @@ from shared.schema import (
     in_playlist_relation,
     job_relation,
 )
-from shared.upkeep.aggregates import user_addition
 from shared.videos.access import is_purged
 from shared.videos.counters import Counted, ViewCounters, sums_of
 from shared.videos.documents import MAPS
 from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
 from shared.videos.video import stamp, upgraded
-from tools.form import DUE, ItemLine, parse_line
+from tools.exchange_format import DUE, ItemLine, parse_line
 from tools.imdb import Refused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED, place_in_table
 from tools.lines import Damaged, Line, Mark, OtherFile, check, read_lines
-from tools.pace import Pool, Rate
 from tools.progress import Advance, Bars
-from tools.work import WorkFile
+from tools.rate_limit import Pool, Rate
+from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
 MOST_TOGETHER = MOST_ENTRIES + 1

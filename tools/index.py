@@ -13,10 +13,10 @@ from shared.aws.s3 import Objects
 from shared.core.errors import Gone
 from shared.feed.log import Feed
 from shared.schema import TABLE_NAME
-from shared.search.building import SOURCES, At, Builder
+from shared.search.builder import SOURCES, At, Builder
 from shared.search.document import FORM
-from shared.search.films import Films
 from shared.search.generations import Copy, Generations, Pointer
+from shared.search.loader import Films
 from tools import ToolError
 from tools.progress import Bars
 

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Column
 from rich.table import Table as Grid
 
-from shared.films.arrivals import KEY
+from shared.processing.arrivals import KEY
 from shared.schema import TABLE_NAME
 from tools import ToolError
 from tools.progress import Bars

@@ -15,27 +15,27 @@ from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict
+from shared.background.purge import PURGE
 from shared.core.attributes import Item, Value, decode_item, encode
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, WriteContention
-from shared.relations.beside import OWNER, REMOVING
+from shared.relations.item_store import OWNER, REMOVING
 from shared.relations.playlist_entries import moved_entry
 from shared.relations.playlists import DELETED_AT, MOVES, PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO
-from shared.upkeep.purging import PURGE
 from shared.video_fields import PROBED
 from shared.videos.access import is_purged
 from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
 from shared.videos.video import stamp
-from tools.form import DUE, MADE, ItemLine
+from tools.exchange_format import DUE, MADE, ItemLine
 from tools.imdb import Refused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED
 from tools.importing import COUNTED, DIFFERENT, STAMPS, LineImport, Outcome, Restore, entry_items
-from tools.pace import Pool, Rate
 from tools.progress import Bars
-from tools.work import WorkFile
+from tools.rate_limit import Pool, Rate
+from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
 PUT_BACK = Caller.job("put-back")

@@ -16,8 +16,8 @@ from shared.core.errors import ServiceError
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, HEALTH, TABLE_NAME
 from tools import ToolError
-from tools.pace import PacedTable, TrailPace
 from tools.preflight import NO_REGION
+from tools.rate_limit import PacedTable, TrailPace
 
 REQUEST_ATTEMPTS = 20
 """Attempts of one request. A table that scales up during an import throttles for some seconds."""

@@ -17,14 +17,14 @@ from rich.text import Text
 
 from shared.core.attributes import Item
 from shared.core.caller import Caller
+from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
-from shared.history.runs import DONE, RunStore, Wish, run_document
-from shared.history.undoing import ChangeSetReverts
+from shared.history.revert_runs import DONE, RunStore, Wish, run_document
 from shared.routes import ADMIN, READ, WRITE
 from tools import ToolError
 from tools.history import moment, named, shown, subject, who
-from tools.pace import THREADS, with_patience
 from tools.progress import Advance, Bars
+from tools.rate_limit import THREADS, with_patience
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 """Caller for reverts by this tool. The rules treat it as a user, so that its changes can also be reverted."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.cost.behind import measure_behind
+from bench.cost.background import measure_behind
 from bench.cost.bill import WORKLOAD, Misused, Prices, Workload
 from bench.cost.page import PAGE, updated
 from bench.cost.report import Report

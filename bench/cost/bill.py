@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.cost.behind import Followed
+from bench.cost.background import Followed
 from bench.cost.run import ARRIVAL, Catalogue, Measured
 from local.testbed.units import Stored, Units
 from shared.core.telemetry import METRICS as EMITTED
-from shared.kinds import JOB_QUEUES, KINDS
+from shared.job_kinds import JOB_QUEUES, KINDS
 
 HERE = Path(__file__).parent
 PRICES = HERE / "prices-2026-11-21.toml"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench.cost.behind import Followed
+from bench.cost.background import Followed
 from bench.cost.bill import (
     MILLION,
     SERVICES,

@@ -166,7 +166,7 @@ def _many_changed(api: Api) -> str:
             raise RuntimeError("the audit trail keeps nothing of a change")
         trail.add(made)
         api.table.client.put_item(TableName=api.table.name, Item=encode_item(after))
-    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
         begun = api.post("/v1/changesets/set/revert")
     return f"/v1/changesets/set/reverts/{begun.json['revertId']}"
 

@@ -1,4 +1,4 @@
-// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/kinds.py:
+// The fields of a video and the kinds of its jobs, generated from shared/video_fields.py and shared/job_kinds.py:
 // run `python -m local.readme`.
 
 /** What people call them. @type {Record<string, string>} */

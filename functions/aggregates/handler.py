@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.background.aggregates import Aggregates, Unsettled
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, service_logger
-from shared.films.messages import AggregatesMessage, aggregates_message, parse
-from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import Aggregates, Unsettled
+from shared.processing.messages import AggregatesMessage, aggregates_message, parse
+from shared.relations.entry_updates import EntryMover
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

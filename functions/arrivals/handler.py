@@ -6,9 +6,9 @@ from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
-from shared.films.arrivals import Arrivals
-from shared.films.uploads import UploadStore
-from shared.videos.catalogue import VideoStore
+from shared.processing.arrivals import Arrivals
+from shared.processing.uploads import UploadStore
+from shared.videos.store import VideoStore
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

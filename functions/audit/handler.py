@@ -11,10 +11,10 @@ from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, emit, service_logger
 from shared.feed.change import Change, change_of
 from shared.feed.log import Feed
-from shared.films.messages import changed_message
 from shared.history.entries import entry
 from shared.history.trail import Archive, AuditStore
-from shared.kinds import base_of
+from shared.job_kinds import base_of
+from shared.processing.messages import changed_message
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

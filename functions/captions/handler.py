@@ -21,17 +21,17 @@ from shared.core.attributes import Item
 from shared.core.errors import InvalidContent, NotFound
 from shared.core.settings import Settings
 from shared.queries import ListCaptions
-from shared.relations.beside import Allows
+from shared.relations.item_store import Allows
 from shared.web import etags
-from shared.web.answers import SAFE, Answer, etag, no_content, respond, text
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
+from shared.web.responses import SAFE, Answer, etag, no_content, respond, text
 
 if TYPE_CHECKING:
-    from shared.captions.reading import Kind
+    from shared.captions.parser import Kind
 
 
 class CaptionsSettings(Settings):
@@ -74,7 +74,7 @@ class Captions:
     def put(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/captions/{language}"""
         from shared.captions.cues import InvalidCaptions
-        from shared.captions.reading import captions_of
+        from shared.captions.parser import captions_of
         from shared.captions.webvtt import write
 
         video_id, language = request.video_id(), _language(request)
@@ -168,5 +168,5 @@ def _language(request: Request) -> str:
 lambda_handler = EntryPoint(
     CaptionsSettings,
     http_function(Captions),
-    preload=("nacl.secret", "shared.captions.models", "shared.captions.reading"),
+    preload=("nacl.secret", "shared.captions.models", "shared.captions.parser"),
 )

@@ -8,13 +8,13 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, proce
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
-from shared.films.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
-from shared.webhooks import sending
-from shared.webhooks.carriers import Carrier, Receivers
-from shared.webhooks.delivering import Delivered, Deliverer
-from shared.webhooks.places import PlaceStore
+from shared.processing.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
+from shared.webhooks import http_client
+from shared.webhooks.delivery import Delivered, Deliverer
+from shared.webhooks.delivery_state import PlaceStore
+from shared.webhooks.http_client import Answer
 from shared.webhooks.quotas import DeliveryQuotas
-from shared.webhooks.sending import Answer
+from shared.webhooks.transport import Carrier, Receivers
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -46,7 +46,7 @@ class DeliveriesSettings(Settings):
 
 
 def make(
-    settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., Answer] = sending.send
+    settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., Answer] = http_client.send
 ) -> LambdaHandler:
     """Return the function's handler; `send` is HTTP."""
     clock, queue = resources.clock, resources.queue(settings.deliveries_queue_url)
@@ -57,7 +57,7 @@ def make(
     quotas = DeliveryQuotas(places, settings.shares, clock)
     bus: Carrier | None = None
     if settings.event_bus:
-        from shared.webhooks.bus import EventBus  # few have one
+        from shared.webhooks.event_bus import EventBus  # few have one
 
         bus = EventBus(settings.event_bus, resources.events(), clock)
 

@@ -9,24 +9,24 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, NotFound
 from shared.core.position import Page
 from shared.core.settings import Settings
-from shared.feed.following import Changes, bound_to_changes, ends, oldest, places_of, position_of
-from shared.feed.following import page as changes_after
 from shared.feed.log import Feed, owner_log, shard_logs
+from shared.feed.reader import Changes, bound_to_changes, ends, oldest, places_of, position_of
+from shared.feed.reader import page as changes_after
 from shared.history.changesets import ChangeSets
 from shared.history.entries import document
-from shared.history.runs import RunStore, run_document
+from shared.history.revert_runs import RunStore, run_document
 from shared.history.trail import AuditStore
 from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetRevert, ListAudit, ListChanges
 from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, owned_by
-from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages, link_to_next
 from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
+from shared.web.responses import Answer, respond
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
 """Attributes that determine the owner and the visibility of a playlist."""
@@ -75,7 +75,7 @@ class History:
     @operation("getDiff")
     def diff(self, request: Request) -> Answer:
         """GET /v1/videos/{videoId}/diff"""
-        from shared.history.was import Past
+        from shared.history.as_of import Past
 
         query, video_id = request.parameters(GetDiff), request.video_id()
         past = Past(self.table, self.store)
@@ -151,4 +151,4 @@ def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
         raise NotFound("There is no such playlist.")
 
 
-lambda_handler = EntryPoint(HistorySettings, http_function(History), preload=("nacl.secret", "shared.history.was"))
+lambda_handler = EntryPoint(HistorySettings, http_function(History), preload=("nacl.secret", "shared.history.as_of"))

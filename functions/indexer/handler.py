@@ -7,9 +7,9 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
-from shared.search.building import Builder
-from shared.search.films import Films
+from shared.search.builder import Builder
 from shared.search.generations import Copy, Generations, own_folder
+from shared.search.loader import Films
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -16,22 +16,22 @@ from shared.core.errors import (
     invalid_field,
 )
 from shared.core.settings import Settings
-from shared.films.job import Ticket, document, owned_jobs, rendition_folder
-from shared.films.jobs import JobStore
-from shared.films.quota import QuotaStore
-from shared.films.readiness import why_not_ready
-from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
+from shared.job_kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
+from shared.processing.daily_quota import QuotaStore
+from shared.processing.job_states import Ticket, document, owned_jobs, rendition_folder
+from shared.processing.job_store import JobStore
+from shared.processing.readiness import why_not_ready
 from shared.schema import VIDEO
 from shared.videos import video
 from shared.videos.access import owned_by
-from shared.videos.catalogue import VideoStore
-from shared.web.answers import Answer, respond
+from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, respond
 
 if TYPE_CHECKING:
     from shared.entities import Job
-    from shared.films.models import RenditionReport
+    from shared.processing.models import RenditionReport
 
 OBJECT = r"([A-Za-z0-9_-][A-Za-z0-9._-]{0,99}/){0,5}[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}"
 
@@ -91,7 +91,7 @@ class Jobs:
     @operation("chooseThumbnail")
     def choose_thumbnail(self, request: Request) -> Answer:
         """POST /v1/videos/{videoId}/thumbnail"""
-        from shared.films.models import ThumbnailChoice
+        from shared.processing.models import ThumbnailChoice
 
         wanted = ThumbnailChoice.parse(request.content(JSON)).position
         charged = False
@@ -116,7 +116,7 @@ class Jobs:
     @operation("reportRendition")
     def report(self, request: Request) -> Answer:
         """PUT /v1/videos/{videoId}/renditions/{name}"""
-        from shared.films.models import RenditionReport
+        from shared.processing.models import RenditionReport
 
         name = request.path["name"]
         if not re.fullmatch(RENDITION, name):
@@ -181,4 +181,4 @@ def _repeated(job: "Job", ticket: Ticket, state: str) -> "Job | None":
     return job if same and job["state"] == state else None
 
 
-lambda_handler = EntryPoint(JobsSettings, http_function(Jobs), preload=("shared.films.models",))
+lambda_handler = EntryPoint(JobsSettings, http_function(Jobs), preload=("shared.processing.models",))

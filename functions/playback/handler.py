@@ -5,13 +5,13 @@ from functools import partial
 from shared.aws.runtime import EntryPoint, Resources
 from shared.captions.store import shown_while_playing
 from shared.core.settings import Settings
-from shared.films.playback import ATTRIBUTES, Signer
+from shared.processing.playback import ATTRIBUTES, Signer
 from shared.schema import VIDEO
 from shared.videos.access import seen_by
 from shared.videos.links import Links
-from shared.web.answers import Answer, respond
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
+from shared.web.responses import Answer, respond
 
 
 class PlaybackSettings(Settings):

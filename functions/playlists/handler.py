@@ -8,12 +8,12 @@ from shared.queries import ListEntries, ListPlaylists, ListVideoPlaylists
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
-from shared.web.answers import Answer, no_content, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
+from shared.web.responses import Answer, no_content, respond
 
 
 class PlaylistsSettings(Settings):

@@ -7,11 +7,11 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.films.jobs import JobStore
-from shared.films.worker import JobConsumer, JobWorker, Result
 from shared.media.ladder import wanted
 from shared.media.results import Facts
 from shared.media.sandbox import Sandbox
+from shared.processing.job_store import JobStore
+from shared.processing.worker import JobConsumer, JobWorker, Result
 from shared.video_fields import PROBED
 from shared.videos import video
 

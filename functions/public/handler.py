@@ -8,9 +8,9 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import NotFound
 from shared.core.settings import Settings
 from shared.schema import HEALTH
-from shared.web.answers import Answer, moved, respond, text
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
+from shared.web.responses import Answer, moved, respond, text
 
 HEAD = """<!doctype html>
 <html lang="en">

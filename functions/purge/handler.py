@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.background.purge import InTime, Purge
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
-from shared.films.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
-from shared.upkeep.purging import InTime, Purge
+from shared.processing.messages import PURGE_PLAYLIST_SCHEMA, PurgeMessage, PurgePlaylistMessage, parse
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

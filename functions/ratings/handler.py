@@ -3,9 +3,9 @@
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings
 from shared.relations.ratings import Choice, RatingStore
-from shared.web.answers import Answer, no_content, respond
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, no_content, respond
 
 
 class Ratings:

@@ -10,7 +10,6 @@ from shared.core.attributes import Item
 from shared.core.errors import InvalidParameter
 from shared.core.settings import Settings
 from shared.queries import ListCredits, ListPersonVideos, ListReleases
-from shared.relations.beside import Allows
 from shared.relations.credits import (
     RelationStore,
     credit_document,
@@ -18,13 +17,14 @@ from shared.relations.credits import (
     release_document,
     releases_list,
 )
+from shared.relations.item_store import Allows
 from shared.videos.links import Links
-from shared.web.answers import Answer, etag, no_content, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import language_of, region_of
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, etag, no_content, respond
 
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 

@@ -6,10 +6,10 @@ from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
-from shared.films.messages import RevertMessage, parse
-from shared.films.quota import QuotaStore
+from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.trail import AuditStore
-from shared.history.undoing import ChangeSetReverts
+from shared.processing.daily_quota import QuotaStore
+from shared.processing.messages import RevertMessage, parse
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

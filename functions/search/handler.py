@@ -9,24 +9,24 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidCursor, InvalidParameter
 from shared.core.position import Position
 from shared.core.settings import Settings
-from shared.feed.following import bound_to_changes, ends, places_of
 from shared.feed.log import Feed, Place, shard_logs
+from shared.feed.reader import bound_to_changes, ends, places_of
 from shared.queries import SearchVideos, SimilarVideos
-from shared.search.films import Films
 from shared.search.generations import Generations
-from shared.search.local import Local
-from shared.search.question import Question, parse
-from shared.videos.catalogue import VideoStore
+from shared.search.loader import Films
+from shared.search.local_index import Local
+from shared.search.query_parser import Question, parse
 from shared.videos.links import Links
-from shared.web.answers import Answer, respond
+from shared.videos.store import VideoStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import period
 from shared.web.requests import Request
+from shared.web.responses import Answer, respond
 
 if TYPE_CHECKING:
-    from shared.search.finding import Finding
+    from shared.search.video_search import Finding
 
 
 class SearchSettings(Settings):
@@ -61,7 +61,7 @@ class Search:
         places = None if query.consistent_with is None else self._places(query.consistent_with, caller, request.now)
         finding, freshness = self._finding(places)
 
-        from shared.search.asking import Filters
+        from shared.search.index_query import Filters
 
         results = finding.page(
             question,
@@ -86,7 +86,7 @@ class Search:
     def _finding(self, places: Mapping[str, Place] | None = None) -> "tuple[Finding, dict[str, int]]":
         """Return a search over the newest index, and the members of the response that say how fresh that is."""
         # Imported here with Tantivy, which no start of the function has to wait for.
-        from shared.search.finding import Finding
+        from shared.search.video_search import Finding
 
         newest = self.local.newest(places)
         freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
@@ -113,5 +113,7 @@ class Search:
 
 
 lambda_handler = EntryPoint(
-    SearchSettings, http_function(Search), preload=("nacl.secret", "shared.search.finding", "shared.search.follower")
+    SearchSettings,
+    http_function(Search),
+    preload=("nacl.secret", "shared.search.video_search", "shared.search.consumer"),
 )

@@ -1,13 +1,13 @@
-"""Stream consumer: creates and queues jobs, and triggers totals, purges and reverts (shared/upkeep/stream_router.py)."""
+"""Stream consumer: creates and queues jobs, and triggers totals, purges and reverts (shared/background/stream_router.py)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.stream import Record, StreamProcessor
+from shared.background.stream_router import QUEUES, StreamRouter
 from shared.core.settings import LambdaHandler, Settings, several
 from shared.core.telemetry import service_logger
-from shared.upkeep.stream_router import QUEUES, StreamRouter
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
+from shared.background.sweeper import Sweep, send_for_due, send_for_scheduled, sweep
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
-from shared.films.jobs import JobStore
-from shared.upkeep.sweeping import Sweep, send_for_due, send_for_scheduled, sweep
+from shared.processing.job_store import JobStore
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

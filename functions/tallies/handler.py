@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import GroupProcessor, Message
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
+from shared.background.tallies import Tallies
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import service_logger
-from shared.films.messages import TallyMessage, parse
-from shared.upkeep.tallies import Tallies
+from shared.processing.messages import TallyMessage, parse
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects, object_uri
 from shared.captions.cues import MOST_BYTES, MOST_CUES
-from shared.captions.film_store import FilmCaptions
-from shared.captions.of_film import texts_of
+from shared.captions.embedded import texts_of
+from shared.captions.embedded_store import FilmCaptions
 from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, Settings
-from shared.films.job import Beside, for_job
-from shared.films.jobs import JobStore
-from shared.films.worker import JobConsumer, JobWorker, Result
 from shared.media.results import Facts, Picture, Poster, Storyboard, Subtitles
 from shared.media.sandbox import Sandbox
+from shared.processing.job_states import Beside, for_job
+from shared.processing.job_store import JobStore
+from shared.processing.worker import JobConsumer, JobWorker, Result
 from shared.videos import video
 from shared.videos.links import THUMBNAILS
 

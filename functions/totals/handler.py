@@ -4,21 +4,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from shared.aws.runtime import EntryPoint, Resources
+from shared.background.totals import TotalsStore, user_document
 from shared.core.errors import Forbidden, NotFound
 from shared.core.settings import Settings
 from shared.queries import ListTags, ListTop
-from shared.upkeep.totals import TotalsStore, user_document
 from shared.videos.access import STRANGER
-from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
 from shared.videos.links import Links
+from shared.videos.store import VideoStore
 from shared.views.top import ALL, Ranked, TopStore
-from shared.web.answers import Answer, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import user_id_of
 from shared.web.requests import Request
+from shared.web.responses import Answer, respond
 
 
 class TotalsSettings(Settings):

@@ -5,17 +5,17 @@ from urllib.parse import quote
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.changes import fitting
 from shared.core.settings import Settings
-from shared.films.quota import QuotaStore
-from shared.history.reverts import VideoReverts
-from shared.history.runs import Wish
+from shared.history.changeset_reverts import ChangeSetReverts
+from shared.history.revert_runs import Wish
 from shared.history.trail import AuditStore
-from shared.history.undoing import ChangeSetReverts
+from shared.history.video_reverts import VideoReverts
+from shared.processing.daily_quota import QuotaStore
 from shared.queries import RevertChangeset, RevertVideo
-from shared.videos.catalogue import VideoStore
 from shared.videos.links import Links
-from shared.web.answers import Answer, respond
+from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, respond
 
 LARGEST_CHANGES = 2_000_000
 """Bytes of the changes in an answer, which has the video beside them: Lambda carries 6 MB."""

@@ -6,13 +6,13 @@ from typing import Any
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.errors import InvalidParameter
 from shared.core.settings import Settings
-from shared.films.models import CompleteUpload, NewUpload
-from shared.films.quota import QuotaStore
-from shared.films.uploads import UPLOAD_ID, OpenUpload, UploadService, UploadStore
-from shared.films.wants import jobs_per_upload
-from shared.web.answers import Answer, no_content, respond
+from shared.processing.daily_quota import QuotaStore
+from shared.processing.desired_jobs import jobs_per_upload
+from shared.processing.models import CompleteUpload, NewUpload
+from shared.processing.uploads import UPLOAD_ID, OpenUpload, UploadService, UploadStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, no_content, respond
 
 NOT_CACHED = {"Cache-Control": "no-store"}
 """Presigned URLs authorise uploads, so responses must not be cached."""

@@ -12,18 +12,18 @@ from shared.core.settings import Settings
 from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
 from shared.relations.title_page import Place, TitlePage, accepted_languages
 from shared.videos import video
-from shared.videos.catalogue import VideoStore
 from shared.videos.counters import ViewCounters
 from shared.videos.documents import summary
 from shared.videos.entries import season_start
 from shared.videos.links import Links
 from shared.videos.lists import Filters, VideoLists
-from shared.web.answers import Answer, fitting, no_content, respond
+from shared.videos.store import VideoStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
+from shared.web.responses import Answer, fitting, no_content, respond
 
 VARY = {"Vary": "Accept-Language"}
 
@@ -83,8 +83,8 @@ class Videos:
 
     def _past(self, request: Request, query: GetVideo) -> Answer:
         """The video as it was."""
+        from shared.history.as_of import Past
         from shared.history.trail import AuditStore
-        from shared.history.was import Past
 
         asked = "version" if query.as_of is None else "asOf"
         for name, is_given in {
@@ -264,7 +264,7 @@ lambda_handler = EntryPoint(
     http_function(Videos),
     preload=(
         "nacl.secret",
-        "shared.history.was",
+        "shared.history.as_of",
         "shared.videos.batch_models",
         "shared.videos.batches",
         "shared.videos.prebuilt",

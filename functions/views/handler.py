@@ -5,9 +5,9 @@ from shared.core.deadline import within
 from shared.core.settings import Settings
 from shared.core.telemetry import emit_views
 from shared.views.store import View, ViewStore, require_timely
-from shared.web.answers import Answer, respond
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
+from shared.web.responses import Answer, respond
 
 
 class ViewsSettings(Settings):

@@ -13,24 +13,24 @@ from shared.core.settings import Settings
 from shared.core.telemetry import service_logger
 from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
 from shared.queries import ListDeliveries, ListWebhooks
-from shared.web.answers import Answer, no_content, respond
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Pages
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
-from shared.webhooks import sending
+from shared.web.responses import Answer, no_content, respond
+from shared.webhooks import http_client
 from shared.webhooks.address import fault_of
 from shared.webhooks.attempt import is_taken, shown
+from shared.webhooks.delivery_state import PlaceStore
 from shared.webhooks.event import body_of, headers_of, test_change
-from shared.webhooks.places import PlaceStore
 from shared.webhooks.signing import secret_of, spelled
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
 
 INDEX_SECONDS = 5
 """After how long a new webhook is looked at: what changed before that may have been told to those only who stood in the index."""
 
-Send = Callable[..., sending.Answer]
+Send = Callable[..., http_client.Answer]
 """Signature of `sending.send`."""
 
 
@@ -46,7 +46,7 @@ class WebhooksSettings(Settings):
 class Webhooks:
     """The handlers, one for each operation."""
 
-    def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = sending.send) -> None:
+    def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
         self.places = PlaceStore(self.store.table)
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
@@ -175,7 +175,7 @@ class Webhooks:
         """Enqueue a delivery unless the webhook is paused."""
         if document["paused"]:
             return
-        from shared.films.messages import deliver_message
+        from shared.processing.messages import deliver_message
 
         try:
             self.queue().send(deliver_message(document["webhookId"]), delay_seconds)
@@ -196,5 +196,5 @@ def _webhook_id(request: Request) -> str:
 lambda_handler = EntryPoint(
     WebhooksSettings,
     http_function(Webhooks),
-    preload=("nacl.secret", "shared.films.messages", "shared.webhooks.models"),
+    preload=("nacl.secret", "shared.processing.messages", "shared.webhooks.models"),
 )

@@ -4,14 +4,14 @@
 the package of `shared/` with the same name.
 """
 
+from local.access_patterns.background import TALLIES, TOTALS, UPKEEP
 from local.access_patterns.captions import CAPTIONS
 from local.access_patterns.feed import FEED
-from local.access_patterns.films import FILMS
 from local.access_patterns.history import HISTORY
 from local.access_patterns.pattern import AccessPattern
+from local.access_patterns.processing import FILMS
 from local.access_patterns.relations import PLAYLISTS, RELATIONS
 from local.access_patterns.search import SEARCH
-from local.access_patterns.upkeep import TALLIES, TOTALS, UPKEEP
 from local.access_patterns.videos import VIDEOS, VIEWS
 from local.access_patterns.webhooks import WEBHOOKS_PATTERNS
 

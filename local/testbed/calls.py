@@ -15,30 +15,30 @@ from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.backstage import RENDITIONS, Backstage, make_audit
-from local.testbed.delivering import Delivering
+from local.testbed.audited import Trailed
+from local.testbed.background import RENDITIONS, Backstage, make_audit
+from local.testbed.counted_views import Viewed
+from local.testbed.deliveries import Delivering
+from local.testbed.feed_changes import change, tell
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
-from local.testbed.told import change, tell
-from local.testbed.trailed import Trailed
-from local.testbed.viewed import Viewed
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
+from shared.background.aggregates import Aggregates
+from shared.background.ledger import mark_of
+from shared.background.tallies import Tallies
 from shared.core.caller import Caller, request_of
 from shared.feed.log import Feed
-from shared.films.messages import TallyMessage, parse, revert_message, tally_message
-from shared.films.uploads import LARGEST_PUT, MIB
-from shared.films.wants import input_hash
-from shared.relations.mover import EntryMover
-from shared.search.building import At, Builder, some_videos
-from shared.search.films import Films
+from shared.processing.desired_jobs import input_hash
+from shared.processing.messages import TallyMessage, parse, revert_message, tally_message
+from shared.processing.uploads import LARGEST_PUT, MIB
+from shared.relations.entry_updates import EntryMover
+from shared.search.builder import At, Builder, some_videos
 from shared.search.generations import Copy, Generations
-from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.ledger import mark_of
-from shared.upkeep.tallies import Tallies
-from shared.videos.catalogue import VideoStore
+from shared.search.loader import Films
 from shared.videos.counters import ViewCounters
+from shared.videos.store import VideoStore
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
@@ -333,7 +333,7 @@ def _change_set(api: Api) -> str:
 
 
 def _revert_as_large(api: Api, path: str) -> Reply:
-    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
         return api.post(f"{path}/revert")
 
 

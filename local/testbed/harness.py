@@ -38,16 +38,16 @@ from shared.aws.sqs import Queue
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.feed.log import Feed
-from shared.films.wants import jobs_per_upload
-from shared.kinds import JOB_QUEUES
+from shared.job_kinds import JOB_QUEUES
+from shared.processing.desired_jobs import jobs_per_upload
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
-from shared.search.films import Films
 from shared.search.generations import Generations
-from shared.search.local import Local
+from shared.search.loader import Films
+from shared.search.local_index import Local
 from shared.videos.links import Links
 from shared.web.http import http_function
 from shared.web.requests import JSON
-from shared.webhooks import sending
+from shared.webhooks import http_client
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -401,7 +401,7 @@ def make_api(
         "webhooks": http_function(
             partial(
                 webhooks.Webhooks,
-                send=lambda *_, **__: sending.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
+                send=lambda *_, **__: http_client.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
             )
         ),
         "search": http_function(partial(search.Search, new_local=partial(local_index, clock))),

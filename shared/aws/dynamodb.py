@@ -12,7 +12,7 @@ from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict, translating
 from shared.aws.lean import client
 from shared.aws.lean.client import AnswerLost, NotSent
-from shared.core import receipt
+from shared.core import request_usage
 from shared.core.attributes import AttributeMap, Item, encode_item, read_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
 from shared.core.errors import NewerSchema, NotApplied, Throttled, Unavailable
@@ -337,7 +337,7 @@ class Table:
 
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send an idempotent request; the returned function waits for its response, and retries."""
-        line = receipt.begin(operation, parameters)
+        line = request_usage.begin(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
             try:
@@ -348,14 +348,14 @@ class Table:
 
     def _send(self, operation: str, *, repeatable: bool = True, elsewhere: bool = False, **parameters: Any) -> Any:
         """Send a request, and wait for its response with retries."""
-        line = receipt.begin(operation, parameters)
+        line = request_usage.begin(operation, parameters)
         return self._carry_out(operation, parameters, line, repeatable=repeatable, elsewhere=elsewhere)
 
     def _carry_out(
         self,
         operation: str,
         parameters: Mapping[str, Any],
-        line: receipt.Line,
+        line: request_usage.Line,
         *,
         repeatable: bool = True,
         elsewhere: bool = False,

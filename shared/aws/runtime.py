@@ -111,7 +111,7 @@ class EntryPoint(Generic[_Settings]):
     With provisioned concurrency or SnapStart they are imported during initialisation, with the modules for logs and credentials.
     https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html, AWS_LAMBDA_INITIALIZATION_TYPE
 
-        lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.films.models",))
+        lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads), preload=("shared.processing.models",))
     """
 
     def __init__(

@@ -3,7 +3,7 @@ bucket.
 
 An object is named by the hash of its text and never changes; an item refers to one object. Readers therefore never see
 partial text, and a revert finds the earlier text. An interrupted write leaves only an unreferenced object. All objects
-are deleted with their video (shared/upkeep/purging.py).
+are deleted with their video (shared/background/purge.py).
 """
 
 import hashlib
@@ -16,9 +16,9 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
-from shared.films.wants import input_hash, wanted
-from shared.relations.beside import OWNER, Allows, BesideStore, require_allowed
+from shared.processing.desired_jobs import input_hash, wanted
 from shared.relations.children import children_of
+from shared.relations.item_store import OWNER, Allows, BesideStore, require_allowed
 from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
 from shared.videos.access import seen_by
 

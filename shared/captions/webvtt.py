@@ -11,7 +11,7 @@ The reader drops:
 import re
 from collections.abc import Iterable
 
-from shared.captions import payload
+from shared.captions import cue_text
 from shared.captions.cues import Cue, InvalidCaptions, check_count, check_times, clock, shown
 from shared.captions.lines import Block, blocks_of, lines_of
 
@@ -119,8 +119,8 @@ def _cue(block: Block) -> Cue:
         name = lines[0] if lines[0].strip() else None
         lines, line = lines[1:], line + 1
     timings = _TIMINGS.fullmatch(lines[0])
-    start = payload.milliseconds(timings[1]) if timings else None
-    end = payload.milliseconds(timings[2]) if timings else None
+    start = cue_text.milliseconds(timings[1]) if timings else None
+    end = cue_text.milliseconds(timings[2]) if timings else None
     if timings is None or start is None or end is None:
         raise InvalidCaptions(line, _no_times(lines[0]))
     check_times(start, end, line)
@@ -132,7 +132,7 @@ def _cue(block: Block) -> Cue:
                 '"-->" must not stand within the text of a cue: write --&gt;, or end the cue before with a blank line, '
                 "which has no spaces.",
             )
-    text = payload.checked("\n".join(lines[1:]), start, end, line + 1)
+    text = cue_text.checked("\n".join(lines[1:]), start, end, line + 1)
     return Cue(start, end, text, name, settings)
 
 

@@ -34,7 +34,7 @@ FORMS = {
     POINTER: "must be a JSON Pointer (RFC 6901) such as /title or /metadata/codec",
     LANGUAGE: "must be a BCP 47 tag such as en-NZ",
 }
-"""Error detail for each pattern (shared/web/messages.py)."""
+"""Error detail for each pattern (shared/web/error_messages.py)."""
 
 
 def fitting(text: str, largest: int) -> str:

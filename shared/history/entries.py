@@ -13,7 +13,7 @@ from shared.core.attributes import Item
 from shared.core.caller import IMPORT, JOBS, request_of
 from shared.core.change_types import JOB_STATES
 from shared.core.changes import Change, changes_between, escaped, fitting, plain
-from shared.relations.beside import OWNER, REMOVING
+from shared.relations.item_store import OWNER, REMOVING
 from shared.relations.playlists import DELETED_AT, MOVES
 from shared.schema import (
     AUDIT,

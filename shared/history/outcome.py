@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from shared.core.errors import ServiceError
-from shared.history.plan import Skipped
+from shared.history.revert_plan import Skipped
 
 Result = Literal["reverted", "unchanged", "skipped", "failed"]
 RESULTS: tuple[Result, ...] = get_args(Result)

@@ -10,18 +10,18 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.errors import PASSING, Gone, InternalError, NotFound, ServiceError, Unavailable
 from shared.core.telemetry import service_logger
-from shared.films.quota import QuotaStore
-from shared.history.later import Later, names_of
+from shared.history.item_reverts import KINDS, BesideReverts
+from shared.history.later_entries import Later, names_of
 from shared.history.outcome import Outcome
-from shared.history.playlists import PlaylistReverts
-from shared.history.relations import KINDS, BesideReverts
-from shared.history.reverts import VideoReverts
-from shared.history.runs import Wish
+from shared.history.playlist_reverts import PlaylistReverts
+from shared.history.revert_runs import Wish
 from shared.history.trail import AuditStore
+from shared.history.video_reverts import VideoReverts
+from shared.processing.daily_quota import QuotaStore
 from shared.schema import PARTITION_KEY, PLAYLIST, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 from shared.threads import map_threads
 from shared.videos.access import is_purged
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 
 SIDE_BY_SIDE = 8
 """Videos and playlists that are reverted concurrently."""

@@ -8,10 +8,10 @@ from PIL import Image, ImageStat
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import Film, frame_at, keyframe, opened
 from shared.media.frames import Shape, fitted, image
 from shared.media.results import Facts, Picture, Poster
 from shared.media.source import Source
+from shared.media.source_video import Film, frame_at, keyframe, opened
 
 WIDTHS = (320, 640, 1280)
 WEBP_EFFORT = 2

@@ -7,10 +7,10 @@ from av.stream import Discard
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import Film, boxes, keyframe, opened
 from shared.media.frames import hdr
 from shared.media.results import Facts
 from shared.media.source import Source
+from shared.media.source_video import Film, boxes, keyframe, opened
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000

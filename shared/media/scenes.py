@@ -6,8 +6,8 @@ from itertools import pairwise
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from shared.media.film import Film
 from shared.media.results import Chapter
+from shared.media.source_video import Film
 
 MOST = 30
 """Maximum chapters to propose from scene changes."""

@@ -13,11 +13,11 @@ from PIL import Image
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import Film, Group, frames, groups, keyframe, opened
 from shared.media.frames import fitted, image
 from shared.media.results import Facts, Picture, Storyboard
 from shared.media.scenes import Scenes, proposed
 from shared.media.source import Source
+from shared.media.source_video import Film, Group, frames, groups, keyframe, opened
 
 COLUMNS = 10
 MOST_TILES = 100

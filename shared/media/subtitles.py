@@ -8,9 +8,9 @@ from av.stream import Discard, Disposition, Stream
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import BUFFER, Film, opened
 from shared.media.results import Subtitles, SubtitleTrack
 from shared.media.source import BLOCK, Range, Source
+from shared.media.source_video import BUFFER, Film, opened
 
 UNKNOWN = "und"
 """ISO 639-2 code for a track without a language."""

@@ -15,10 +15,10 @@ from av.video.stream import VideoStream
 
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
-from shared.media.film import Film, opened
 from shared.media.frames import EXACT, image
 from shared.media.ladder import most_bits
 from shared.media.source import FileSource, Source
+from shared.media.source_video import Film, opened
 
 CODEC = "libx264"
 QUALITY = {"preset": "veryfast", "crf": "23"}

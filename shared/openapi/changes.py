@@ -2,8 +2,8 @@
 
 from shared.core import errors
 from shared.core.change_types import TYPES
-from shared.feed.following import MOST_EXAMINED
 from shared.feed.log import DAYS_KEPT
+from shared.feed.reader import MOST_EXAMINED
 from shared.openapi import audit
 from shared.openapi.spec import EXAMPLE_ID, LINK, Operation, json_content, object_of, ref
 from shared.routes import ADMIN, CHANGES

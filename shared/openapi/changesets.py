@@ -2,11 +2,11 @@
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
+from shared.history.changeset_reverts import AT_ONCE
 from shared.history.models import NewRevert
 from shared.history.outcome import RESULTS
 from shared.history.parts import MOST_NAMED
-from shared.history.runs import COUNTS, DAYS_KEPT, DONE, RUNNING
-from shared.history.undoing import AT_ONCE
+from shared.history.revert_runs import COUNTS, DAYS_KEPT, DONE, RUNNING
 from shared.openapi.audit import ENTRY
 from shared.openapi.history import REVERTED
 from shared.openapi.spec import (

@@ -35,10 +35,10 @@ from shared.routes import ROUTES, SCOPES, Route
 from shared.video_fields import PROBED
 from shared.videos.models import LiveStatus
 from shared.videos.video import STATUSES
-from shared.web.answers import PROBLEM
 from shared.web.http import CHANGE_SET
 from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
+from shared.web.responses import PROBLEM
 
 _PARTS = (
     *(

@@ -2,7 +2,7 @@
 
 from shared.core import errors
 from shared.history.models import Revert
-from shared.history.plan import REASONS
+from shared.history.revert_plan import REASONS
 from shared.openapi.spec import (
     BODY_ERRORS,
     CHANGE_ERRORS,

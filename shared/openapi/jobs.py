@@ -1,9 +1,7 @@
 """OpenAPI of the function `jobs`."""
 
 from shared.core import errors
-from shared.films.job import LAST_ATTEMPT, STATES
-from shared.films.models import RenditionReport, ThumbnailChoice
-from shared.kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION
+from shared.job_kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION
 from shared.openapi.spec import (
     BODY_ERRORS,
     EMPTY_BODY,
@@ -16,6 +14,8 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
+from shared.processing.job_states import LAST_ATTEMPT, STATES
+from shared.processing.models import RenditionReport, ThumbnailChoice
 from shared.web.parameters import Schema
 from shared.web.requests import JSON
 

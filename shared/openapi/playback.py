@@ -4,10 +4,10 @@ from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS
 from shared.captions.store import TYPE
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM
-from shared.films.playback import RENDITION_TYPE, SECONDS
-from shared.kinds import RENDITION
+from shared.job_kinds import RENDITION
 from shared.openapi.spec import EXAMPLE_ID, Operation, json_content, object_of, ref
 from shared.openapi.spec import SECONDS as EPOCH_SECONDS
+from shared.processing.playback import RENDITION_TYPE, SECONDS
 from shared.web.parameters import Schema
 
 _PICTURES = f"https://d111111abcdef8.cloudfront.net/thumbnails/{EXAMPLE_ID}/9f86d081884c7d659a2feaa0c55ad015"

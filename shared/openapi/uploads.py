@@ -2,8 +2,6 @@
 
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
-from shared.films.models import CompleteUpload, NewUpload, UploadedPart
-from shared.films.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_DAYS, UPLOAD_ID
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -14,6 +12,8 @@ from shared.openapi.spec import (
     object_of,
     ref,
 )
+from shared.processing.models import CompleteUpload, NewUpload, UploadedPart
+from shared.processing.uploads import LARGEST_PUT, MULTIPART_SECONDS, PUT_SECONDS, SMALLEST_PART, UPLOAD_DAYS, UPLOAD_ID
 from shared.web.parameters import Schema
 from shared.web.requests import JSON
 

@@ -41,10 +41,10 @@ from shared.videos.batches import LARGEST_CHANGES
 from shared.videos.documents import FIELDS, OWNER_FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
 from shared.videos.models import NewVideo, VideoContent, VideoPatch
 from shared.videos.video import GRACE_SECONDS
-from shared.web.answers import LARGEST_ANSWER
 from shared.web.bodies import NoContent
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
+from shared.web.responses import LARGEST_ANSWER
 
 NEW_VIDEO: Schema = {
     "title": "Product Launch Demo",

@@ -25,9 +25,9 @@ from shared.openapi.spec import (
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
 from shared.webhooks.attempt import LARGEST_SHOWN
+from shared.webhooks.delivery_state import SECONDS_BETWEEN_TESTS
 from shared.webhooks.event import TEST_TYPE
 from shared.webhooks.models import NewWebhook, Replay, WebhookPatch
-from shared.webhooks.places import SECONDS_BETWEEN_TESTS
 from shared.webhooks.store import MOST_WEBHOOKS
 
 _ID = "0b7e4a52-58c1-4b7e-9d61-2f3c8a9d1e47"

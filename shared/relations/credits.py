@@ -2,7 +2,7 @@
 
 Both are related items of a video, and are entries of RelationIndex while the video is listed. They copy only two
 attributes of the video: the release year, by which credits are sorted, and the owner, who may read their audit trail.
-shared/relations/mover.py updates them when the video's index position changes.
+shared/relations/entry_updates.py updates them when the video's index position changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from shared.core.caller import Caller
 from shared.core.errors import NotFound
 from shared.core.limits import LAST_YEAR
 from shared.core.position import Page, Position
-from shared.relations.beside import OWNER, Allows, BesideStore
 from shared.relations.children import children_of, region_prefix
-from shared.relations.mover import unmoved
+from shared.relations.entry_updates import unmoved
+from shared.relations.item_store import OWNER, Allows, BesideStore
 from shared.schema import (
     CREDIT,
     RELEASE,

@@ -21,8 +21,8 @@ from shared.relations.ranks import MOST_SPREAD, NoRoomError
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, is_shown
-from shared.videos.catalogue import VideoStore
 from shared.videos.documents import summary
+from shared.videos.store import VideoStore
 
 MOST_ENTRIES = 5000
 """Maximum number of entries per playlist."""

@@ -9,8 +9,8 @@ from shared.core import regions
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.position import Page, Position
-from shared.films.job import document as job_document
-from shared.films.job import owned_jobs
+from shared.processing.job_states import document as job_document
+from shared.processing.job_states import owned_jobs
 from shared.queries import LOCAL_TITLE
 from shared.relations.children import children_of, region_prefix
 from shared.relations.credits import (
@@ -22,10 +22,10 @@ from shared.relations.credits import (
 from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
 from shared.videos.access import seen_by
-from shared.videos.catalogue import Fetched, VideoStore
 from shared.videos.documents import document_for
-from shared.web.answers import fitting
+from shared.videos.store import Fetched, VideoStore
 from shared.web.paging import Pages
+from shared.web.responses import fitting
 
 MOST_RANGES = 10
 """Maximum number of languages read from an Accept-Language header."""

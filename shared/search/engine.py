@@ -1,7 +1,7 @@
 """Local search index: adds, removes and finds videos, using Tantivy.
 
 Each video is one document, so totals, facets and pages are exact. A commit makes all changes visible atomically.
-Tantivy receives texts as space-separated normalised words, and queries as trees (shared/search/asking.py), so it never
+Tantivy receives texts as space-separated normalised words, and queries as trees (shared/search/index_query.py), so it never
 parses user input.
 """
 
@@ -17,10 +17,10 @@ import tantivy
 
 from shared.core.caller import Caller
 from shared.feed.log import Place
-from shared.search.asking import GRAIN, Asking, Filters, Term, candidates, telling
 from shared.search.document import FORM, Film
 from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
-from shared.search.question import Question
+from shared.search.index_query import GRAIN, Asking, Filters, Term, candidates, telling
+from shared.search.query_parser import Question
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000

@@ -8,7 +8,7 @@ from zlib import crc32
 import tantivy
 
 from shared.search.document import Film
-from shared.search.words import joined, tokens
+from shared.search.tokenizer import joined, tokens
 from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import folded
 

@@ -75,7 +75,7 @@ class Draft(NamedTuple):
 
     generation: str
     at: Item
-    """Progress of the rebuild. shared/search/building.py defines its format."""
+    """Progress of the rebuild. shared/search/builder.py defines its format."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.search.fields import Said, Stored
-from shared.search.question import PREFIX, Clause, Phrase, Question, Word
-from shared.search.words import Token, joined, spans, tokens
+from shared.search.query_parser import PREFIX, Clause, Phrase, Question, Word
+from shared.search.tokenizer import Token, joined, spans, tokens
 
 LONGEST_PART = 240
 """Maximum characters to show of a description, around the first match."""

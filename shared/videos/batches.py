@@ -14,12 +14,12 @@ from shared.threads import map_threads
 from shared.videos import video
 from shared.videos.access import is_purged, owned_by
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
-from shared.videos.catalogue import VideoStore, being_removed, changed, taken
 from shared.videos.documents import changes, document
 from shared.videos.links import Links
-from shared.web.answers import failed_part
+from shared.videos.store import VideoStore, being_removed, changed, taken
 from shared.web.etags import if_match
 from shared.web.requests import Request
+from shared.web.responses import failed_part
 
 WORKERS = 16
 """Operations executed in parallel: the size of the client's connection pool."""

@@ -4,7 +4,7 @@ Entries are in RelationIndex only while the video is listed. A page of a tag, pe
 however many videos are hidden.
 
 Tag and series entries move in the transaction that lists or hides the video, if the function's role may write them. The
-stream moves all others, possibly thousands, some seconds later (shared/relations/mover.py). Lists check each video, so
+stream moves all others, possibly thousands, some seconds later (shared/relations/entry_updates.py). Lists check each video, so
 a stale entry never exposes a hidden video.
 """
 

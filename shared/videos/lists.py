@@ -23,8 +23,8 @@ from shared.schema import (
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import STRANGER, seen_by
-from shared.videos.catalogue import VideoStore
 from shared.videos.entries import episode_place
+from shared.videos.store import VideoStore
 from shared.videos.video import folded_tags
 
 

@@ -12,7 +12,7 @@ from shared.videos.access import seen_by
 from shared.videos.counters import UNCOUNTED
 from shared.views.models import QueuedView
 from shared.views.store import MARKER_SECONDS, Verdict, View, ViewStore, require_timely
-from shared.web.answers import failed_part
+from shared.web.responses import failed_part
 
 WORKERS = 16
 """Views counted in parallel: the size of the client's connection pool."""

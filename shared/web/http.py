@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from shared.core import receipt
+from shared.core import request_usage
 from shared.core.caller import Caller
 from shared.core.deadline import within
 from shared.core.errors import InternalError, MethodNotAllowed, NotFound, ServiceError
@@ -22,9 +22,9 @@ from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import invoked, service_logger
 from shared.routes import ROUTES, Route
 from shared.web import server_timing
-from shared.web.answers import Answer, problem
 from shared.web.parameters import Query
 from shared.web.requests import Request
+from shared.web.responses import Answer, problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -117,7 +117,7 @@ def _serve(
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         started = time.perf_counter()
-        with invoked(context, event["requestContext"].get("requestId")), receipt.kept() as lines:
+        with invoked(context, event["requestContext"].get("requestId")), request_usage.kept() as lines:
             units = explained = False
             change_set = None
             headers = _headers(event)

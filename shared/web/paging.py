@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from shared.core.caller import Caller
 from shared.core.position import Position
-from shared.web.answers import Answer, respond
 from shared.web.cursors import LIFETIME_SECONDS, LONGEST, Cursors
 from shared.web.parameters import Integer, Query, Text
 from shared.web.requests import Request
+from shared.web.responses import Answer, respond
 
 LONGEST_PAGE = 100
 """Maximum items of a page."""

@@ -75,7 +75,7 @@ def validated(validate: Callable[[Any], _Parsed], content: Any, refusals: Mappin
 
 
 def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJson | InvalidContent:
-    from shared.web.messages import malformed  # needed only for invalid bodies
+    from shared.web.error_messages import malformed  # needed only for invalid bodies
 
     faults = error.errors(include_url=False)
     if faults[0]["type"] == "json_invalid":
@@ -89,6 +89,6 @@ def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJs
 def _explained(error: ErrorDetails, refusals: Mapping[str, str]) -> str:
     if error["type"] == "extra_forbidden" and len(error["loc"]) == 1 and str(error["loc"][0]) in refusals:
         return refusals[str(error["loc"][0])]
-    from shared.web.messages import detail
+    from shared.web.error_messages import detail
 
     return detail(error)

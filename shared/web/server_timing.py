@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 from shared.core.errors import Forbidden
-from shared.core.receipt import Line
+from shared.core.request_usage import Line
 from shared.routes import ROUTES, WRITE
-from shared.web.answers import Answer
 from shared.web.requests import Request
+from shared.web.responses import Answer
 
 MOST_ENTRIES = 50
 """Maximum DynamoDB requests that a response explains, because API Gateway limits headers to 10 KB."""

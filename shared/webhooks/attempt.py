@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shared.webhooks.sending import Answer
+from shared.webhooks.http_client import Answer
 
 LARGEST_SHOWN = 512
 """Maximum bytes of a response body that are stored."""

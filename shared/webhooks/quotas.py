@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from shared.aws.leases import is_leased
 from shared.aws.quotas import Claim, Quotas
 from shared.core.attributes import Item
-from shared.webhooks.places import LONGEST_LEASE, QUEUED, PlaceStore
+from shared.webhooks.delivery_state import LONGEST_LEASE, QUEUED, PlaceStore
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: of an owner, of an owner's slow receivers, and of all slow receivers."""

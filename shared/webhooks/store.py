@@ -1,6 +1,6 @@
 """Webhooks as their owners manage them: URL, subscription and secrets.
 
-The delivery state is a separate item, which the worker writes (shared/webhooks/places.py). A change of the URL, the
+The delivery state is a separate item, which the worker writes (shared/webhooks/delivery_state.py). A change of the URL, the
 types or the positions is one transaction with that item. It invalidates the worker's current turn, so results for the
 previous version are discarded. It also makes the webhook due, so the sweeper sends a message if the first one is lost.
 """
@@ -24,7 +24,7 @@ from shared.feed.log import Place
 from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
-from shared.webhooks.places import INDEXED, WAITING, due, plain
+from shared.webhooks.delivery_state import INDEXED, WAITING, due, plain
 from shared.webhooks.signing import secret_of
 
 MOST_WEBHOOKS = 20

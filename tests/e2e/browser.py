@@ -27,7 +27,7 @@ from local.browser import chromium
 from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button
-from tests.waiting import LIMIT, eventually
+from tests.polling import LIMIT, eventually
 
 LIMIT_MS = LIMIT * 1000
 """For what a page shows at last."""

@@ -26,8 +26,8 @@ from local.issuer import USERS, Signer
 from local.rehearsal import tokens_of
 from local.run import service_in
 from tests.e2e.receiving import Receiver, receiving
-from tests.names import random_name
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
+from tests.random_names import random_name
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

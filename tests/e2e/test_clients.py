@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from local import ROOT
-from local.testbed.films import film
+from local.testbed.video_files import film
 from local.toolbox import with_tools
 from tests.e2e.conftest import Service
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
-from local.testbed.films import clip
+from local.testbed.video_files import clip
 from tests.e2e.browser import IS_AT, Console, announced, looks_well, without_frames
 from tests.e2e.locators import button, dialog, field, form, panel
-from tests.waiting import eventually
+from tests.polling import eventually
 
 SUBRIP = (
     b"1\n00:00:01,000 --> 00:00:04,000\nWe ride <i>out</i>\n\n2\n00:00:05,000 --> 00:00:09,000\nto the sea & back\n"

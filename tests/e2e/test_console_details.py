@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, Request, Route, expect
 from tests.e2e.browser import HOSTILE, Console, Hold, announced, looks_well, seek
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, form, group, heading, link, panel, region, tab
-from tests.waiting import eventually
+from tests.polling import eventually
 
 WRITES = re.compile(r"/v1/videos/[^/]+(/credits/[^/]+)?$")
 

@@ -17,7 +17,7 @@ from shared.schema import TABLE_NAME
 from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, panel, region
-from tests.waiting import eventually
+from tests.polling import eventually
 
 BEHIND = {
     "type": "urn:video-metadata:problem:trail-behind",

@@ -11,7 +11,7 @@ from playwright.sync_api import Dialog, Locator, Page, Response, expect
 from tests.e2e.browser import Console, looks_well
 from tests.e2e.conftest import Service
 from tests.e2e.locators import field, heading, link, text
-from tests.waiting import eventually
+from tests.polling import eventually
 
 MINUTE = 60_000
 BATCH = 100

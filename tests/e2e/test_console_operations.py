@@ -8,7 +8,7 @@ from playwright.sync_api import Route, expect
 
 from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
 from tests.e2e.locators import button, field, heading, link, region
-from tests.waiting import eventually
+from tests.polling import eventually
 
 NO_FILM = b"This is not a film. " * 64
 FAILED = "**/v1/videos?status=failed*"

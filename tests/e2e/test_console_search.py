@@ -4,11 +4,11 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from local.testbed.films import clip
+from local.testbed.video_files import clip
 from tests.e2e.browser import HOSTILE, IS_AT, Console, looks_well
 from tests.e2e.conftest import Service
 from tests.e2e.locators import field, link
-from tests.waiting import eventually
+from tests.polling import eventually
 
 CAPTIONS = "WEBVTT\n\n00:01.000 --> 00:03.000\nWe begin\n\n00:05.000 --> 00:08.000\nThe {word} sails at dawn\n"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
-from local.testbed.films import clip
+from local.testbed.video_files import clip
 from tests.e2e.browser import Console, Hold, looks_well, meet_first, wait_until
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, heading, link

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from local.testbed.films import clip
+from local.testbed.video_files import clip
 from tests.e2e.browser import LIMIT_MS, Console, Hold, announced, looks_well, meet_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, text
-from tests.waiting import eventually
+from tests.polling import eventually
 
 RENDITION = re.compile(r"/renditions/.+\.mp4")
 """A version that the transcoder made, in a URL."""

@@ -16,7 +16,7 @@ from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, region, text
 from tests.e2e.receiving import Receiver
-from tests.waiting import eventually
+from tests.polling import eventually
 
 WIDTHS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]

@@ -13,7 +13,7 @@ import pytest
 from local import ROOT
 from local.ports import LOOPBACK, free_port
 from tests.e2e.conftest import Service
-from tests.waiting import LIMIT, eventually
+from tests.polling import LIMIT, eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

@@ -8,7 +8,7 @@ import pytest
 from shared.relations.ratings import rating_key
 from shared.schema import TABLE_NAME
 from tests.e2e.conftest import Service
-from tests.waiting import eventually
+from tests.polling import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from local import STATE, world
+from local import STATE, example_data
 from local.assembly import Synthesised, configuration, synthesised
 from local.events import Event, examples
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
 from shared.schema import CREDIT, JOB, VIDEO
 from tests.e2e.conftest import Service
-from tests.waiting import eventually
+from tests.polling import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 
@@ -71,7 +71,7 @@ def table(service: Service, assembly: Mapping[str, Synthesised]) -> Iterator[Tab
     """The deployed table, which each test fills with the world; its films are removed in the end."""
     name = configuration(service.aws, assembly["videos"]).environment["TABLE_NAME"]
     yield Table(name, service.aws.client("dynamodb"))
-    world.forget_films(service.aws.client("s3"))
+    example_data.forget_films(service.aws.client("s3"))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def runtime() -> Path:
 
 
 def _seed(service: Service, table: Table) -> None:
-    world.seed(table, service.aws.client("s3"), int(time.time()))
+    example_data.seed(table, service.aws.client("s3"), int(time.time()))
 
 
 def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
@@ -126,14 +126,14 @@ def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
 
     _seed(service, table)
     invoke("probe", "film")
-    becomes(VIDEO.key(videoId=world.ARRIVED), lambda video: video["source"].get("media") == world.MEDIA)
+    becomes(VIDEO.key(videoId=example_data.ARRIVED), lambda video: video["source"].get("media") == example_data.MEDIA)
     invoke("thumbnails", "poster")
-    becomes(JOB.key(videoId=world.LOOKED_AT, kind="poster"), lambda job: job["state"] == "done")
+    becomes(JOB.key(videoId=example_data.LOOKED_AT, kind="poster"), lambda job: job["state"] == "done")
     invoke("arrivals", "film-uploaded")
-    becomes(VIDEO.key(videoId=world.AWAITED), lambda video: video["status"] == "processing")
+    becomes(VIDEO.key(videoId=example_data.AWAITED), lambda video: video["status"] == "processing")
     # What the router sends, the deployed purge takes.
     invoke("stream_router", "video-removed")
-    becomes(CREDIT.key(videoId=world.GONE, personId=world.PERSON), lambda left: not left)
+    becomes(CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON), lambda left: not left)
 
 
 def _by_function(names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from local import ROOT, STATE, sam, world
+from local import ROOT, STATE, example_data, sam
 from local.assembly import Synthesised, configuration, synthesised
 from local.events import EVENTS, Example, examples
 from local.toolbox import installed_once
@@ -89,7 +89,7 @@ def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, check
     assert program == "sam"
     if HAS_ENGINE:
         table = configuration(service.aws, function).environment["TABLE_NAME"]
-        world.seed(Table(table, service.aws.client("dynamodb")), service.aws.client("s3"), int(time.time()))
+        example_data.seed(Table(table, service.aws.client("dynamodb")), service.aws.client("s3"), int(time.time()))
     done = checkout.run(*arguments, "--debug")
     for found in (
         "'env_vars': '.local/sam/env.json'",

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.conftest import Service
 from tests.e2e.receiving import Receiver
-from tests.waiting import eventually
+from tests.polling import eventually
 
 pytestmark = pytest.mark.xdist_group("e2e")
 

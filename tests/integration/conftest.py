@@ -21,9 +21,9 @@ from local.testbed.harness import Clock, create_table, make_api
 from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
+from tests.integration.concurrency import Instance
 from tests.integration.faults import Line
-from tests.integration.together import Instance
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -15,9 +15,9 @@ from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from tests.integration import faults
+from tests.integration.concurrency import together
 from tests.integration.conftest import Connect
 from tests.integration.faults import Incident, Line
-from tests.integration.together import together
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ONE = {"views": 1}

@@ -15,7 +15,7 @@ from local import LocalError, ministack
 from local.deployment import allow_origins, switch_on_ttl
 from local.ministack import MiniStack
 from local.testbed.harness import create_table
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

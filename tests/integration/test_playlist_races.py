@@ -9,15 +9,15 @@ import pytest
 
 from local.testbed.harness import NOW, Api, Reply, make_api
 from shared.aws.dynamodb import Table
+from shared.background.purge import Purge
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.relations.playlists import PlaylistStore
 from shared.schema import PLAYLIST, PROFILE, VIDEO
-from shared.upkeep.purging import Purge
 from tests.integration import faults
+from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
-from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -16,10 +16,10 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, VIEWER
 from tests.integration import faults
+from tests.integration.concurrency import Instance, Request, at_once, together
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
 from tests.integration.faults import Line
-from tests.integration.together import Instance, Request, at_once, together
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -12,18 +12,18 @@ import pytest
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
+from shared.background.aggregates import Aggregates, contribution
+from shared.background.reconcile import Reconcile
+from shared.background.totals import PROFILE_COUNTS
 from shared.core.attributes import Item
 from shared.core.errors import WriteContention
-from shared.relations.mover import EntryMover
+from shared.relations.entry_updates import EntryMover
 from shared.relations.ratings import TOTALS, Choice, share
-from shared.upkeep.aggregates import Aggregates, contribution
-from shared.upkeep.reconcile import Reconcile
-from shared.upkeep.totals import PROFILE_COUNTS
 from tests.integration import faults
+from tests.integration.concurrency import Request, together
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
-from tests.integration.together import Request, together
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -359,7 +359,7 @@ def credit_years(table: Table) -> set[int]:
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moves take more than one step."""
-    monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 2)
+    monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 2)
 
 
 @pytest.mark.usefixtures("two_at_a_time")

@@ -6,12 +6,12 @@ import pytest
 
 from local.testbed.harness import NOW, Api, make_api
 from shared.aws.dynamodb import Table
-from shared.relations.mover import EntryMover
+from shared.relations.entry_updates import EntryMover
 from shared.schema import CREDIT
 from tests.integration import faults
+from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.conftest import NewTable
 from tests.integration.faults import Incident, Killed, Line
-from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from local.aws import Aws
-from local.drill import Drill
+from local.restore_drill import Drill
 from local.testbed.harness import Clock, make_api
 from shared.aws.dynamodb import Table
-from shared.upkeep.purging import Purge
+from shared.background.purge import Purge
 
 
 class NoObjects:

@@ -10,13 +10,13 @@ from functools import partial
 from local.testbed.harness import NOW
 from shared import schema
 from shared.aws.dynamodb import Table
+from shared.background.ledger import mark_of
+from shared.background.tallies import Tallies
 from shared.core.attributes import encode_item
 from shared.core.errors import WriteContention
-from shared.films.messages import TallyMessage, parse, tally_message
-from shared.upkeep.ledger import mark_of
-from shared.upkeep.tallies import Tallies
+from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
-from tests.integration.together import together
+from tests.integration.concurrency import together
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CHANGES = [(mark_of(f"change {number}", NOW + number // 20), number) for number in range(100)]

@@ -12,9 +12,9 @@ from tools.exporting import Export
 from tools.generator import generate
 from tools.imdb_import import ImdbImport, Selection
 from tools.importing import LineImport
-from tools.pace import Pool, Rate
 from tools.progress import Bars
-from tools.work import work_file
+from tools.rate_limit import Pool, Rate
+from tools.work_file import work_file
 
 TITLES = 150
 

@@ -18,12 +18,12 @@ from shared.aws.sqs import Queue
 from shared.aws.sqs import make_client as make_queue_client
 from shared.core.attributes import Item
 from shared.core.errors import QuotaExceeded
-from shared.films.quota import QuotaStore
-from shared.films.uploads import LARGEST_PUT, UploadStore
+from shared.processing.daily_quota import QuotaStore
+from shared.processing.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
+from tests.integration.concurrency import together
 from tests.integration.conftest import reaching
-from tests.integration.together import together
-from tests.waiting import LIMIT, eventually
+from tests.polling import LIMIT, eventually
 
 FILM = b"not really a film"
 

@@ -12,9 +12,9 @@ from shared.aws.dynamodb import Table
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS
 from shared.webhooks.store import MOST_WEBHOOKS
 from tests.integration import faults
+from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
-from tests.integration.together import Instance, Request, at_once
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

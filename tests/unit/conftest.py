@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from moto import mock_aws
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import (
     MEDIA_BUCKET,
     SOURCES_BUCKET,
@@ -25,7 +25,7 @@ from shared.aws.lean.client import DYNAMODB, Client, Service
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
-from tests.undoing import Undoing
+from tests.reverting import Undoing
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from local.testbed.counted_views import Viewed
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply
-from local.testbed.viewed import Viewed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.feed.change import change_of
 from shared.routes import ROUTES
 from shared.views.rankings import Rankings
 from shared.webhooks.event import body_of
-from tests.followed import Followed
+from tests.indexed import Followed
 
 S3 = b"s3://"
 THUMBNAILS = {

@@ -13,26 +13,26 @@ from pydantic import ValidationError
 from functions.aggregates import handler
 from functions.stream_router import handler as stream_router
 from local.testbed import streams
-from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.background import Backstage, FakeQueue
 from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
+from shared.background.aggregates import Aggregates, contribution
+from shared.background.stream_router import StreamRouter
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, Unavailable, WriteContention
 from shared.core.settings import LambdaHandler
-from shared.films.messages import aggregates_message
+from shared.processing.messages import aggregates_message
 from shared.relations.credits import credit_item
+from shared.relations.entry_updates import EntryMover
 from shared.relations.models import CreditContent
-from shared.relations.mover import EntryMover
-from shared.upkeep.aggregates import Aggregates, contribution
-from shared.upkeep.stream_router import StreamRouter
 from shared.video_fields import PROJECTION
-from shared.videos.catalogue import VideoStore
 from shared.videos.models import NewVideo
+from shared.videos.store import VideoStore
 from shared.videos.video import STATUSES
 from tests.integration.contents import items_of
 
@@ -293,7 +293,7 @@ class TestSettling:
         assert_exact(table)
 
     def test_as_far_as_one_can_hold_them(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.upkeep.aggregates.LARGEST_TRANSACTION", 10)
+        monkeypatch.setattr("shared.background.aggregates.LARGEST_TRANSACTION", 10)
         video_ids = [api.publish(tags=[f"t{n}-{m}" for m in range(3)])["videoId"] for n in range(5)]
         with recorded(table.client) as operations:
             Aggregates(table).settle(video_ids, NOW)
@@ -525,7 +525,7 @@ class TestYears:
     def test_a_move_that_was_broken_off_leaves_nothing_behind(
         self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
-        monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
         video_id = _credited(api, releaseYear=1999)
         backstage.settle_totals()
         _date(api, video_id, 2000)
@@ -626,7 +626,7 @@ class TestWorker:
     def test_totals_come_before_years_and_what_is_not_reached_is_another_message(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.relations.mover.MOVED_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
         large, other, plain = _credited(api), _credited(api), str(api.publish()["videoId"])
         for video_id in (large, other):
             _date(api, video_id, 2000)
@@ -649,7 +649,7 @@ class TestWorker:
     def test_totals_that_are_not_reached_are_another_message_too(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.upkeep.aggregates.LARGEST_TRANSACTION", 4)
+        monkeypatch.setattr("shared.background.aggregates.LARGEST_TRANSACTION", 4)
         video_ids = [str(api.publish(tags=[f"t{n}"])["videoId"]) for n in range(3)]
         queue = FakeQueue()
         worker = _worker(table, queue)
@@ -688,7 +688,7 @@ class TestWorker:
     def test_only_those_that_others_get_in_the_way_of_come_again(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.upkeep.aggregates.VIDEOS_AT_A_TIME", 1)
+        monkeypatch.setattr("shared.background.aggregates.VIDEOS_AT_A_TIME", 1)
         good, bad = str(api.publish("alice")["videoId"]), str(api.publish("bob")["videoId"])
         transact = table.transact
 

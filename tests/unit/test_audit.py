@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from functions.audit import handler as audit_handler
-from local.testbed.backstage import FakeQueue
+from local.testbed.background import FakeQueue
 from local.testbed.harness import NOW, Context, FakeResources, create_audit_table
 from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 from local.testbed.stub import Stub, StubClient

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import NOW, Api
 from local.testbed.streams import EXPIRY, change
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
+from shared.background.purge import PURGE
 from shared.captions.models import ChaptersContent
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
@@ -33,7 +34,6 @@ from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.relations.ratings import RatingStore
 from shared.schema import CAPTION, CHANGESET, CHAPTERS, CREDIT, PLAYLIST, PROFILE, RATING_TOTALS, VIDEO
-from shared.upkeep.purging import PURGE
 from tests.integration.contents import items_of
 
 DAYS = 400

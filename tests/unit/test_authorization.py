@@ -13,18 +13,18 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.audited import Trailed
+from local.testbed.background import Backstage
 from local.testbed.harness import Api, Reply, recorded
-from local.testbed.trailed import Trailed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
-from shared.history.runs import RunStore, Wish
-from shared.relations.mover import EntryMover
+from shared.history.revert_runs import RunStore, Wish
+from shared.relations.entry_updates import EntryMover
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from shared.videos import video
-from shared.videos.catalogue import VideoStore
-from tests.followed import publish_index
+from shared.videos.store import VideoStore
+from tests.indexed import publish_index
 from tests.unit.test_declared_statuses import BODIES, CAPTIONS, PLACES
 
 BY_OPERATION = {route.operation: route for route in ROUTES}

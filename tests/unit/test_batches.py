@@ -16,7 +16,7 @@ from shared.routes import ROUTES
 from shared.schema import VIDEO
 from shared.videos import batches
 from shared.videos.batches import Batches
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 from shared.videos.video import GRACE_SECONDS
 from shared.web.requests import Request
 from tests.unit.test_bad_input import BAD_FIELDS

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from bench import search
-from shared.search.words import distance, words
+from shared.search.tokenizer import distance, words
 
 
 def test_a_typo_is_one_letter_of_one_word() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.site import CONSOLE
-from tests.names import random_name
+from tests.random_names import random_name
 
 E2E = Path(__file__).resolve().parents[1] / "e2e"
 FILES = sorted(E2E.glob("*.py"))

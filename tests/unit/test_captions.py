@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table

@@ -9,7 +9,7 @@ import pytest
 
 from shared.captions import webvtt
 from shared.captions.cues import LATEST, LONGEST_CUE, MOST_BYTES, Cue, InvalidCaptions, clock, plain
-from shared.captions.reading import Kind, captions_of
+from shared.captions.parser import Kind, captions_of
 
 YOUTUBE = """WEBVTT
 Kind: captions

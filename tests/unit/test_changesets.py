@@ -6,9 +6,9 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
-from local.testbed.backstage import DAYS
+from local.testbed.audited import Trailed
+from local.testbed.background import DAYS
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
-from local.testbed.trailed import Trailed
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item

@@ -37,11 +37,11 @@ from shared.aws.lean.connections import Unsupported
 from shared.aws.lean.signing import Credentials
 from shared.core.errors import ServiceError, Unavailable
 from shared.feed.change import Change
-from shared.webhooks.bus import EventBus
-from shared.webhooks.sending import Answer
+from shared.webhooks.event_bus import EventBus
+from shared.webhooks.http_client import Answer
 from tests.certificates import make_certificate, server_side
 from tests.connections import Listener
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 

@@ -11,8 +11,7 @@ from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
 from local.testbed import streams
-from local.testbed.backstage import Backstage, make_audit
-from local.testbed.films import film
+from local.testbed.background import Backstage, make_audit
 from local.testbed.harness import (
     NOW,
     SOURCES_BUCKET,
@@ -23,25 +22,26 @@ from local.testbed.harness import (
     make_api,
     remove_video,
 )
+from local.testbed.video_files import film
 from shared.aws.dynamodb import Table
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
 from shared.aws.runtime import process
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record, StreamProcessor
+from shared.background.aggregates import Aggregates
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller, done_for, request_of
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
-from shared.kinds import kind_of
+from shared.job_kinds import kind_of
 from shared.relations.ratings import RatingStore
 from shared.schema import INDEXES, MARKER, PLAYLIST, PROFILE, RATING_TOTALS, UPLOAD, VIDEO
-from shared.upkeep.aggregates import Aggregates
 from shared.video_fields import PROJECTION
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 from shared.videos.video import new_item
 from tests.logs import Line, log_lines
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 
 SOURCE_IP = "127.0.0.1"
 """The address that the tests' requests come from."""

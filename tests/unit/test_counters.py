@@ -12,10 +12,10 @@ from local.testbed.units import WRITE_BYTES, size
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import AnswerLost, Refused
+from shared.background.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
 from shared.schema import MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
-from shared.upkeep.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -13,10 +13,10 @@ from shared.aws.listing import Lists
 from shared.core.attributes import Item
 from shared.core.position import Page
 from shared.relations import credits as relations
-from shared.relations import mover
+from shared.relations import entry_updates
 from shared.relations.children import children_of
+from shared.relations.entry_updates import EntryMover
 from shared.relations.models import LARGEST_ROLES, content_bytes
-from shared.relations.mover import EntryMover
 from shared.schema import CREDIT, VIDEO
 
 SAM: dict[str, Any] = {
@@ -406,7 +406,7 @@ def test_a_video_whose_year_is_just_being_moved_shows_once(
 def test_the_years_of_all_credits_are_moved(
     api: Api, film: Film, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mover, "MOVED_AT_A_TIME", 2)
+    monkeypatch.setattr(entry_updates, "MOVED_AT_A_TIME", 2)
     video_id = film(releaseYear=1990)
     for person in "abcde":
         put(api, video_id, person)
@@ -429,7 +429,7 @@ def test_a_credit_that_is_gone_is_not_moved(
         api.delete(f"/v1/videos/{video_id}/credits/sam")
         return children
 
-    monkeypatch.setattr(mover, "children_of", then_removed)
+    monkeypatch.setattr(entry_updates, "children_of", then_removed)
 
     assert EntryMover(table).move_entries(video_id, NOW) is None
     assert table.get(CREDIT.key(videoId=video_id, personId="sam")) is None

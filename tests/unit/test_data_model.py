@@ -10,24 +10,26 @@ import pytest
 
 from local import ROOT
 from local.testbed import streams
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
+from local.testbed.feed_changes import tell
 from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
-from local.testbed.told import tell
 from local.testbed.wire import throttled_once
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
+from shared.background.ledger import ROOM, mark_of
+from shared.background.reconcile import Reconcile
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.entities import Job, Rating, RatingTotals, Upload
 from shared.feed.change import change_of
 from shared.feed.log import Feed
-from shared.films.messages import tally_message
 from shared.history.entries import entry
-from shared.history.runs import RunStore, Wish
+from shared.history.revert_runs import RunStore, Wish
 from shared.history.trail import AuditStore
-from shared.kinds import JOB_QUEUES
+from shared.job_kinds import JOB_QUEUES
+from shared.processing.messages import tally_message
 from shared.relations.ratings import RatingStore
 from shared.schema import (
     AUDIT_ENTITIES,
@@ -39,19 +41,17 @@ from shared.schema import (
     UPLOAD,
     Entity,
 )
-from shared.search.building import Builder
-from shared.search.films import Films
+from shared.search.builder import Builder
 from shared.search.generations import Copy, Generations
-from shared.upkeep.ledger import ROOM, mark_of
-from shared.upkeep.reconcile import Reconcile
+from shared.search.loader import Films
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
-from shared.webhooks.places import PlaceStore, due
+from shared.webhooks.delivery_state import PlaceStore, due
 from tests.integration.contents import items_of
 from tests.unit.test_videos import EVERYTHING
 from tools.lines import Mark
-from tools.work import work_file
+from tools.work_file import work_file
 
 PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local.testbed.backstage import Backstage
+from local.testbed.audited import Trailed
+from local.testbed.background import Backstage
+from local.testbed.feed_changes import change, tell
 from local.testbed.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
-from local.testbed.told import change, tell
-from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
 from shared.feed.log import Feed
-from shared.films import uploads
-from shared.history import undoing
+from shared.history import changeset_reverts
 from shared.openapi.document import document
+from shared.processing import uploads
 from shared.routes import ROUTES, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
-from tests.followed import publish_index
+from tests.indexed import publish_index
 
 GONE = "00000000-0000-4000-8000-000000000001"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -330,7 +330,7 @@ def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> I
     past.settle()
     yield status()
     yield api.request(route.method, _place(route, film, changesetId="~" * 129)).status
-    monkeypatch.setattr(undoing, "AT_ONCE", 0)
+    monkeypatch.setattr(changeset_reverts, "AT_ONCE", 0)
     past.create()
     run = past.api.post(f"/v1/changesets/{changeset_id}/revert", user="admin")
     yield status()

@@ -9,8 +9,8 @@ import pytest
 
 from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
-from local.testbed.backstage import FakeQueue
-from local.testbed.delivering import ALICE, ROOT, URL, Delivering, always, answered
+from local.testbed.background import FakeQueue
+from local.testbed.deliveries import ALICE, ROOT, URL, Delivering, always, answered
 from local.testbed.harness import NOW, Clock, Context, FakeResources, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -18,18 +18,18 @@ from shared.aws.leases import LEASE
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.settings import LambdaHandler
 from shared.feed.log import DAYS_KEPT, Feed, owner_log
-from shared.films.messages import changed_message, deliver_message
-from shared.webhooks import delivering as delivering_module
-from shared.webhooks.carriers import AT_A_TIME
-from shared.webhooks.delivering import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
+from shared.processing.messages import changed_message, deliver_message
+from shared.webhooks import delivery as delivering_module
+from shared.webhooks.delivery import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
+from shared.webhooks.delivery_state import LEASE_SECONDS, WAITING, WAKE_SECONDS, PlaceStore
 from shared.webhooks.event import body_of
-from shared.webhooks.places import LEASE_SECONDS, WAITING, WAKE_SECONDS, PlaceStore
-from shared.webhooks.schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
-from shared.webhooks.sending import Answer
+from shared.webhooks.http_client import Answer
+from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
+from shared.webhooks.transport import AT_A_TIME
 from tests import logs
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.logs import log_lines
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 DAY = 86_400
 WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}

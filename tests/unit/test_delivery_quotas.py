@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from local.testbed.delivering import ALICE, Delivering, always, answered
+from local.testbed.deliveries import ALICE, Delivering, always, answered
 from local.testbed.harness import DELIVERY_SHARES, Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
-from shared.films.messages import changed_message, deliver_message
+from shared.processing.messages import changed_message, deliver_message
 from shared.routes import READ, WRITE
-from shared.webhooks.delivering import MOST_REST, QUOTA_SECONDS, REST_TIMES
-from shared.webhooks.places import LEASE_SECONDS, PlaceStore
+from shared.webhooks.delivery import MOST_REST, QUOTA_SECONDS, REST_TIMES
+from shared.webhooks.delivery_state import LEASE_SECONDS, PlaceStore
+from shared.webhooks.http_client import Answer
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
-from shared.webhooks.sending import Answer
 from tests.integration.contents import items_of
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 BOB = Caller("bob", frozenset({READ, WRITE}))
 WORKERS = 10

@@ -8,10 +8,10 @@ from typing import Any
 import jsonschema_rs
 
 from local import readme
-from shared.films import job
-from shared.films.messages import JobMessage, job_message, parse
-from shared.films.models import RenditionReport
-from shared.films.wants import input_hash
+from shared.processing import job_states
+from shared.processing.desired_jobs import input_hash
+from shared.processing.messages import JobMessage, job_message, parse
+from shared.processing.models import RenditionReport
 
 DOCS = Path(__file__).parents[2] / "docs"
 QUEUE_PAGE = (DOCS / "transcode-queue.md").read_text(encoding="utf-8")
@@ -23,9 +23,9 @@ def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None
     jsonschema_rs.Draft202012Validator(json.loads(readme.MESSAGE_SCHEMA.read_text(encoding="utf-8"))).validate(EXAMPLE)
     message = parse(JobMessage, EXAMPLE)
     assert message.inputHash == input_hash(EXAMPLE["input"])
-    job: Any = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
-    job |= {"updatedFor": EXAMPLE["correlationId"]}
-    assert job_message(job, "media") == EXAMPLE
+    job_states: Any = {name: EXAMPLE[name] for name in ("videoId", "kind", "inputHash", "attempt", "input")}
+    job_states |= {"updatedFor": EXAMPLE["correlationId"]}
+    assert job_message(job_states, "media") == EXAMPLE
 
 
 def test_the_reports_that_it_shows_are_taken() -> None:
@@ -36,10 +36,10 @@ def test_the_reports_that_it_shows_are_taken() -> None:
 
 
 def test_the_waits_between_attempts() -> None:
-    *first, last = [str(job.delay_before(attempt)) for attempt in range(2, job.LAST_ATTEMPT + 1)]
+    *first, last = [str(job_states.delay_before(attempt)) for attempt in range(2, job_states.LAST_ATTEMPT + 1)]
     assert f"waits {', '.join(first)} and {last} seconds" in JOBS_PAGE
 
 
 def test_every_state_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
-    assert set(explained) == {*job.STATES, "withdrawn"}
+    assert set(explained) == {*job_states.STATES, "withdrawn"}

@@ -29,7 +29,7 @@ from shared.core.errors import (
     Unavailable,
 )
 from shared.schema import SCHEMA_VERSION, VIDEO
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 from tests.logs import metrics
 
 KEY = {"pk": "p", "sk": "s"}

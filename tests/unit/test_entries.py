@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.background.sweeper import AHEAD
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.relations.mover import SOON, EntryMover
-from shared.upkeep.sweeping import AHEAD
-from shared.videos.catalogue import VideoStore
+from shared.relations.entry_updates import SOON, EntryMover
+from shared.videos.store import VideoStore
 from shared.videos.video import GRACE_SECONDS
 
 CREDIT = {"ordering": 1, "roles": [{"category": "actor"}]}

@@ -7,11 +7,11 @@ import pytest
 
 from local.testbed.harness import NOW, Api, recorded
 from shared.aws.dynamodb import Table
+from shared.background.comparison import Comparison
 from shared.core.caller import Caller
-from shared.relations.mover import EntryMover
+from shared.relations.entry_updates import EntryMover
 from shared.schema import EPISODE, series_relation
-from shared.upkeep.comparison import Comparison
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 
 Place = tuple[int | None, int | None]
 

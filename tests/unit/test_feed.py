@@ -11,14 +11,14 @@ import jsonschema_rs
 import pytest
 
 from local.testbed import streams
-from local.testbed.backstage import FakeQueue, make_audit
+from local.testbed.background import FakeQueue, make_audit
+from local.testbed.feed_changes import change, tell
 from local.testbed.harness import NOW, Api, Clock, Context, Reply, recorded
-from local.testbed.told import change, tell
 from shared.aws.dynamodb import Asked, QueryPage, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
 from shared.core.errors import Gone, Unavailable
-from shared.feed import following, log
+from shared.feed import log, reader
 from shared.feed.change import LONGEST_FIELDS, Change, change_of, is_of
 from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, logs_of, owner_log, shard_logs
 from shared.openapi.document import document
@@ -544,7 +544,7 @@ class TestFollowing:
     def test_a_page_ends_short_when_it_has_looked_at_many(
         self, ask: Ask, told_of: list[Change], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(following, "MOST_EXAMINED", 10)
+        monkeypatch.setattr(reader, "MOST_EXAMINED", 10)
         page = ask("types=video.created").json
         assert len(page["items"]) < 10
         assert not page["caughtUp"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import RENDITIONS, Backstage
+from local.testbed.background import RENDITIONS, Backstage
 from local.testbed.harness import Api, Clock, Context
 from local.testbed.streams import change
 from shared.aws.dynamodb import Table
@@ -15,9 +15,9 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.entities import Job
-from shared.films.job import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
-from shared.films.jobs import JobStore
-from shared.kinds import kind_of
+from shared.job_kinds import kind_of
+from shared.processing.job_states import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
+from shared.processing.job_store import JobStore
 from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
 

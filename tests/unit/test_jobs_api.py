@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import RENDITIONS, Backstage
+from local.testbed.background import RENDITIONS, Backstage
 from local.testbed.harness import Api, Clock, Reply, remove_video
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
-from shared.films.job import LAST_ATTEMPT
-from shared.films.jobs import JobStore
-from shared.kinds import kind_of
+from shared.job_kinds import kind_of
+from shared.processing.job_states import LAST_ATTEMPT
+from shared.processing.job_store import JobStore
 from shared.schema import JOB, VIDEO
 from shared.videos import video
 

@@ -109,7 +109,7 @@ def test_lean_client_imports_nothing_of_this_service() -> None:
 
 def test_infra_reads_only_the_tables_of_shared() -> None:
     read = {".".join(name.split(".")[:2]) for _, name in _imports("infra") if name.startswith("shared.")}
-    assert read <= {"shared.schema", "shared.routes", "shared.kinds", "shared.video_fields"}
+    assert read <= {"shared.schema", "shared.routes", "shared.job_kinds", "shared.video_fields"}
 
 
 def test_no_function_imports_another() -> None:
@@ -122,7 +122,8 @@ def test_no_function_imports_another() -> None:
 def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
     importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
     assert importers <= {
-        f"shared/{store}.py" for store in ("aws/boto3_client", "aws/lean/client", "aws/s3", "aws/sqs", "webhooks/bus")
+        f"shared/{store}.py"
+        for store in ("aws/boto3_client", "aws/lean/client", "aws/s3", "aws/sqs", "webhooks/event_bus")
     }
 
 
@@ -140,9 +141,9 @@ def test_only_the_pool_of_threads_makes_threads_for_concurrent_calls() -> None:
 CONFLICTS = {"CONFLICTS", "ConditionFailed", "TransactionConflict", "WriteContention"}
 WITH_OWN_LOOP = {
     "shared/aws/dynamodb.py:_carry_out",  # sends one request again
-    "shared/upkeep/aggregates.py:_carry_out",  # one transaction after another: what conflicts is left to the next attempt
-    "shared/upkeep/ledger.py:_keep_pages",  # one page after another: a page that is there already is not written
-    "shared/upkeep/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
+    "shared/background/aggregates.py:_carry_out",  # one transaction after another: what conflicts is left to the next attempt
+    "shared/background/ledger.py:_keep_pages",  # one page after another: a page that is there already is not written
+    "shared/background/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
     "shared/videos/batches.py:_done",  # repeats whole operations within a time, also when DynamoDB is busy
 }
 """Functions that catch a conflict within a loop of their own, each for its reason."""

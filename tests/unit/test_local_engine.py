@@ -22,7 +22,7 @@ from local.engine import LOG_SECONDS, Keeper, SharedCache, expire, mend
 from local.guard import Message
 from local.ministack import HEARTBEAT
 from local.testbed.harness import Clock
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 TABLE = "Films"
 NOW = 1_750_000_000

@@ -18,7 +18,7 @@ from ministack import app as ministack_app
 from local import guard
 from local.aws import ACCOUNT, REGION
 from local.guard import Guard, Message, Ports, Receive, Send
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 PORTS = Ports(api=4566, objects=4568)
 API, OBJECTS = (f"http://127.0.0.1:{port}" for port in (PORTS.api, PORTS.objects))

@@ -13,7 +13,7 @@ import pytest
 from local import AUDIENCE, LocalError, mint
 from local.deployment import Deployment
 from local.issuer import Issuer, Signer
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from local import AUDIENCE, CONSOLE_CLIENT
 from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, Signer
 from local.testbed.harness import Clock
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 API = "http://127.0.0.1:4566"
 BACK = f"{API}/console/"

@@ -15,7 +15,7 @@ from shared.core.errors import InvalidContent, MalformedJson
 from shared.relations.models import CreditContent, EntryMove, RatingContent
 from shared.videos.models import NewVideo
 from shared.web.bodies import Content
-from shared.web.messages import TYPES
+from shared.web.error_messages import TYPES
 
 _LENGTHS = {"max_length": {"too_long"}, "min_length": {"too_short"}}
 _BOUNDS = {"ge": {"greater_than_equal"}, "le": {"less_than_equal"}}

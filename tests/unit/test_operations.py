@@ -4,9 +4,9 @@ import pytest
 
 from local.testbed.harness import HANDLERS, Clock, FakeResources
 from shared.aws.dynamodb import Table
-from shared.web.answers import Answer, no_content
 from shared.web.http import handlers_of, operation
 from shared.web.requests import Request
+from shared.web.responses import Answer, no_content
 
 
 def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(table: Table) -> None:

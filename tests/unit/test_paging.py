@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
+from local.testbed.feed_changes import change as told
+from local.testbed.feed_changes import tell
 from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.streams import change
-from local.testbed.told import change as told
-from local.testbed.told import tell
 from shared import queries
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -20,7 +20,7 @@ from shared.captions.store import CaptionStore
 from shared.core.caller import Caller
 from shared.feed.log import Feed
 from shared.history.entries import entry
-from shared.history.runs import RunStore, Wish
+from shared.history.revert_runs import RunStore, Wish
 from shared.history.trail import AuditStore
 from shared.openapi.document import document
 from shared.relations import title_page
@@ -29,7 +29,7 @@ from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, 
 from shared.web.cursors import LIFETIME_SECONDS
 from shared.web.paging import Paged
 from shared.web.parameters import Query
-from tests.followed import publish_index
+from tests.indexed import publish_index
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from local.testbed.backstage import MEDIA, RENDITIONS, Backstage
+from local.testbed.background import MEDIA, RENDITIONS, Backstage
 from local.testbed.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -14,7 +14,7 @@ from shared.captions.models import ChaptersContent
 from shared.captions.store import MOST_LANGUAGES, CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.films.playback import SECONDS
+from shared.processing.playback import SECONDS
 from shared.schema import VIDEO
 from shared.videos.video import rendered
 

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from functions.purge import handler
-from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.background import Backstage, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, FakeResources, ShortContext
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
+from shared.background import purge as purging
+from shared.background.purge import Purge
 from shared.captions.store import text_key
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
-from shared.films.messages import purge_message, purge_playlist_message
+from shared.processing.messages import purge_message, purge_playlist_message
 from shared.relations.ratings import place_of_rating, rating_key
 from shared.schema import (
     CAPTION,
@@ -32,8 +34,6 @@ from shared.schema import (
     VIEW_HOUR,
     VIEWER,
 )
-from shared.upkeep import purging
-from shared.upkeep.purging import Purge
 from shared.videos.video import GRACE_SECONDS
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -8,7 +8,7 @@ from moto.core.models import botocore_stubber
 from local.testbed.harness import NOW
 from shared.aws.dynamodb import Table
 from shared.core.errors import QuotaExceeded, Unavailable, WriteContention
-from shared.films.quota import DAY, QuotaStore
+from shared.processing.daily_quota import DAY, QuotaStore
 from shared.schema import QUOTA
 from tests.integration.faults import Incident, Line, answer_lost, conflict, failing, request_lost, throttled
 

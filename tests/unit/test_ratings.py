@@ -16,14 +16,14 @@ from shared.aws.dynamodb import Table, Write, make_client
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
+from shared.background.tallies import Collector, Tallies
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
-from shared.films.messages import TallyMessage, parse
+from shared.processing.messages import TallyMessage, parse
 from shared.relations.ratings import DAYS_TAKEN_BACK, TOTALS, Choice, RatingStore, ratings_document, share
-from shared.upkeep.tallies import Collector, Tallies
 from tests.integration.contents import items_of
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 
 LIKE, DISLIKE = {"like": True}, {"like": False}
 IMPORTER = Caller.job("import")

@@ -7,20 +7,15 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import NOW, Api, recorded
 from local.testbed.lean_moto import put_back
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.expressions import Expression
-from shared.captions.store import CaptionStore
-from shared.core.attributes import Item, encode_item
-from shared.core.caller import Caller
-from shared.core.errors import InternalError, NotApplied, Unavailable
-from shared.relations.ratings import Choice, RatingStore
-from shared.upkeep import ledger
-from shared.upkeep.aggregates import Aggregates
-from shared.upkeep.reconcile import (
+from shared.background import ledger
+from shared.background.aggregates import Aggregates
+from shared.background.reconcile import (
     MAX_COMPARISONS,
     RECENTLY,
     SECONDS_BETWEEN,
@@ -29,8 +24,13 @@ from shared.upkeep.reconcile import (
     Reconcile,
     Summary,
 )
+from shared.captions.store import CaptionStore
+from shared.core.attributes import Item, encode_item
+from shared.core.caller import Caller
+from shared.core.errors import InternalError, NotApplied, Unavailable
+from shared.relations.ratings import Choice, RatingStore
 from tests.integration.contents import items_of
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 
 
 @dataclass
@@ -361,7 +361,7 @@ class TestUnderTraffic:
     def test_a_repair_waits_for_the_stream_however_often_it_has(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.upkeep.reconcile.MOST_WAITS", 0)
+        monkeypatch.setattr("shared.background.reconcile.MOST_WAITS", 0)
         RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
         run.meanwhile = partial(settle_ratings, table)
         assert run(repair=True) == []
@@ -380,8 +380,8 @@ class TestUnderTraffic:
     def test_a_run_does_not_wait_for_the_stream_for_ever(
         self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.upkeep.reconcile.VIDEOS_AHEAD", 1)
-        monkeypatch.setattr("shared.upkeep.reconcile.MOST_WAITS", 2)
+        monkeypatch.setattr("shared.background.reconcile.VIDEOS_AHEAD", 1)
+        monkeypatch.setattr("shared.background.reconcile.MOST_WAITS", 2)
         for _ in range(4):
             api.publish()
         assert len(run()) == 4

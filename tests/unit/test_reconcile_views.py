@@ -8,11 +8,11 @@ import pytest
 from local.testbed.harness import NOW, Api, recorded
 from shared import schema
 from shared.aws.dynamodb import Key, Table
+from shared.background.reconcile import SECONDS_BETWEEN, Finding, Reconcile
+from shared.background.view_comparison import Views
 from shared.core.attributes import Item
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, day_of, hour_of
 from shared.schema import lane_of
-from shared.upkeep.reconcile import SECONDS_BETWEEN, Finding, Reconcile
-from shared.upkeep.viewed import Views
 from shared.videos.counters import SUMS, ViewCounters, sums_of
 from tests.integration.contents import items_of
 

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from shared.films.messages import job_message, purge_message
+from shared.processing.messages import job_message, purge_message
 from tools import ToolError
 from tools import redrive as module
 from tools.__main__ import main

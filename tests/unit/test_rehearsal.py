@@ -14,15 +14,15 @@ import pytest
 from local import LocalError, rehearsal
 from local.rehearsal import Watch, first_indexes, require_table
 from local.run import Stop
-from local.sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from local.schemas import AUDIT, VIDEOS, Json, present
+from local.upgrade_sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
 from shared.schema import AUDIT_TABLE_NAME, PLAYLIST_AUDIT, SCHEMA_VERSION, TAG, VIDEO
 from shared.videos.video import upgraded
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
 

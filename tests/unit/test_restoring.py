@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import FIELDS, RENDITIONS, Backstage
+from local.testbed.background import FIELDS, RENDITIONS, Backstage
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
 from local.testbed.lean_moto import put_back
 from shared.aws import records
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
+from shared.background.purge import PURGE, Purge
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
@@ -38,15 +39,14 @@ from shared.schema import (
     Entity,
     lane_of,
 )
-from shared.upkeep.purging import PURGE, Purge
 from shared.videos import video
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 from tools import __main__ as command
 from tools.exporting import Export
-from tools.pace import Pool, Rate
 from tools.progress import Bars
+from tools.rate_limit import Pool, Rate
 from tools.restoring import LineRestore, Members, Plan, Rehearsal, Repair
-from tools.work import WorkFile, work_file
+from tools.work_file import WorkFile, work_file
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"

@@ -10,15 +10,15 @@ import pytest
 
 from local.testbed.harness import JOBS_PER_DAY, ShortContext, recorded
 from local.testbed.wire import come_between
-from shared.films.messages import revert_message
-from shared.films.quota import QuotaStore
-from shared.history import runs
-from shared.history import undoing as undoing_module
-from shared.history.undoing import ChangeSetReverts
+from shared.history import changeset_reverts as undoing_module
+from shared.history import revert_runs
+from shared.history.changeset_reverts import ChangeSetReverts
 from shared.openapi.document import document
+from shared.processing.daily_quota import QuotaStore
+from shared.processing.messages import revert_message
 from shared.relations.models import ReleaseContent
 from tests.integration.faults import Killed
-from tests.undoing import ROLES, WRITES, Undoing, anybody, kill_at
+from tests.reverting import ROLES, WRITES, Undoing, anybody, kill_at
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 
@@ -92,7 +92,7 @@ class TestAsking:
     def test_after_a_month_nobody_knows_of_it(self, undoing: Undoing, small_pages: None) -> None:
         _renamed(undoing, 3)
         revert_id = _begun(undoing)
-        undoing.clock.advance(runs.DAYS_KEPT * 86_400)
+        undoing.clock.advance(revert_runs.DAYS_KEPT * 86_400)
         assert undoing.run("set", revert_id).status == 404
 
     def test_the_parts_that_were_left_alone_come_in_pages(self, undoing: Undoing, small_pages: None) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.backstage import MEDIA
+from local.testbed.audited import Trailed
+from local.testbed.background import MEDIA
 from local.testbed.harness import NOW, Api, recorded
-from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
 from shared.core.attributes import Item
 from shared.core.changes import plain

@@ -18,12 +18,12 @@ from shared.core.caller import Caller
 from shared.core.errors import Gone
 from shared.openapi import search as openapi
 from shared.queries import LONGEST_QUESTION
-from shared.search import document, engine, generations, local, question
-from shared.search.asking import Filters
-from shared.search.finding import Finding
-from shared.search.follower import SLICE
-from shared.videos.catalogue import VideoStore
-from tests.followed import Followed
+from shared.search import document, engine, generations, local_index, query_parser
+from shared.search.consumer import SLICE
+from shared.search.index_query import Filters
+from shared.search.video_search import Finding
+from shared.videos.store import VideoStore
+from tests.indexed import Followed
 from tests.logs import log_lines
 
 FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"
@@ -125,7 +125,7 @@ class TestAnAnswer:
     ) -> None:
         for title in ("Apples apples", "Apples", "Of apples"):
             service.say(service.film(title), "All apples of this orchard")
-        monkeypatch.setattr("shared.search.finding.MOST_QUOTED", 2 * len("All apples of this orchard "))
+        monkeypatch.setattr("shared.search.video_search.MOST_QUOTED", 2 * len("All apples of this orchard "))
         found = ask(api, q="apples orchard").json["items"]
         assert ["quote" in item for item in found] == [True, True, False]
         assert all(item["highlights"] for item in found)
@@ -318,7 +318,7 @@ class TestPages:
         index.commit(engine.Mark({}, 0))
         shelf = Shelf([film.video_id for film in (*films[:99], films[-1])])
         page = Finding(index, shelf, lambda shown: shown).page(
-            question.Question(), Filters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
+            query_parser.Question(), Filters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
         )
         assert [item["video"]["videoId"] for item in page.items] == shelf.shown
         assert (page.total, page.resume) == (100, None)
@@ -330,7 +330,7 @@ class TestPages:
         assert ask(api).json["total"] == 4
         for film in films:
             api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
-        monkeypatch.setattr("shared.search.finding.DEEPEST", 2)
+        monkeypatch.setattr("shared.search.video_search.DEEPEST", 2)
         reply = ask(api, q="film", limit=1)
         assert (reply.status, reply.headers["retry-after"]) == (503, "10")
 
@@ -414,7 +414,7 @@ class TestConsistentWith:
         assert titles(ask(api, q="film")) == []
         service.film("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
-        monkeypatch.setattr("shared.search.follower.Follower.catch_up", lambda *_: True)
+        monkeypatch.setattr("shared.search.consumer.Follower.catch_up", lambda *_: True)
         began = api.clock()
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
@@ -499,7 +499,7 @@ class TestTheIndex:
             service.film(f"film {number}")
         service.builder(tmp_path).run()
         with monkeypatch.context() as patch, recorded(objects.client) as operations, log_lines() as lines:
-            patch.setattr(local, "LONGEST_CATCH_UP", 0)
+            patch.setattr(local_index, "LONGEST_CATCH_UP", 0)
             found = ask(api, q="film")
             assert found.json["total"] == SLICE + 2
             assert found.json["asOf"] >= seen_at
@@ -513,7 +513,7 @@ class TestTheIndex:
         assert ask(api).json["total"] == 0
         seen_at = ask(api).json["asOf"]
         film, *_ = [service.film(f"film {number}") for number in range(SLICE + 1)]
-        monkeypatch.setattr(local, "LONGEST_CATCH_UP", 0)
+        monkeypatch.setattr(local_index, "LONGEST_CATCH_UP", 0)
         with recorded(objects.client) as operations:
             behind = ask(api)
             assert (behind.json["total"], behind.json["asOf"]) == (SLICE, seen_at)
@@ -530,7 +530,7 @@ class TestTheIndex:
         for number in range(2 * SLICE + 1):
             service.film(f"film {number}")
         clock.advance(420)
-        monkeypatch.setattr(local, "LONGEST_FIRST_CATCH_UP", 0)
+        monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
 
     @pytest.mark.usefixtures("far_behind")
     def test_of_a_new_instance_that_is_far_behind_is_not_answered_from_until_it_has_caught_up(self, api: Api) -> None:
@@ -555,14 +555,14 @@ class TestTheIndex:
             replies.append(ask(api))
             for number in range(2 * SLICE):  # more than an instance follows in the meantime
                 service.film(f"film {turn}-{number}")
-            clock.advance(local.LONGEST_REFUSAL / 3)
+            clock.advance(local_index.LONGEST_REFUSAL / 3)
         assert [reply.status for reply in replies] == [503, 503, 503, 200]
         assert replies[-1].json["complete"] is False
 
     @pytest.mark.usefixtures("far_behind")
     def test_of_an_instance_that_refused_long_ago_is_refused_again(self, api: Api, clock: Clock) -> None:
         assert ask(api).status == 503
-        clock.advance(local.LONGEST_REFUSAL + local.IDLE_SECONDS)
+        clock.advance(local_index.LONGEST_REFUSAL + local_index.IDLE_SECONDS)
         assert [ask(api).status for _ in range(2)] == [503, 200]
 
     def test_of_a_new_instance_that_is_a_little_behind_is_answered_from_and_says_so(
@@ -570,7 +570,7 @@ class TestTheIndex:
     ) -> None:
         for number in range(SLICE + 1):
             service.film(f"film {number}")
-        monkeypatch.setattr(local, "LONGEST_FIRST_CATCH_UP", 0)
+        monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
         found = ask(api)
         assert (found.json["total"], found.json["complete"]) == (SLICE, False)
         assert ask(api).json["complete"] is True
@@ -582,7 +582,7 @@ class TestTheIndex:
         service.builder(tmp_path).run()
         assert titles(ask(api, q="film")) == ["film"]
         failures = [Gone("It is no longer kept.")]
-        follow = "shared.search.follower.Follower.catch_up"
+        follow = "shared.search.consumer.Follower.catch_up"
         with monkeypatch.context() as patch:
             patch.setattr(follow, _failing(failures))
             assert titles(ask(api, q="film")) == ["film"]
@@ -665,5 +665,5 @@ class TestBadInput:
         assert (reply.status, reply.json["detail"]) == (400, "Lists do not search; GET /v1/search?q= does.")
 
     def test_limits_are_those_of_the_engine(self) -> None:
-        assert question.LONGEST == LONGEST_QUESTION
+        assert query_parser.LONGEST == LONGEST_QUESTION
         assert (engine.DEEPEST, engine.MOST_VALUES) == (openapi.DEEPEST, openapi.MOST_VALUES)

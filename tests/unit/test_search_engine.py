@@ -21,12 +21,12 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
 from shared.feed.log import Place
 from shared.routes import ADMIN
-from shared.search.asking import GRAIN, Asking, Filters
 from shared.search.document import FORM, Film, film_of
 from shared.search.engine import _SLACK, DEEPEST, MARK, Engine, Found, Hit, Mark, OtherForm
 from shared.search.fields import SCHEMA
-from shared.search.question import Clause, Question, Word, parse
-from shared.search.words import joined, tokens, words
+from shared.search.index_query import GRAIN, Asking, Filters
+from shared.search.query_parser import Clause, Question, Word, parse
+from shared.search.tokenizer import joined, tokens, words
 from shared.videos.tags import folded
 
 NOW = 1_700_000_000

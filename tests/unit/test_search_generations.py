@@ -18,8 +18,9 @@ from shared.core.errors import Unavailable
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
-from shared.search import building, engine, generations
-from shared.search.building import SOURCES, Builder
+from shared.search import builder as building
+from shared.search import engine, generations
+from shared.search.builder import SOURCES, Builder
 from shared.search.document import FORM
 from shared.search.engine import Engine, Mark
 from shared.search.generations import (
@@ -30,12 +31,12 @@ from shared.search.generations import (
     DamagedFile,
     Heartbeat,
 )
-from tests.followed import Followed
+from tests.indexed import Followed
 from tests.integration import faults
 from tests.integration.contents import items_of
 from tests.integration.faults import Incident, Killed, Line
 from tests.logs import log_lines
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 DAY = 86_400
 

@@ -13,8 +13,8 @@ from shared.core.errors import InvalidParameter
 from shared.search.document import Film
 from shared.search.fields import Stored, document_of, stored_of
 from shared.search.highlights import CUT, LONGEST_PART, MOST_VALUES, Highlighter, Highlights, Part, Quote
-from shared.search.question import parse
-from shared.search.words import distance
+from shared.search.query_parser import parse
+from shared.search.tokenizer import distance
 
 Cues = Mapping[str, Sequence[tuple[int, str]]]
 
@@ -177,7 +177,7 @@ def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: py
         compared["words"] += 1
         return distance(one, other, most)
 
-    monkeypatch.setattr("shared.search.question.distance", counted)
+    monkeypatch.setattr("shared.search.query_parser.distance", counted)
     monkeypatch.setattr("shared.search.highlights.MOST_COMPARED", 1_000)
     highlighter = Highlighter(parse(" ".join(anagrams[::30]) + " "))
     for number in range(3):

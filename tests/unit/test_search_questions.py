@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.errors import InvalidParameter
-from shared.search.question import EXACT, LONGEST, MOST_CLAUSES, PREFIX, PREFIX_TYPO, TYPO, Phrase, Word, parse
+from shared.search.query_parser import EXACT, LONGEST, MOST_CLAUSES, PREFIX, PREFIX_TYPO, TYPO, Phrase, Word, parse
 
 
 def test_the_last_word_may_still_be_typed() -> None:

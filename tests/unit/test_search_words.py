@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.search.words import LONGEST_WORD, distance, joined, prefix_distance, tokens, typos_allowed, words
+from shared.search.tokenizer import LONGEST_WORD, distance, joined, prefix_distance, tokens, typos_allowed, words
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Refused
-from shared.core.receipt import Line
+from shared.core.request_usage import Line
 from shared.web import server_timing
 
 ELSEWHERE = {"headers": {"If-Match": '"9"'}}

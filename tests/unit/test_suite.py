@@ -24,10 +24,13 @@ ALLOWED = {
         "httpx.request(open_.method, open_.url, headers=headers, content=film, timeout=120, trust_env=False)",
     ): "a program of a user, who has no LIMIT",
     (
-        "tests/waiting.py",
+        "tests/polling.py",
         "time.sleep(min(max(POLL_SECONDS, waited / 10), LONGEST_POLL_SECONDS))",
     ): "the one loop that looks at what cannot notify",
-    ("tests/unit/test_webhook_sending.py", "connection.settimeout(0.005)"): "the pace of a slow server, not a limit",
+    (
+        "tests/unit/test_webhook_http_client.py",
+        "connection.settimeout(0.005)",
+    ): "the pace of a slow server, not a limit",
 }
 """Calls that keep to no rule, with the reason."""
 
@@ -39,11 +42,11 @@ def faults_of(text: str) -> Iterator[tuple[str, str]]:
             continue
         name, of = _name(call.func), _name(getattr(call.func, "value", None))
         if name == "sleep" and of in ("", "time"):
-            yield ast.unparse(call), "a test waits for an event, with `eventually` of tests/waiting.py"
+            yield ast.unparse(call), "a test waits for an event, with `eventually` of tests/polling.py"
         limits = [keyword.value for keyword in call.keywords if keyword.arg == "timeout"]
         limits += call.args[:1] if name in WAITS else []
         if any(_is_number(limit) for limit in limits):
-            yield ast.unparse(call), "a limit is LIMIT of tests/waiting.py"
+            yield ast.unparse(call), "a limit is LIMIT of tests/polling.py"
         places = [part for given in call.args for part in (given.elts if isinstance(given, ast.Tuple) else [given])]
         if name in LISTENERS and any(_is_number(place) for place in places):
             yield ast.unparse(call), "a port comes from the operating system: 0, or `free_port` of local/ports.py"

@@ -11,7 +11,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.caller import Caller
 from shared.schema import PARTITION_KEY, RELATION_INDEX, RELEASE, SORT_KEY, VIDEO, region_relation, shard_of
-from shared.videos.catalogue import VideoStore
+from shared.videos.store import VideoStore
 from shared.videos.tags import folded
 from shared.videos.video import pictured
 

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from functions.tallies import handler
 from local.testbed import streams
-from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.background import Backstage, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, recorded
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.records import MAX_ATTEMPTS
 from shared.aws.stream import Record
+from shared.background import ledger
+from shared.background.ledger import AT_ONCE, mark_of
+from shared.background.stream_router import StreamRouter
+from shared.background.tallies import Tallies, least
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import Unavailable, WriteContention
 from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
-from shared.films.messages import TallyMessage, parse, tally_message
-from shared.kinds import JOB_QUEUES
-from shared.upkeep import ledger
-from shared.upkeep.ledger import AT_ONCE, mark_of
-from shared.upkeep.stream_router import StreamRouter
-from shared.upkeep.tallies import Tallies, least
+from shared.job_kinds import JOB_QUEUES
+from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
 from tests.integration.contents import items_of
 from tests.integration.faults import (

@@ -8,18 +8,18 @@ import pytest
 
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.backstage import Backstage, make_audit
+from local.testbed.background import Backstage, make_audit
 from local.testbed.harness import NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
+from shared.background import sweeper as sweeping
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
-from shared.films.jobs import JobStore
-from shared.kinds import kind_of
+from shared.job_kinds import kind_of
+from shared.processing.job_store import JobStore
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
-from shared.upkeep import sweeping
 from tests.logs import LAMBDA_LEVELS, is_kept_by_lambda, log_lines, metrics
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 import pytest
 
 from shared.threads import map_threads
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 
 def test_results_are_in_the_order_of_their_parts_and_progress_is_reported() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import Api, Reply, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression

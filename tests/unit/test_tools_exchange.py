@@ -14,10 +14,11 @@ from local.testbed.harness import NOW, Api, create_table, make_api, recorded
 from local.testbed.lean_moto import put_back
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
+from shared.background.aggregates import Aggregates
 from shared.captions.store import CaptionStore
 from shared.core.attributes import AttributeMap, Item, decode_item
 from shared.core.caller import UPDATED_FOR, Caller
-from shared.films.jobs import JobStore
+from shared.processing.job_store import JobStore
 from shared.relations.ratings import RatingStore
 from shared.schema import (
     MEMBERSHIP,
@@ -28,18 +29,17 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_HOUR,
 )
-from shared.upkeep.aggregates import Aggregates
 from tests.integration.faults import Crash, crash_after
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 from tools import ToolError
+from tools.exchange_format import parse_line
 from tools.exporting import Export
-from tools.form import parse_line
 from tools.imdb import Refused
 from tools.importing import LineImport
 from tools.lines import Corrupt, Damaged
-from tools.pace import Pool, Rate
 from tools.progress import Advance, Bars
-from tools.work import WorkFile
+from tools.rate_limit import Pool, Rate
+from tools.work_file import WorkFile
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_ID = "5c9b2f8e-1111-4222-8333-0305e82c3302"

@@ -13,7 +13,7 @@ from shared.core.attributes import Item
 from shared.history.entries import FIELDS, UNKNOWN, entry
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
-from tools import ToolError, pace
+from tools import ToolError, rate_limit
 from tools.__main__ import main
 from tools.history import LONGEST, Histories, told, told_change
 
@@ -206,7 +206,7 @@ class TestThePast:
 
         histories = Histories(trail.api.table, trail.store, trail.api.clock, wait)
         assert histories.version(video_id, 1)["title"] == "A film"
-        assert waits == [pace.WAIT_SECONDS] * 2
+        assert waits == [rate_limit.WAIT_SECONDS] * 2
         assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
 
     def test_does_not_wait_for_ever(self, trail: Trail) -> None:

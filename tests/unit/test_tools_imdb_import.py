@@ -14,23 +14,23 @@ from rich.console import Console
 
 from local.testbed.harness import NOW, Api, Clock
 from shared.aws.dynamodb import Table
+from shared.background.aggregates import Aggregates
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
 from shared.relations.children import children_of
 from shared.relations.models import MOST_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
-from shared.upkeep.aggregates import Aggregates
 from tests.integration.contents import items_of
 from tests.integration.faults import Crash, crash_after
-from tests.rated import settle_ratings
+from tests.rating_totals import settle_ratings
 from tools import ToolError
 from tools.generator import generate
 from tools.imdb import AKAS, BASICS, CREW, EPISODES, NAMES, PRINCIPALS, RATINGS, Layout, created_at, video_id
 from tools.imdb_import import ImdbImport, Selection
 from tools.lines import Corrupt, Damaged
-from tools.pace import Pool, Rate
 from tools.progress import Advance, Bars
-from tools.work import WorkFile, write_report
+from tools.rate_limit import Pool, Rate
+from tools.work_file import WorkFile, write_report
 
 TITLES = 6
 EVERYTHING = Selection()

@@ -11,10 +11,10 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT
-from shared.search import building
+from shared.search import builder
 from shared.search.document import FORM
 from shared.search.generations import LEASE_SECONDS, Generations
-from tests.followed import Followed
+from tests.indexed import Followed
 from tools import ToolError
 from tools.index import bucket_of, rebuild, require_bucket, status
 from tools.progress import Bars
@@ -62,13 +62,13 @@ class TestRebuilding:
     def test_goes_on_where_it_was_cut_off(
         self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(building, "PAGE", 1)
-        monkeypatch.setattr(building, "SAVED_EVERY", 4)
+        monkeypatch.setattr(builder, "PAGE", 1)
+        monkeypatch.setattr(builder, "SAVED_EVERY", 4)
         films = [service.film(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
         assert "It is built anew since 2025-06-15 15:06:" in told(service)
-        with mock.patch.object(building, "some_videos", wraps=building.some_videos) as asked:
+        with mock.patch.object(builder, "some_videos", wraps=builder.some_videos) as asked:
             assert rebuilt(service, tmp_path / "two") == len(films)
         first = asked.call_args_list[0].args[1]
         assert first.source > 0 or first.after

@@ -15,9 +15,9 @@ from rich.text import Text
 from local.ports import free_port, serving
 from shared.feed.change import Change
 from shared.webhooks import event
-from shared.webhooks.sending import Answer, send
+from shared.webhooks.http_client import Answer, send
 from shared.webhooks.signing import spelled
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 from tools import listening
 from tools.__main__ import main
 

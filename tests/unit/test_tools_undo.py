@@ -9,23 +9,23 @@ from unittest import mock
 
 import pytest
 
+from local.testbed.audited import Trailed
 from local.testbed.harness import NOW, Api, remove_video
-from local.testbed.trailed import Trailed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
-from shared.films.quota import QuotaStore
+from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
 from shared.history.entries import UNKNOWN
-from shared.history.runs import RunStore, Wish
-from shared.history.undoing import ChangeSetReverts
+from shared.history.revert_runs import RunStore, Wish
+from shared.processing.daily_quota import QuotaStore
 from shared.schema import CHANGESET
-from tests.undoing import WRITES
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
+from tests.reverting import WRITES
 from tools import ToolError
 from tools.__main__ import main
-from tools.pace import THREADS, WAIT_SECONDS
 from tools.progress import Advance, Bars
+from tools.rate_limit import THREADS, WAIT_SECONDS
 from tools.undo import UNDOER, Remembered, Undo, entries_of, told
 
 LATER = "2025-06-15 15:06:4"
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "undo"
     folder.mkdir()
     monkeypatch.setattr("tools.__main__.UNDOS", folder)
-    monkeypatch.setattr("local.testbed.trailed.DAYS", 36_500)
+    monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
     # moto copies all its tables for each transaction, and puts the copy back when that fails.
     monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
     monkeypatch.setattr("tools.__main__.THREADS", 1)
@@ -90,8 +90,8 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has more than 2 entries is large, and taken back 2 at a time."""
-    monkeypatch.setattr("shared.history.undoing.AT_ONCE", 2)
-    monkeypatch.setattr("shared.history.undoing.TURN", 2)
+    monkeypatch.setattr("shared.history.changeset_reverts.AT_ONCE", 2)
+    monkeypatch.setattr("shared.history.changeset_reverts.TURN", 2)
 
 
 class Counting(Bars):

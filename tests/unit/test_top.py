@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from functions.rankings import handler
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
+from local.testbed.counted_views import Viewed
 from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
-from local.testbed.viewed import Viewed
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Refused

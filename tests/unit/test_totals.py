@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import Api, Context, make_event
 from shared import schema
 from shared.aws.dynamodb import Table

@@ -16,8 +16,9 @@ from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
 from shared.core.limits import LARGEST_FILM, MOST_PARTS
 from shared.entities import Upload
-from shared.films.quota import DAY
-from shared.films.uploads import (
+from shared.openapi.document import document
+from shared.processing.daily_quota import DAY
+from shared.processing.uploads import (
     KEPT_SECONDS,
     LARGEST_PUT,
     MIB,
@@ -30,7 +31,6 @@ from shared.films.uploads import (
     new_upload_id,
     part_size,
 )
-from shared.openapi.document import document
 from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD, VIDEO
 from tests.integration.faults import (
     Killed,
@@ -370,8 +370,8 @@ class TestGoingOn:
     @pytest.fixture(autouse=True)
     def _in_small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let 25 bytes be three parts, which need not be kept in memory."""
-        monkeypatch.setattr("shared.films.uploads.LARGEST_PUT", 20)
-        monkeypatch.setattr("shared.films.uploads.part_size", lambda _: 10)
+        monkeypatch.setattr("shared.processing.uploads.LARGEST_PUT", 20)
+        monkeypatch.setattr("shared.processing.uploads.part_size", lambda _: 10)
 
     SMALL = FILM | {"fileSize": 20}
     IN_PARTS = FILM | {"fileSize": 25}

@@ -6,7 +6,7 @@ from shared.video_fields import FACETS, INTEGERS, PROJECTION, SENT, VIDEO_FIELDS
 from shared.videos.documents import INTERNAL
 from shared.videos.models import VideoContent
 from tests.unit.test_videos import EVERYTHING
-from tools.form import VideoLine
+from tools.exchange_format import VideoLine
 
 
 def test_every_field_has_what_is_not_made_of_its_row() -> None:
@@ -17,7 +17,7 @@ def test_every_field_has_what_is_not_made_of_its_row() -> None:
     computed = {"viewCount", "categoryShard"}
     known = {
         "label in shared/video_fields.py": (names - INTERNAL, labelled),
-        "attribute of VideoLine in tools/form.py": (names - computed, set(VideoLine.model_fields)),
+        "attribute of VideoLine in tools/exchange_format.py": (names - computed, set(VideoLine.model_fields)),
         "schema in shared/openapi/videos.py": (shown, set(schemas["Video"]["properties"])),
         "value in EVERYTHING of tests/unit/test_videos.py": (
             {field.name for field in SENT if field.create == "client"},

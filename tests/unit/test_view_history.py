@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from local.testbed.counted_views import Viewed
 from local.testbed.harness import NOW, Api, recorded
-from local.testbed.viewed import Viewed
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
 from shared.videos.counters import SUMS, UNCOUNTED, Counted

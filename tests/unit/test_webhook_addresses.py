@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.webhooks.address import LONGEST_URL, Forbidden, fault_of, forbidden, receiver_of
-from shared.webhooks.sending import Answer, send
+from shared.webhooks.http_client import Answer, send
 
 PUBLIC = "93.184.215.14"
 HOOK = "https://hooks.example.com/in"

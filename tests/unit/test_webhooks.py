@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from functions.webhooks import handler as webhooks
-from local.testbed.backstage import Backstage
+from local.testbed.background import Backstage
 from local.testbed.harness import MASTER, NOW, Api, Clock, FakeResources, Reply, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
@@ -24,15 +24,15 @@ from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import Unavailable
 from shared.feed.change import Change
 from shared.feed.log import DAYS_KEPT, Feed, Place, owner_log, shard_logs
-from shared.films.messages import DELIVER_SCHEMA
 from shared.history.entries import entry
 from shared.openapi.document import document
+from shared.processing.messages import DELIVER_SCHEMA
 from shared.routes import CHANGES, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME, DUE, WEBHOOK, WEBHOOKS, follower_relation
 from shared.web.http import http_function
+from shared.webhooks.delivery_state import PlaceStore, due, plain
 from shared.webhooks.event import TEST_TYPE
-from shared.webhooks.places import PlaceStore, due, plain
-from shared.webhooks.sending import Answer
+from shared.webhooks.http_client import Answer
 from shared.webhooks.signing import secret_of, signature, spelled
 from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, secrets_of
 

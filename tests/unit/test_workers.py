@@ -9,18 +9,18 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from PIL import Image
 
-from local.testbed.backstage import Backstage
-from local.testbed.films import claiming, film
+from local.testbed.background import Backstage
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 from local.testbed.streams import sqs_event
+from local.testbed.video_files import claiming, film
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.errors import Unavailable
-from shared.films.job import LAST_ATTEMPT
-from shared.kinds import kind_of
+from shared.job_kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
-from tests.working import Workers
+from shared.processing.job_states import LAST_ATTEMPT
+from tests.workers import Workers
 
 
 @pytest.fixture

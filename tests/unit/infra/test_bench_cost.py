@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.cost import __main__ as command
-from bench.cost.behind import FIFO_QUEUES, FOLLOWED, RENDITIONS, Followed, follow, measure_behind
+from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, Followed, follow, measure_behind
 from bench.cost.bill import (
     PRICES,
     SIGN_IN,
@@ -65,7 +65,7 @@ from shared.aws.failures import ConditionFailed
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
-from shared.kinds import KINDS
+from shared.job_kinds import KINDS
 from shared.schema import CATEGORY_INDEX, USER_INDEX
 
 if TYPE_CHECKING:

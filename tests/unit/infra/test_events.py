@@ -32,9 +32,9 @@ from functions.thumbnails import handler as thumbnails
 from infra.console import ROUTES as CONSOLE_ROUTES
 from infra.jobs_stack import AUDIT_FILTERS, ROUTER_FILTERS
 from infra.site import bundle_site
-from local import events, world
+from local import events, example_data
 from local.events import EVENTS, examples
-from local.testbed.backstage import FakeQueue
+from local.testbed.background import FakeQueue
 from local.testbed.harness import (
     MEDIA_BUCKET,
     NOW,
@@ -104,7 +104,7 @@ class Service:
 
     def seed(self) -> None:
         """Put the world as it was."""
-        world.seed(self.table, self.objects.client, NOW)
+        example_data.seed(self.table, self.objects.client, NOW)
 
 
 @dataclass
@@ -162,7 +162,7 @@ def _seeded() -> Iterator[Service]:
             "audit": resources.make(audit.lambda_handler),
             "deliveries": resources.make(deliveries.lambda_handler),
             "arrivals": resources.make(arrivals.lambda_handler),
-            "probe": resources.make(probe.lambda_handler, RENDITIONS=world.RENDITION),
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=example_data.RENDITION),
             "thumbnails": resources.make(thumbnails.lambda_handler),
             "purge": resources.make(purge.lambda_handler),
             "reverts": resources.make(reverts.lambda_handler),
@@ -290,7 +290,7 @@ PART_OF_ANSWER: dict[str, Any] = {
     "console/get-console-file-configuration": CONFIG,
     "history/get-changeset-absent": {"type": f"{PROBLEM}not-found"},
     "history/get-diff-of-no-version": {"type": f"{PROBLEM}not-found"},
-    "history/get-diff": {"videoId": world.REGATTA, "from": 1, "to": 1, "changes": []},
+    "history/get-diff": {"videoId": example_data.REGATTA, "from": 1, "to": 1, "changes": []},
     "history/get-revert-absent": {"detail": "There is no such run."},
     "history/list-changes-from-now-on": {"items": [], "caughtUp": True},
     "history/list-changes-of-everybody": {"type": f"{PROBLEM}forbidden"},
@@ -299,26 +299,26 @@ PART_OF_ANSWER: dict[str, Any] = {
     },
     "history/list-audit-of-removed": {"items": [{"action": action} for action in ("removed", "expired")]},
     "history/list-playlist-audit": {"nextCursor": None},
-    "jobs/choose-thumbnail": {"videoId": world.FAILED, "kind": "poster", "position": 7500},
+    "jobs/choose-thumbnail": {"videoId": example_data.FAILED, "kind": "poster", "position": 7500},
     "jobs/list-jobs": {"items": [{"kind": kind} for kind in ("poster", "probe", "storyboard", "transcode.240p")]},
-    "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": world.LAST_TRY},
+    "jobs/report-rendition": {"state": "running", "progress": 40, "attempt": example_data.LAST_TRY},
     "jobs/retry-job": {"kind": "transcode.240p", "state": "queued", "attempt": 2},
     "jobs/why-not-ready": {"ready": False, "status": "processing"},
     "playback/get-playback": {"whyHidden": "The video is processing; GET .../why-not-ready says what is missing."},
     "playback/get-playback-nothing-to-play": {"type": f"{PROBLEM}not-playable"},
-    "playlists/append-entry": {"videoId": world.AWAITED},
+    "playlists/append-entry": {"videoId": example_data.AWAITED},
     "captions/get-chapters": {"chapters": [{"start": 0}, {"start": 240_000}]},
     "captions/list-captions": {"items": [{"language": "de"}, {"language": "en"}]},
     "captions/put-captions": {"type": f"{PROBLEM}invalid-content", "errors": [{"line": 3}]},
     "captions/put-chapters": {"version": 2, "chapters": [{"title": "The whole day"}]},
     "playlists/create-playlist": {"title": "Boats", "userId": "alice", "entryCount": 0},
-    "playlists/get-playlist": {"playlistId": world.EVENING, "title": "This evening"},
+    "playlists/get-playlist": {"playlistId": example_data.EVENING, "title": "This evening"},
     "playlists/list-entries": {
-        "items": [{"videoId": video} for video in (world.HARBOUR, world.REGATTA, world.UNWANTED)]
+        "items": [{"videoId": video} for video in (example_data.HARBOUR, example_data.REGATTA, example_data.UNWANTED)]
     },
-    "playlists/list-playlists": {"items": [{"playlistId": world.EVENING}, {"playlistId": world.MORNING}]},
-    "playlists/list-video-playlists": {"items": [{"playlistId": world.EVENING}]},
-    "playlists/move-entry": {"videoId": world.REGATTA},
+    "playlists/list-playlists": {"items": [{"playlistId": example_data.EVENING}, {"playlistId": example_data.MORNING}]},
+    "playlists/list-video-playlists": {"items": [{"playlistId": example_data.EVENING}]},
+    "playlists/move-entry": {"videoId": example_data.REGATTA},
     "playlists/patch-playlist": {"description": "With tea."},
     "search/search-videos": {"facets": {}, "nextCursor": None},
     "search/search-videos-no-words": {"type": f"{PROBLEM}invalid-parameter", "errors": [{"parameter": "q"}]},
@@ -329,10 +329,10 @@ PART_OF_ANSWER: dict[str, Any] = {
     "public/get-open-api": {"openapi": "3.1.1"},
     "ratings/get-rating": {"average": 8.0, "votes": 1},
     "ratings/put-rating": {"own": {"value": 9}, "average": 8.5, "votes": 2},
-    "relations/get-credit": {"personId": world.PERSON, "name": "Ada Mason"},
+    "relations/get-credit": {"personId": example_data.PERSON, "name": "Ada Mason"},
     "relations/get-release": {"region": "NZ", "language": "mi"},
     "relations/list-credits": {"items": [{"personId": "nm0000001"}, {"personId": "nm0000002"}]},
-    "relations/list-person-videos": {"items": [{"video": {"videoId": world.HARBOUR}, "releaseYear": 2025}]},
+    "relations/list-person-videos": {"items": [{"video": {"videoId": example_data.HARBOUR}, "releaseYear": 2025}]},
     "relations/list-region-releases": {"items": [{"region": "NZ"}, {"region": "NZ"}]},
     "relations/list-releases": {"items": [{"region": region} for region in ("AU", "CA", "NZ", "NZ")]},
     "relations/put-credit": {"personId": "nm0000003", "name": "Grace Field", "version": 1},
@@ -342,31 +342,31 @@ PART_OF_ANSWER: dict[str, Any] = {
     "totals/get-user-of-another": {"type": f"{PROBLEM}forbidden"},
     "totals/list-tags": {"items": [{"tag": "harbour"}, {"tag": "boats"}]},
     "totals/list-top": {"window": "week", "category": "world", "items": []},
-    "uploads/complete-upload": {"uploadId": world.upload_id(3), "state": "received"},
+    "uploads/complete-upload": {"uploadId": example_data.upload_id(3), "state": "received"},
     "uploads/create-upload": {"method": "PUT"},
-    "uploads/get-upload": {"state": "open", "parts": [{"partNumber": 1, "etag": f'"{world.etag()}"'}]},
+    "uploads/get-upload": {"state": "open", "parts": [{"partNumber": 1, "etag": f'"{example_data.etag()}"'}]},
     "videos/batch-get-videos": {
-        "items": [{"videoId": world.HARBOUR}, {"videoId": world.REGATTA}],
-        "missing": [world.ABSENT],
+        "items": [{"videoId": example_data.HARBOUR}, {"videoId": example_data.REGATTA}],
+        "missing": [example_data.ABSENT],
     },
     "videos/batch-videos": {"succeeded": 2, "failed": 0},
     "videos/create-video": {"title": "Low tide", "userId": "alice", "version": 1},
     "videos/create-video-invalid": {"type": f"{PROBLEM}invalid-content"},
     "videos/get-video-as-it-will-be": {"errors": [{"parameter": "asOf"}]},
     "videos/get-video-of-no-version": {"type": f"{PROBLEM}not-found"},
-    "videos/get-video": {"videoId": world.HARBOUR, "viewCount": world.VIEWS},
+    "videos/get-video": {"videoId": example_data.HARBOUR, "viewCount": example_data.VIEWS},
     "videos/get-video-absent": {"type": f"{PROBLEM}not-found"},
     "undo/revert-changeset-absent": {"type": f"{PROBLEM}not-found"},
-    "undo/revert-video": {"video": {"videoId": world.REGATTA, "version": 1}, "changes": [], "dryRun": True},
+    "undo/revert-video": {"video": {"videoId": example_data.REGATTA, "version": 1}, "changes": [], "dryRun": True},
     "undo/revert-video-of-an-absent-video": {"type": f"{PROBLEM}not-found"},
     "videos/get-video-of-a-version": {"title": "Regatta", "version": 1, "without": ["viewCount"]},
     "videos/get-video-included": {
         "localTitle": {"title": "A Day at the Harbour"},
         "included": {"tags": ["boats", "harbour"], "ratings": {"votes": 1}},
     },
-    "videos/list-episodes": {"items": [{"video": {"videoId": world.UNWANTED}, "season": 1, "episode": 1}]},
-    "videos/list-videos": {"items": [{"videoId": world.UNWANTED}, {"videoId": world.REGATTA}]},
-    "videos/list-videos-by-tag": {"items": [{"videoId": world.HARBOUR}]},
+    "videos/list-episodes": {"items": [{"video": {"videoId": example_data.UNWANTED}, "season": 1, "episode": 1}]},
+    "videos/list-videos": {"items": [{"videoId": example_data.UNWANTED}, {"videoId": example_data.REGATTA}]},
+    "videos/list-videos-by-tag": {"items": [{"videoId": example_data.HARBOUR}]},
     "videos/list-videos-parameter-twice": {"type": f"{PROBLEM}invalid-parameter"},
     "videos/list-videos-unserved": {"type": f"{PROBLEM}unserved-query"},
     "videos/patch-video": {"description": "From the pier.", "version": 3},
@@ -375,20 +375,20 @@ PART_OF_ANSWER: dict[str, Any] = {
     "videos/restore-video": {"status": "ready", "version": 3},
     "webhooks/create-webhook": {"url": "https://search.example/changes", "paused": True, "version": 1},
     "webhooks/create-webhook-within-the-network": {"errors": [{"pointer": "/url"}]},
-    "webhooks/get-webhook": {"webhookId": world.HOOK, "follows": "alice"},
+    "webhooks/get-webhook": {"webhookId": example_data.HOOK, "follows": "alice"},
     "webhooks/get-webhook-of-another": {"type": f"{PROBLEM}not-found"},
     "webhooks/list-deliveries": {"items": [], "nextCursor": None},
     "webhooks/list-webhooks": {"nextCursor": None},
     "webhooks/patch-webhook": {"description": "For the search engine", "version": 2},
     "webhooks/replay-webhook-too-far-back": {"errors": [{"pointer": "/from"}]},
-    "webhooks/rotate-secret": {"webhookId": world.HOOK, "version": 3},
+    "webhooks/rotate-secret": {"webhookId": example_data.HOOK, "version": 3},
     "webhooks/test-webhook": {"delivered": True, "status": 204},
-    "views/count-view": {"videoId": world.HARBOUR, "viewCount": world.VIEWS + 1},
+    "views/count-view": {"videoId": example_data.HARBOUR, "viewCount": example_data.VIEWS + 1},
     "views/count-view-of-a-viewer": {"counted": True, "reason": None},
     "views/count-views": {"results": [{"id": "a1"}, {"id": "a2", "problem": {"status": 404}}]},
     "views/count-view-without-scope": {"type": f"{PROBLEM}forbidden"},
-    "views/explain-views": {"videoId": world.HARBOUR, "notCounted": {"repeated": 0}},
-    "views/get-views": {"videoId": world.HARBOUR, "granularity": "day", "tz": "Europe/Berlin"},
+    "views/explain-views": {"videoId": example_data.HARBOUR, "notCounted": {"repeated": 0}},
+    "views/get-views": {"videoId": example_data.HARBOUR, "granularity": "day", "tz": "Europe/Berlin"},
 }
 TEXTS = {
     "console/get-console": "",
@@ -439,21 +439,21 @@ def test_what_is_not_a_request_is_done_without_a_failure(played: Played, name: s
 
 
 SENT = {
-    "video-created": {"aggregates": [world.HARBOUR]},
-    "video-changed": {"aggregates": [world.HARBOUR]},
-    "video-deleted": {"aggregates": [world.HARBOUR]},
-    "film-arrived": {"aggregates": [world.AWAITED]},
-    "video-removed": {"purge": [world.GONE], "aggregates": [world.GONE]},
-    "video-expired": {"purge": [world.GONE], "aggregates": [world.GONE]},
-    "job-queued": {"probe": [world.FAILED]},
-    "rendition-queued": {"transcode": [world.FAILED]},
-    "playlist-removed": {"purge": [world.LOST]},
-    "revert-begun": {"reverts": [world.REQUEST]},
-    "views-and-ratings": {"tallies": [world.HARBOUR]},
+    "video-created": {"aggregates": [example_data.HARBOUR]},
+    "video-changed": {"aggregates": [example_data.HARBOUR]},
+    "video-deleted": {"aggregates": [example_data.HARBOUR]},
+    "film-arrived": {"aggregates": [example_data.AWAITED]},
+    "video-removed": {"purge": [example_data.GONE], "aggregates": [example_data.GONE]},
+    "video-expired": {"purge": [example_data.GONE], "aggregates": [example_data.GONE]},
+    "job-queued": {"probe": [example_data.FAILED]},
+    "rendition-queued": {"transcode": [example_data.FAILED]},
+    "playlist-removed": {"purge": [example_data.LOST]},
+    "revert-begun": {"reverts": [example_data.REQUEST]},
+    "views-and-ratings": {"tallies": [example_data.HARBOUR]},
     "several": {
-        "aggregates": [world.HARBOUR, world.HARBOUR, world.GONE],
-        "probe": [world.FAILED],
-        "purge": [world.GONE, world.LOST],
+        "aggregates": [example_data.HARBOUR, example_data.HARBOUR, example_data.GONE],
+        "probe": [example_data.FAILED],
+        "purge": [example_data.GONE, example_data.LOST],
     },
 }
 
@@ -467,24 +467,24 @@ def test_the_router_sends_what_a_record_asks_for(played: Played, name: str) -> N
 
 
 def test_the_router_makes_a_job_of_a_film_that_has_arrived(played: Played) -> None:
-    assert played.job(world.AWAITED, "probe")["state"] == "queued"
+    assert played.job(example_data.AWAITED, "probe")["state"] == "queued"
 
 
 @pytest.mark.parametrize(
     ("video_id", "trail"),
     [
         (
-            world.HARBOUR,
+            example_data.HARBOUR,
             [
                 *(("video", action, "alice") for action in ("created", "changed", "deleted")),
                 ("credit", "created", "alice"),
                 ("credit", "removed", "alice"),
             ],
         ),
-        (world.AWAITED, [("video", "changed", "job:arrivals")]),
-        (world.GONE, [("video", "removed", "unknown"), ("video", "expired", "dynamodb.amazonaws.com")]),
+        (example_data.AWAITED, [("video", "changed", "job:arrivals")]),
+        (example_data.GONE, [("video", "removed", "unknown"), ("video", "expired", "dynamodb.amazonaws.com")]),
         (
-            world.FAILED,
+            example_data.FAILED,
             [
                 ("job", "queued", "job:router"),
                 ("job", "done", "job:probe"),
@@ -501,39 +501,41 @@ def test_the_audit_keeps_each_change_once_and_who_made_it(
 
 
 def test_the_audit_keeps_what_becomes_of_a_playlist(played: Played) -> None:
-    entries = [entry for entry in played.entries if entry.get("playlistId") == world.LOST]
+    entries = [entry for entry in played.entries if entry.get("playlistId") == example_data.LOST]
     assert [(entry["action"], entry["by"]["id"]) for entry in entries] == [("removed", "unknown"), ("changed", "alice")]
-    assert entries[1]["changes"] == [{"field": f"/entries/{world.HARBOUR}", "to": {"rank": "V", "addedAt": world.THEN}}]
+    assert entries[1]["changes"] == [
+        {"field": f"/entries/{example_data.HARBOUR}", "to": {"rank": "V", "addedAt": example_data.THEN}}
+    ]
 
 
 def test_a_film_that_was_uploaded_is_taken_in(played: Played) -> None:
-    video = played.video(world.AWAITED)
-    assert (video["status"], video["source"]) == ("processing", world.source(world.AWAITED))
+    video = played.video(example_data.AWAITED)
+    assert (video["status"], video["source"]) == ("processing", example_data.source(example_data.AWAITED))
 
 
 def test_the_film_that_is_looked_at_is_as_the_world_says(played: Played) -> None:
-    video = played.video(world.ARRIVED)
-    assert video["source"]["media"] == world.MEDIA
-    assert video["source"]["renditions"] == world.SIZES
-    assert {name: video[name] for name in world.FIELDS} == world.FIELDS
+    video = played.video(example_data.ARRIVED)
+    assert video["source"]["media"] == example_data.MEDIA
+    assert video["source"]["renditions"] == example_data.SIZES
+    assert {name: video[name] for name in example_data.FIELDS} == example_data.FIELDS
 
 
 @pytest.mark.parametrize("kind", ["poster", "storyboard"])
 def test_pictures_are_made(played: Played, kind: str) -> None:
-    assert played.job(world.LOOKED_AT, kind)["state"] == "done"
-    assert any(name.startswith(kind) for name in played.video(world.LOOKED_AT)["pictures"])
+    assert played.job(example_data.LOOKED_AT, kind)["state"] == "done"
+    assert any(name.startswith(kind) for name in played.video(example_data.LOOKED_AT)["pictures"])
 
 
 @pytest.mark.parametrize(
     "left",
     [
-        CREDIT.key(videoId=world.GONE, personId=world.PERSON),
-        MEMBERSHIP.key(playlistId=world.LOST, videoId=world.HARBOUR),
+        CREDIT.key(videoId=example_data.GONE, personId=example_data.PERSON),
+        MEMBERSHIP.key(playlistId=example_data.LOST, videoId=example_data.HARBOUR),
     ],
     ids=["video", "playlist"],
 )
 def test_a_purge_removes_what_is_left(played: Played, left: dict[str, str]) -> None:
-    assert left in [{name: item[name] for name in left} for item in world.items(NOW)]
+    assert left in [{name: item[name] for name in left} for item in example_data.items(NOW)]
     assert played.item(left) is None
 
 
@@ -544,11 +546,11 @@ def test_totals_move_to_what_videos_count_for(played: Played) -> None:
 
 
 def test_views_and_ratings_are_counted_of_videos_that_are_there(played: Played) -> None:
-    counter = played.item(VIEW_COUNTER.key(videoId=world.REGATTA, shard=0)) or {}
-    hour = played.item(VIEW_HOUR.key(videoId=world.REGATTA, hour=hour_of(world.THEN))) or {}
+    counter = played.item(VIEW_COUNTER.key(videoId=example_data.REGATTA, shard=0)) or {}
+    hour = played.item(VIEW_HOUR.key(videoId=example_data.REGATTA, hour=hour_of(example_data.THEN))) or {}
     assert (counter["keyed"], counter["watched"]) == (1, 30_000)
     assert hour["starts"]["0"]["views"] == 41
-    assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and world.GONE in pk]
+    assert not [pk for pk, _ in played.items if pk.startswith("VIEWS#") and example_data.GONE in pk]
 
 
 def test_the_world_has_no_job_that_is_overdue(played: Played) -> None:

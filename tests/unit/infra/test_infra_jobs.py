@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 
 from shared import schema
-from shared.films.messages import aggregates_message
-from shared.films.uploads import UPLOAD_DAYS
-from shared.kinds import KINDS, Kind
-from shared.upkeep.aggregates import UNITS_PER_SECOND
-from shared.upkeep.tallies import TALLIES
+from shared.background.aggregates import UNITS_PER_SECOND
+from shared.background.tallies import TALLIES
+from shared.job_kinds import KINDS, Kind
+from shared.processing.messages import aggregates_message
+from shared.processing.uploads import UPLOAD_DAYS
 from shared.views.rankings import HOURS_EVERY
 from shared.webhooks.quotas import ALL_SLOW, QUICK, SLOW
 from tests.unit.infra.templates import Json, Templates, as_list, plain

@@ -11,7 +11,7 @@ import pytest
 from app import add_stacks
 from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
-from shared.kinds import KINDS
+from shared.job_kinds import KINDS
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")

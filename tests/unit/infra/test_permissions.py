@@ -33,9 +33,9 @@ from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
-from local.testbed.backstage import RENDITIONS, Backstage, FakeQueue
+from local.testbed.background import RENDITIONS, Backstage, FakeQueue
 from local.testbed.calls import CALLS
-from local.testbed.films import Spoken, film, spoken
+from local.testbed.counted_views import Viewed
 from local.testbed.harness import (
     DELIVERY_SHARES,
     MEDIA_BUCKET,
@@ -49,7 +49,7 @@ from local.testbed.harness import (
     make_api,
 )
 from local.testbed.streams import sqs_event
-from local.testbed.viewed import Viewed
+from local.testbed.video_files import Spoken, film, spoken
 from local.testbed.wire import come_between, throttled_once
 from shared import schema
 from shared.aws.dynamodb import Table, make_client
@@ -62,19 +62,19 @@ from shared.core.attributes import Item
 from shared.core.caller import request_of
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
-from shared.films.job import LAST_ATTEMPT
-from shared.films.messages import aggregates_message, deliver_message, purge_message
-from shared.history.undoing import AT_ONCE
-from shared.kinds import JOB_QUEUES
+from shared.history.changeset_reverts import AT_ONCE
+from shared.job_kinds import JOB_QUEUES
+from shared.processing.job_states import LAST_ATTEMPT
+from shared.processing.messages import aggregates_message, deliver_message, purge_message
 from shared.routes import ROUTES
 from shared.search.engine import Engine
-from shared.search.films import Films
 from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, Generations
+from shared.search.loader import Films
 from shared.web.http import http_function
+from shared.webhooks.http_client import Answer
 from shared.webhooks.quotas import QUICK
-from shared.webhooks.sending import Answer
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
-from tests.undoing import Undoing
+from tests.reverting import Undoing
 from tests.unit.infra.templates import ROOT, Templates, as_list, plain
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_declared_statuses import BODIES, PLACES
@@ -546,9 +546,9 @@ def what_is_taken_back(service: Service) -> None:
         assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
     # An even number of times, so that all is there again.
     for most in (AT_ONCE, AT_ONCE, 0, 0):
-        with mock.patch("shared.history.undoing.AT_ONCE", most):
+        with mock.patch("shared.history.changeset_reverts.AT_ONCE", most):
             sets = [_taken_back(service, undoing, changeset_id) for changeset_id in sets][::-1]
-    with mock.patch("shared.history.undoing.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.backstage.settle()

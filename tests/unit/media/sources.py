@@ -8,7 +8,7 @@ from PIL import Image
 
 from shared.media.results import Facts, Poster
 from shared.media.source import BytesSource
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 
 class Counted(BytesSource):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from PIL import Image
 
-from local.testbed import films
+from local.testbed import video_files
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.results import Poster
@@ -30,7 +30,7 @@ def made(data: bytes, at_ms: int | None = None) -> Poster:
 
 def dark_first(number: int, size: tuple[int, int]) -> Image.Image:
     """Paint ten seconds of black, and colours from then on."""
-    return Image.new("RGB", size) if number < 10 * films.RATE else films.quarters(number, size)
+    return Image.new("RGB", size) if number < 10 * video_files.RATE else video_files.quarters(number, size)
 
 
 def corners(image: Image.Image) -> dict[str, str]:
@@ -38,7 +38,7 @@ def corners(image: Image.Image) -> dict[str, str]:
     colours = {}
     for place, where in PLACES.items():
         seen = colour(image, *where)
-        colours[place] = next((name for name, wanted in films.CORNERS.items() if near(seen, wanted)), str(seen))
+        colours[place] = next((name for name, wanted in video_files.CORNERS.items() if near(seen, wanted)), str(seen))
     return colours
 
 
@@ -52,7 +52,7 @@ CLOCKWISE = {
 
 
 def test_it_comes_in_two_encodings_and_several_widths() -> None:
-    found = made(films.film(0.5, (1920, 1080), matrix=1))
+    found = made(video_files.film(0.5, (1920, 1080), matrix=1))
     assert [(variant.name, variant.content_type, variant.width, variant.height) for variant in found.pictures] == [
         ("poster-320.webp", "image/webp", 320, 180),
         ("poster-320.jpg", "image/jpeg", 320, 180),
@@ -75,29 +75,29 @@ def test_it_comes_in_two_encodings_and_several_widths() -> None:
     [((200, 120), [200]), ((500, 300), [320, 500]), ((64, 1024), [64]), ((2048, 32), [320, 640, 1280])],
 )
 def test_it_is_never_larger_than_the_film(size: tuple[int, int], widths: list[int]) -> None:
-    assert [variant.width for variant in made(films.film(0.2, size)).pictures[::2]] == widths
+    assert [variant.width for variant in made(video_files.film(0.2, size)).pictures[::2]] == widths
 
 
 @pytest.mark.parametrize(
     ("data", "seen"),
     [
-        (lambda: films.film(), UPRIGHT),
-        (lambda: films.film(rotation=90), CLOCKWISE),
-        (lambda: films.film(rotation=180), {place: CLOCKWISE[CLOCKWISE[place]] for place in PLACES}),
-        (lambda: films.film(rotation=270), {there: place for place, there in CLOCKWISE.items()}),
+        (lambda: video_files.film(), UPRIGHT),
+        (lambda: video_files.film(rotation=90), CLOCKWISE),
+        (lambda: video_files.film(rotation=180), {place: CLOCKWISE[CLOCKWISE[place]] for place in PLACES}),
+        (lambda: video_files.film(rotation=270), {there: place for place, there in CLOCKWISE.items()}),
         (
-            lambda: films.film(mirrored=True),
+            lambda: video_files.film(mirrored=True),
             {place: place.replace("left", "-").replace("right", "left").replace("-", "right") for place in PLACES},
         ),
-        (lambda: films.film(sar=(4, 3)), UPRIGHT),
-        (lambda: films.film(0.5, (853, 479), pixels="yuv444p"), UPRIGHT),
-        (lambda: films.film(0.5, (1280, 720), matrix=1), UPRIGHT),
-        (lambda: films.film(full_range=True), UPRIGHT),
-        (lambda: films.film(encoder=(("x264-params", "tff=1"),)), UPRIGHT),
-        (lambda: films.film(container="webm", codec="libvpx-vp9"), UPRIGHT),
-        (lambda: films.film(container="mpegts"), UPRIGHT),
-        (lambda: films.film(container="avi", codec="mpeg4"), UPRIGHT),
-        (lambda: films.film(container="mov", codec="qtrle", pixels="argb"), UPRIGHT),
+        (lambda: video_files.film(sar=(4, 3)), UPRIGHT),
+        (lambda: video_files.film(0.5, (853, 479), pixels="yuv444p"), UPRIGHT),
+        (lambda: video_files.film(0.5, (1280, 720), matrix=1), UPRIGHT),
+        (lambda: video_files.film(full_range=True), UPRIGHT),
+        (lambda: video_files.film(encoder=(("x264-params", "tff=1"),)), UPRIGHT),
+        (lambda: video_files.film(container="webm", codec="libvpx-vp9"), UPRIGHT),
+        (lambda: video_files.film(container="mpegts"), UPRIGHT),
+        (lambda: video_files.film(container="avi", codec="mpeg4"), UPRIGHT),
+        (lambda: video_files.film(container="mov", codec="qtrle", pixels="argb"), UPRIGHT),
     ],
     ids=["plain", "90", "180", "270", "mirror", "pixels", "odd", "709", "full", "fields", "webm", "ts", "avi", "alpha"],
 )
@@ -106,14 +106,14 @@ def test_it_is_upright_and_in_the_films_colours(data: Callable[[], bytes], seen:
 
 
 def test_what_is_transparent_is_shown_on_black() -> None:
-    data = films.film(container="mov", codec="qtrle", pixels="argb", paint=films.half_transparent)
+    data = video_files.film(container="mov", codec="qtrle", pixels="argb", paint=video_files.half_transparent)
     image = picture(made(data))
     assert near(colour(image, 0.75, 0.5), (0, 0, 0))
     assert near(colour(image, 0.25, 0.5), (255, 255, 255))
 
 
 def test_what_moves_between_two_fields_has_no_combs() -> None:
-    data = films.film(0.3, (320, 240), paint=films.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
+    data = video_files.film(0.3, (320, 240), paint=video_files.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
     rows = {colour(picture(made(data)), 0.5, row / 240)[0] for row in range(100, 140)}
     assert max(rows) - min(rows) < 20
 
@@ -134,13 +134,13 @@ def test_what_moves_between_two_fields_has_no_combs() -> None:
     ],
 )
 def test_hdr_is_neither_washed_out_nor_dark(code: int, transfer: int, brightness: tuple[int, int]) -> None:
-    seen = colour(picture(made(films.grey_hdr(code, transfer))), 0.25, 0.5)
+    seen = colour(picture(made(video_files.grey_hdr(code, transfer))), 0.25, 0.5)
     assert max(seen) - min(seen) <= 3, "a grey stays grey"
     assert brightness[0] <= seen[1] <= brightness[1]
 
 
 def test_a_tenth_in_is_the_default() -> None:
-    found = made(films.film(4, paint=films.counted))
+    found = made(video_files.film(4, paint=video_files.counted))
     assert found.time == 400
     assert near(colour(picture(found), 0.5, 0.25), (32, 32, 32))
 
@@ -151,30 +151,30 @@ def test_a_tenth_in_is_the_default() -> None:
 @pytest.mark.parametrize("container", ["mp4", "matroska", "mpegts", "avi"])
 def test_a_chosen_time_gives_the_very_frame(at: int, shown: int, container: str) -> None:
     codec = "mpeg4" if container == "avi" else "libx264"
-    found = made(films.film(4, paint=films.counted, keyframes=40, container=container, codec=codec), at)
+    found = made(video_files.film(4, paint=video_files.counted, keyframes=40, container=container, codec=codec), at)
     assert found.time == shown
     grey = shown // 100 * 8 % 248
     assert near(colour(picture(found), 0.5, 0.25), (grey, grey, grey))
 
 
 def test_a_chosen_black_frame_stays_chosen() -> None:
-    found = made(films.film(6, paint=films.black_first), 500)
+    found = made(video_files.film(6, paint=video_files.black_first), 500)
     assert found.time == 500
     assert near(colour(picture(found), 0.25, 0.25), (0, 0, 0))
 
 
 def test_black_is_passed_over() -> None:
-    found = made(films.film(6, paint=films.black_first))
+    found = made(video_files.film(6, paint=video_files.black_first))
     assert found.time >= 2000
     assert corners(picture(found)) == UPRIGHT
 
 
 def test_a_black_film_has_a_black_poster() -> None:
-    assert near(colour(picture(made(films.film(paint=films.black))), 0.5, 0.5), (0, 0, 0))
+    assert near(colour(picture(made(video_files.film(paint=video_files.black))), 0.5, 0.5), (0, 0, 0))
 
 
 def test_a_real_clip_has_a_lively_poster() -> None:
-    source = FileSource(films.clip())
+    source = FileSource(video_files.clip())
     found = poster(source, probe(source))
     assert found.time == 520
     assert len(set(picture(found).resize((16, 9)).convert("L").tobytes())) > 30
@@ -182,8 +182,8 @@ def test_a_real_clip_has_a_lively_poster() -> None:
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
 def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
-    source = Counted(films.repeated(80, moov_at_start=moov_at_start))
-    facts = probe(BytesSource(films.repeated(80, moov_at_start=moov_at_start)))
+    source = Counted(video_files.repeated(80, moov_at_start=moov_at_start))
+    facts = probe(BytesSource(video_files.repeated(80, moov_at_start=moov_at_start)))
     assert source.size > 30_000_000
     assert poster(source, facts).time == 8000
     assert source.share <= 0.02
@@ -199,7 +199,7 @@ def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
     ],
 )
 def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: int, time: int) -> None:
-    source = BytesSource(films.film(40, (64, 36), paint=films.counted, keyframes=keyframes))
+    source = BytesSource(video_files.film(40, (64, 36), paint=video_files.counted, keyframes=keyframes))
     found = poster(source, as_large(probe(source), minutes))
     assert found.time == time
     grey = time // 100 * 8 % 248
@@ -210,13 +210,13 @@ def test_a_large_film_is_decoded_forward_to_the_moment(minutes: int, keyframes: 
 def test_all_moments_of_a_large_film_share_what_is_decoded_forward(minutes: float, time: int) -> None:
     # It is dark for ten seconds, and its moments are 3, 6, 9 and 12 seconds from the only keyframe: of the 29.7 seconds
     # of the first 11.7 are left for the fourth, and of the 15 of the other 6 for the third.
-    source = BytesSource(films.film(30, (64, 36), paint=dark_first, keyframes=1000))
+    source = BytesSource(video_files.film(30, (64, 36), paint=dark_first, keyframes=1000))
     assert poster(source, as_large(probe(source), minutes)).time == time
 
 
 @pytest.mark.parametrize("size", [(16, 65_000), (65_000, 16), (320, 17_000)])
 def test_a_film_that_is_very_tall_or_wide_has_pictures_too(size: tuple[int, int]) -> None:
-    source = BytesSource(films.film(0.2, size, codec="ffv1", container="matroska", paint=films.black))
+    source = BytesSource(video_files.film(0.2, size, codec="ffv1", container="matroska", paint=video_files.black))
     facts = probe(source)
     assert (facts.width, facts.height) == size
     for stored in poster(source, facts).pictures:

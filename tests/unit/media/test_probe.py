@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from local.testbed import films
+from local.testbed import video_files
 from shared.core.attributes import decode_item, encode_item
 from shared.media.probe import probe
 from shared.media.results import Facts
@@ -15,7 +15,7 @@ from tests.unit.media.sources import Counted
 
 
 def test_a_film_is_described() -> None:
-    data = films.film(audio=True)
+    data = video_files.film(audio=True)
     assert probe(BytesSource(data)).document() == {
         "duration": 2000,
         "fileSize": len(data),
@@ -43,7 +43,7 @@ def test_a_film_is_described() -> None:
     ],
 )
 def test_real_clips_are_described(name: str, duration: int, resolution: str, rate: float, audio: str | None) -> None:
-    facts = probe(FileSource(films.clip(name)))
+    facts = probe(FileSource(video_files.clip(name)))
     assert (facts.duration, facts.resolution, facts.frame_rate, facts.audio_codec) == (
         duration,
         resolution,
@@ -51,15 +51,15 @@ def test_real_clips_are_described(name: str, duration: int, resolution: str, rat
         audio,
     )
     assert facts.video_codec == "h264"
-    assert facts.file_size == films.clip(name).stat().st_size
+    assert facts.file_size == video_files.clip(name).stat().st_size
 
 
 def test_an_implausible_rate_is_left_out() -> None:
-    assert probe(BytesSource(films.film(spread=100_000))).frame_rate is None
+    assert probe(BytesSource(video_files.film(spread=100_000))).frame_rate is None
 
 
 def test_facts_can_be_stored() -> None:
-    for source in (FileSource(films.clip("carphone_pristine")), BytesSource(films.grey_hdr(572, 16))):
+    for source in (FileSource(video_files.clip("carphone_pristine")), BytesSource(video_files.grey_hdr(572, 16))):
         facts = probe(source)
         document = facts.document()
         assert json.loads(json.dumps(document)) == document
@@ -70,17 +70,17 @@ def test_facts_can_be_stored() -> None:
 @pytest.mark.parametrize(
     ("made", "form", "codec"),
     [
-        (lambda: films.film(), "mp4", "h264"),
-        (lambda: films.moov_first(audio=True), "mp4", "h264"),
-        (lambda: films.fragmented(), "mp4", "h264"),
-        (lambda: films.film(container="mov"), "mov", "h264"),
-        (lambda: films.film(container="3gp", codec="mpeg4"), "3gp", "mpeg4"),
-        (lambda: films.film(container="matroska"), "mkv", "h264"),
-        (lambda: films.film(container="webm", codec="libvpx-vp9"), "webm", "vp9"),
-        (lambda: films.film(container="avi", codec="mpeg4"), "avi", "mpeg4"),
-        (lambda: films.film(container="mpegts"), "ts", "h264"),
-        (lambda: films.film(container="flv", codec="flv"), "flv", "flv1"),
-        (lambda: films.film(container="asf", codec="wmv2"), "wmv", "wmv2"),
+        (lambda: video_files.film(), "mp4", "h264"),
+        (lambda: video_files.moov_first(audio=True), "mp4", "h264"),
+        (lambda: video_files.fragmented(), "mp4", "h264"),
+        (lambda: video_files.film(container="mov"), "mov", "h264"),
+        (lambda: video_files.film(container="3gp", codec="mpeg4"), "3gp", "mpeg4"),
+        (lambda: video_files.film(container="matroska"), "mkv", "h264"),
+        (lambda: video_files.film(container="webm", codec="libvpx-vp9"), "webm", "vp9"),
+        (lambda: video_files.film(container="avi", codec="mpeg4"), "avi", "mpeg4"),
+        (lambda: video_files.film(container="mpegts"), "ts", "h264"),
+        (lambda: video_files.film(container="flv", codec="flv"), "flv", "flv1"),
+        (lambda: video_files.film(container="asf", codec="wmv2"), "wmv", "wmv2"),
     ],
     ids=["mp4", "moov first", "fragments", "mov", "3gp", "mkv", "webm", "avi", "ts", "flv", "wmv"],
 )
@@ -92,39 +92,39 @@ def test_containers_have_their_common_names(made: Callable[[], bytes], form: str
 
 @pytest.mark.parametrize(("rotation", "size"), [(90, (180, 320)), (180, (320, 180)), (270, (180, 320))])
 def test_sizes_are_as_a_person_sees_them(rotation: int, size: tuple[int, int]) -> None:
-    facts = probe(BytesSource(films.film(rotation=rotation)))
+    facts = probe(BytesSource(video_files.film(rotation=rotation)))
     assert (facts.width, facts.height) == size
     assert (facts.coded_width, facts.coded_height, facts.rotation) == (320, 180, rotation)
 
 
 def test_pixels_that_are_not_square_widen_the_film() -> None:
-    facts = probe(BytesSource(films.film(sar=(4, 3))))
+    facts = probe(BytesSource(video_files.film(sar=(4, 3))))
     assert (facts.resolution, facts.coded_width, facts.sample_aspect_ratio) == ("427x180", 320, Fraction(4, 3))
 
 
 def test_absurd_pixels_count_as_square() -> None:
-    facts = probe(BytesSource(films.film(sar=(200, 1))))
+    facts = probe(BytesSource(video_files.film(sar=(200, 1))))
     assert (facts.resolution, facts.document()["sampleAspectRatio"]) == ("320x180", "1:1")
 
 
 def test_odd_sizes_stay_odd() -> None:
-    assert probe(BytesSource(films.film(0.5, (853, 479), pixels="yuv444p"))).resolution == "853x479"
+    assert probe(BytesSource(video_files.film(0.5, (853, 479), pixels="yuv444p"))).resolution == "853x479"
 
 
 @pytest.mark.parametrize(("transfer", "name"), [(16, "pq"), (18, "hlg")])
 def test_high_dynamic_range_is_named(transfer: int, name: str) -> None:
-    document = probe(BytesSource(films.grey_hdr(572, transfer))).document()
+    document = probe(BytesSource(video_files.grey_hdr(572, transfer))).document()
     assert (document["hdr"], document["pixelFormat"]) == (name, "yuv420p10le")
 
 
 def test_a_recording_that_states_no_length_is_read_through() -> None:
-    data = films.film(3, container="webm", codec="libvpx-vp9", muxer=(("live", "1"),))
+    data = video_files.film(3, container="webm", codec="libvpx-vp9", muxer=(("live", "1"),))
     assert probe(BytesSource(data)).duration == 3000
 
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
 def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool) -> None:
-    source = Counted(films.repeated(80, moov_at_start=moov_at_start))
+    source = Counted(video_files.repeated(80, moov_at_start=moov_at_start))
     assert source.size > 30_000_000
     assert probe(source).duration == 80_000
     assert len(source.requests) <= 2
@@ -132,7 +132,7 @@ def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool)
 
 
 def test_two_hours_with_the_index_at_the_end() -> None:
-    source = Counted(films.repeated(200, spread=36, keyframe_only=True))
+    source = Counted(video_files.repeated(200, spread=36, keyframe_only=True))
     facts = probe(source)
     assert facts.duration > 7_000_000
     assert len(source.requests) == 2

@@ -12,7 +12,7 @@ import pytest
 from av.video.frame import VideoFrame
 from PIL import Image
 
-from local.testbed.films import RATE, TINY, Paint, clip, film
+from local.testbed.video_files import RATE, TINY, Paint, clip, film
 from shared.media.probe import probe
 from shared.media.results import Chapter
 from shared.media.scenes import LEAST_MS, LONGEST_TITLE, MOST, MOST_OWN, Scenes

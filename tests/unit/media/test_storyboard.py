@@ -9,11 +9,11 @@ from unittest.mock import Mock
 import pytest
 from PIL import Image
 
-from local.testbed import films
-from shared.media.film import Film, opened
+from local.testbed import video_files
 from shared.media.probe import probe
 from shared.media.results import Facts, Storyboard
 from shared.media.source import BytesSource, FileSource
+from shared.media.source_video import Film, opened
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import Counted, Together, as_large, colour, near
 
@@ -54,14 +54,14 @@ def check(facts: Facts, board: Storyboard, sheet: Image.Image) -> None:
     ("length", "tiles", "columns"), [(0.2, 1, 1), (1, 1, 1), (2, 2, 2), (2.3, 2, 2), (2.6, 3, 3), (23, 23, 10)]
 )
 def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: int) -> None:
-    facts, board, sheet = made(films.film(length))
+    facts, board, sheet = made(video_files.film(length))
     assert (board.tiles, board.columns, board.interval) == (tiles, columns, 1000)
     assert (board.tile_width, board.tile_height) == (160, 90)
     check(facts, board, sheet)
 
 
 def test_a_long_film_has_a_hundred() -> None:
-    facts, board, sheet = made(films.repeated(200, spread=36, keyframe_only=True))
+    facts, board, sheet = made(video_files.repeated(200, spread=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
     assert "01:59:" in board.cues
@@ -69,7 +69,7 @@ def test_a_long_film_has_a_hundred() -> None:
 
 
 def test_each_tile_shows_the_middle_of_its_interval() -> None:
-    _, board, sheet = made(films.film(3, paint=films.counted, keyframes=100))
+    _, board, sheet = made(video_files.film(3, paint=video_files.counted, keyframes=100))
     for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
         assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
@@ -77,7 +77,7 @@ def test_each_tile_shows_the_middle_of_its_interval() -> None:
 
 def test_each_keyframe_of_a_long_film_is_read_once() -> None:
     # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
-    data = films.film(4, (64, 36), paint=films.counted, spread=1800, keyframes=10)
+    data = video_files.film(4, (64, 36), paint=video_files.counted, spread=1800, keyframes=10)
     source = Counted(data)
     facts = probe(source)
     board = storyboard(source, facts)
@@ -91,25 +91,25 @@ def test_each_keyframe_of_a_long_film_is_read_once() -> None:
     [((320, 180), (160, 90)), ((180, 320), (160, 284)), ((64, 1024), (20, 320)), ((2048, 32), (160, 2))],
 )
 def test_tiles_keep_the_films_shape(size: tuple[int, int], tile: tuple[int, int]) -> None:
-    _, board, _ = made(films.film(0.2, size))
+    _, board, _ = made(video_files.film(0.2, size))
     assert (board.tile_width, board.tile_height) == tile
 
 
 def test_tiles_are_upright() -> None:
-    _, board, sheet = made(films.film(0.5, rotation=90))
+    _, board, sheet = made(video_files.film(0.5, rotation=90))
     assert (board.tile_width, board.tile_height) == (160, 284)
-    assert near(colour(sheet, 0.75, 0.25), films.CORNERS["top left"], by=12)
+    assert near(colour(sheet, 0.75, 0.25), video_files.CORNERS["top left"], by=12)
 
 
 def test_a_real_clip_has_one() -> None:
-    source = FileSource(films.clip("bikes"))
+    source = FileSource(video_files.clip("bikes"))
     board = storyboard(source, probe(source))
     assert (board.tiles, board.tile_width, board.tile_height) == (10, 160, 68)
     assert len(board.sheet.data) < 60_000
 
 
 def test_nothing_is_read_twice() -> None:
-    data = films.repeated(80)
+    data = video_files.repeated(80)
     source = Counted(data)
     storyboard(source, probe(BytesSource(data)))
     assert source.share < 1.02
@@ -140,13 +140,13 @@ def shown(board: Storyboard) -> list[int]:
     ids=["mp4", "fragments", "mkv", "webm", "avi"],
 )
 def test_a_longer_film_with_few_keyframes_is_decoded_forward_from_them(form: dict[str, Any]) -> None:
-    source = BytesSource(films.film(20, (64, 36), paint=films.counted, keyframes=80, **form))
+    source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=80, **form))
     facts = probe(source)
     assert shown(storyboard(source, as_large(facts, 2))) == [number * 10 + 5 for number in range(20)]
 
 
 def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = BytesSource(films.film(30, (64, 36), paint=films.counted, keyframes=60))
+    source = BytesSource(video_files.film(30, (64, 36), paint=video_files.counted, keyframes=60))
     facts = as_large(probe(source), 4)
     decode = Mock(side_effect=Film.decoded)
     monkeypatch.setattr(Film, "decoded", lambda film, packet: decode(film, packet))
@@ -158,19 +158,19 @@ def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.Mo
 
 
 def test_forty_seconds_are_spent_on_decoding_forward_at_most() -> None:
-    source = BytesSource(films.film(20, (64, 36), paint=films.counted, keyframes=30))
+    source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=30))
     # It is asked at the start, before each keyframe and after each frame; here eight seconds pass each time.
     board = storyboard(source, as_large(probe(source), 2), itertools.count(0, 8).__next__)
     assert [frame % 30 for frame in shown(board)] == [3, 3, 3] + [0] * 17
 
 
 def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> None:
-    source = BytesSource(films.film(20, (64, 36), paint=films.counted, keyframes=20))
+    source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=20))
     assert shown(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
 
 
 def test_of_a_longer_film_the_keyframes_alone_are_read_side_by_side() -> None:
-    data = films.repeated(40, moov_at_start=True)
+    data = video_files.repeated(40, moov_at_start=True)
     facts = probe(BytesSource(data))
     with opened(BytesSource(data)) as film:
         keyframes = [(entry.pos, entry.size) for entry in film.video.index_entries if entry.is_keyframe]

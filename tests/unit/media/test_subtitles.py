@@ -2,7 +2,7 @@
 
 import pytest
 
-from local.testbed.films import Spoken, film, noise, spoken
+from local.testbed.video_files import Spoken, film, noise, spoken
 from shared.media import errors, subtitles
 from shared.media.errors import UnreadableFilm
 from shared.media.probe import probe

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from local.testbed import films
+from local.testbed import video_files
 from shared.media.errors import UnreadableFilm
 from shared.media.ladder import most_bits
 from shared.media.poster import poster
@@ -18,12 +18,12 @@ from tests.unit.media.sources import Failing, Throttled, colour, near, picture
 @pytest.mark.parametrize(
     ("made", "size"),
     [
-        (lambda: films.film(audio=True), (160, 90)),
-        (lambda: films.film(rotation=90, audio=True), (90, 160)),
-        (lambda: films.film(sar=(4, 3)), (214, 90)),
-        (lambda: films.film(0.5, (853, 479), pixels="yuv444p"), (160, 90)),
-        (lambda: films.film(container="webm", codec="libvpx-vp9"), (160, 90)),
-        (lambda: films.film(container="mpegts", audio=True), (160, 90)),
+        (lambda: video_files.film(audio=True), (160, 90)),
+        (lambda: video_files.film(rotation=90, audio=True), (90, 160)),
+        (lambda: video_files.film(sar=(4, 3)), (214, 90)),
+        (lambda: video_files.film(0.5, (853, 479), pixels="yuv444p"), (160, 90)),
+        (lambda: video_files.film(container="webm", codec="libvpx-vp9"), (160, 90)),
+        (lambda: video_files.film(container="mpegts", audio=True), (160, 90)),
     ],
     ids=["sound", "rotation", "pixels", "odd", "webm", "ts"],
 )
@@ -45,13 +45,13 @@ def test_a_rendition_is_an_upright_mp4_that_plays_while_it_loads(
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0, 100)
     assert len(told) > before.duration / 100, "with each of ten frames a second, whatever the header says"
-    wanted = films.CORNERS["bottom left" if before.rotation else "top left"]
+    wanted = video_files.CORNERS["bottom left" if before.rotation else "top left"]
     assert near(colour(picture(poster(FileSource(target), after)), 0.25, 0.25), wanted, by=14)
 
 
 def test_hdr_becomes_plain(tmp_path: Path) -> None:
     target = tmp_path / "out.mp4"
-    transcode(BytesSource(films.grey_hdr(572, 16)), target, width=160, height=90, progress=lambda _: None)
+    transcode(BytesSource(video_files.grey_hdr(572, 16)), target, width=160, height=90, progress=lambda _: None)
     facts = probe(FileSource(target))
     assert (facts.hdr, facts.pixel_format) == (None, "yuv420p")
     assert 210 <= colour(picture(poster(FileSource(target), facts)), 0.25, 0.5)[1] <= 240
@@ -62,7 +62,7 @@ def test_a_rendition_has_no_more_bits_than_its_size_needs_or_than_the_film_has(
     blur: int, has_more_bits: bool, tmp_path: Path
 ) -> None:
     seconds, size = 10, (320, 180)
-    data = films.film(seconds, size, paint=films.noise, audio=True, encoder=(("crf", str(blur)),))
+    data = video_files.film(seconds, size, paint=video_files.noise, audio=True, encoder=(("crf", str(blur)),))
     most = seconds * most_bits(*size) / 8
     assert (len(data) > most) == has_more_bits
     target = tmp_path / "out.mp4"
@@ -73,7 +73,7 @@ def test_a_rendition_has_no_more_bits_than_its_size_needs_or_than_the_film_has(
 
 def test_a_file_is_a_source_too(tmp_path: Path) -> None:
     target = tmp_path / "out.mp4"
-    transcode(films.clip("carphone_distorted"), target, width=98, height=72, progress=lambda _: None)
+    transcode(video_files.clip("carphone_distorted"), target, width=98, height=72, progress=lambda _: None)
     assert probe(FileSource(target)).duration == pytest.approx(4004, abs=50)
 
 
@@ -85,17 +85,19 @@ def test_what_progress_raises_ends_it_and_leaves_nothing(tmp_path: Path) -> None
         raise LeaseLost
 
     with pytest.raises(LeaseLost):
-        transcode(BytesSource(films.film()), tmp_path / "out.mp4", width=64, height=36, progress=lost)
+        transcode(BytesSource(video_files.film()), tmp_path / "out.mp4", width=64, height=36, progress=lost)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(Throttled):
-        transcode(Failing(films.repeated(5), 3), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
+        transcode(
+            Failing(video_files.repeated(5), 3), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None
+        )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_a_film_makes_none(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFilm):
-        transcode(BytesSource(films.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
+        transcode(BytesSource(video_files.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
     assert list(tmp_path.iterdir()) == []

@@ -13,15 +13,15 @@ from functions.aggregates import handler as aggregates
 from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
-from local.testbed.backstage import Backstage, FakeQueue
+from local.testbed.background import Backstage, FakeQueue
 from local.testbed.harness import Api, Clock, Context, FakeResources, Reply
 from shared.aws.dynamodb import Table
+from shared.background.reconcile import Finding, Reconcile
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
 from shared.relations.ratings import Choice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
-from shared.upkeep.reconcile import Finding, Reconcile
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
 from tests.integration import faults

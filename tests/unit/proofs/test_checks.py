@@ -18,7 +18,7 @@ from rich.console import Console
 from local import ROOT, checks
 from local.checks import Checks, Outcome, Stage, progress, stages, table
 from local.run import Stop
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 SUMMARY = """
 FAILED tests/unit/test_c.py::test_that_is_a_line_of_another_output

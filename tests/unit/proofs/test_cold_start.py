@@ -27,13 +27,13 @@ SIGNING = ("uploads", "playback", "captions", "search")
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OF_EACH = """
 aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.client aws.lean.connections aws.lean.signing aws.records aws.runtime core.attributes core.caller core.deadline core.errors core.limits
-core.periods core.receipt core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
-web.answers web.etags web.http web.parameters web.requests web.server_timing
+core.periods core.request_usage core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
+web.responses web.etags web.http web.parameters web.requests web.server_timing
 """
 """What is loaded of `shared` for every first answer."""
 OF_VIDEOS = """
-aws.leases aws.listing aws.pages aws.secrets core.change_types core.position films.job kinds queries relations.beside relations.children relations.credits relations.mover
-relations.ratings relations.title_page videos.catalogue videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
+aws.leases aws.listing aws.pages aws.secrets core.change_types core.position processing.job_states job_kinds queries relations.item_store relations.children relations.credits relations.entry_updates
+relations.ratings relations.title_page videos.store videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
 """
 
 
@@ -70,7 +70,9 @@ FIRST = (
         {"viewerId": "session-1"},
     ),
 )
-PACKAGES = tuple(f"shared.{package}" for package in ("aws", "core", "films", "relations", "videos", "views", "web"))
+PACKAGES = tuple(
+    f"shared.{package}" for package in ("aws", "core", "processing", "relations", "videos", "views", "web")
+)
 
 
 @pytest.mark.parametrize("first", FIRST, ids=lambda first: f"{first.operation}{' with content' * bool(first.body)}")

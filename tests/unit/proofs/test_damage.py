@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from local.testbed import films
-from local.testbed.backstage import READER
-from shared.media import errors, film
+from local.testbed import video_files
+from local.testbed.background import READER
+from shared.media import errors, source_video
 from shared.media.errors import UnreadableFilm
-from shared.media.film import MOST_DECODED, MOST_TRACKS, opened
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, Source
+from shared.media.source_video import MOST_DECODED, MOST_TRACKS, opened
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import Failing, Throttled, picture
 
@@ -35,26 +35,26 @@ def cut(data: bytes, share: float) -> bytes:
         (lambda: b"Once upon a time there was a file. " * 100, errors.NO_FILM),
         (lambda: bytes(5000), errors.NO_FILM),
         (lambda: b"x", errors.NO_FILM),
-        (lambda: films.picture("JPEG"), errors.PICTURE),
-        (lambda: films.picture("PNG"), errors.PICTURE),
-        (lambda: films.picture("GIF"), errors.PICTURE),
-        (lambda: films.picture("WEBP"), errors.PICTURE),
-        (lambda: films.picture("AVIF"), errors.PICTURE),
-        (lambda: films.sound(), errors.NO_VIDEO),
-        (films.wave, errors.NO_VIDEO),
-        (lambda: films.encrypted(), errors.ENCRYPTED),
-        (lambda: cut(films.film(), 0.05), errors.NO_INDEX),
-        (lambda: cut(films.film(), 0.3), errors.NO_INDEX),
-        (lambda: cut(films.film(), 0.9), errors.NO_INDEX),
-        (lambda: cut(films.moov_first(audio=True), 0.1), errors.NO_INDEX),
-        (lambda: cut(films.repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
-        (lambda: films.moov_first(audio=True)[:-1], errors.TRUNCATED),
-        (lambda: cut(films.fragmented(seconds=6), 0.4), errors.TRUNCATED),
-        (lambda: cut(films.film(6, container="matroska"), 0.5), errors.TRUNCATED),
-        (lambda: cut(films.film(6, container="avi", codec="mpeg4"), 0.5), errors.TRUNCATED),
-        (lambda: films.film().replace(b"avc1", b"zzzz"), errors.UNSUPPORTED),
-        (lambda: films.undecodable(), errors.NO_FRAME),
-        (lambda: films.claiming(80_000_000), errors.TOO_MANY_FRAMES),
+        (lambda: video_files.picture("JPEG"), errors.PICTURE),
+        (lambda: video_files.picture("PNG"), errors.PICTURE),
+        (lambda: video_files.picture("GIF"), errors.PICTURE),
+        (lambda: video_files.picture("WEBP"), errors.PICTURE),
+        (lambda: video_files.picture("AVIF"), errors.PICTURE),
+        (lambda: video_files.sound(), errors.NO_VIDEO),
+        (video_files.wave, errors.NO_VIDEO),
+        (lambda: video_files.encrypted(), errors.ENCRYPTED),
+        (lambda: cut(video_files.film(), 0.05), errors.NO_INDEX),
+        (lambda: cut(video_files.film(), 0.3), errors.NO_INDEX),
+        (lambda: cut(video_files.film(), 0.9), errors.NO_INDEX),
+        (lambda: cut(video_files.moov_first(audio=True), 0.1), errors.NO_INDEX),
+        (lambda: cut(video_files.repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
+        (lambda: video_files.moov_first(audio=True)[:-1], errors.TRUNCATED),
+        (lambda: cut(video_files.fragmented(seconds=6), 0.4), errors.TRUNCATED),
+        (lambda: cut(video_files.film(6, container="matroska"), 0.5), errors.TRUNCATED),
+        (lambda: cut(video_files.film(6, container="avi", codec="mpeg4"), 0.5), errors.TRUNCATED),
+        (lambda: video_files.film().replace(b"avc1", b"zzzz"), errors.UNSUPPORTED),
+        (lambda: video_files.undecodable(), errors.NO_FRAME),
+        (lambda: video_files.claiming(80_000_000), errors.TOO_MANY_FRAMES),
     ],
 )
 def test_a_reason_is_given(made: Callable[[], bytes], reason: str) -> None:
@@ -71,7 +71,7 @@ def test_reasons_are_sentences_without_internals() -> None:
 
 def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
     other = tmp_path / "other.mp4"
-    other.write_bytes(films.film())
+    other.write_bytes(video_files.film())
     for text in (f"#EXTM3U\n#EXTINF:2,\n{other}\n", f"ffconcat version 1.0\nfile '{other}'\n"):
         with pytest.raises(UnreadableFilm) as raised:
             probe(BytesSource(text.encode()))
@@ -79,7 +79,7 @@ def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
 
 
 def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
-    data = bytearray(films.film(20, paint=films.counted))
+    data = bytearray(video_files.film(20, paint=video_files.counted))
     middle = len(data) // 3
     data[middle : middle + 1500] = bytes(1500)
     source = BytesSource(bytes(data))
@@ -88,7 +88,7 @@ def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
     assert storyboard(source, facts).tiles == 20
 
 
-@pytest.mark.parametrize("made", [films.film, films.moov_first, films.fragmented])
+@pytest.mark.parametrize("made", [video_files.film, video_files.moov_first, video_files.fragmented])
 def test_what_a_source_raises_comes_out_as_it_is(made: Callable[..., bytes]) -> None:
     data = made(audio=True)
     facts = probe(BytesSource(data))
@@ -104,7 +104,7 @@ def test_what_a_source_raises_comes_out_as_it_is(made: Callable[..., bytes]) -> 
 
 
 def test_a_source_may_fail_at_any_request() -> None:
-    data = films.repeated(20, spread=30)
+    data = video_files.repeated(20, spread=30)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
         probe,
@@ -121,7 +121,7 @@ def test_a_source_may_fail_at_any_request() -> None:
 
 
 def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
-    source = BytesSource(films.crowded(2_000_000, 200_000))
+    source = BytesSource(video_files.crowded(2_000_000, 200_000))
     facts = probe(source)
     assert (facts.duration, facts.is_small(1 << 30)) == (200_000_000, False)
     assert storyboard(source, facts).tiles == 100
@@ -129,8 +129,8 @@ def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
 
 
 def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(film, "MOST_DECODED", MOST_DECODED // 20)
-    source = BytesSource(films.crowded(2 * film.MOST_DECODED, 2))
+    monkeypatch.setattr(source_video, "MOST_DECODED", MOST_DECODED // 20)
+    source = BytesSource(video_files.crowded(2 * source_video.MOST_DECODED, 2))
     facts = probe(source)
     with pytest.raises(UnreadableFilm) as raised:
         storyboard(source, facts)
@@ -138,7 +138,7 @@ def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.
 
 
 def test_a_film_of_very_many_tracks_is_refused() -> None:
-    data = films.film()
+    data = video_files.film()
     start, track = data.index(b"moov") - 4, data.index(b"trak") - 4
     length = int.from_bytes(data[track : track + 4], "big")
     index = data[start + 8 : track] + (MOST_TRACKS + 1) * data[track : track + length] + data[track + length :]
@@ -148,13 +148,13 @@ def test_a_film_of_very_many_tracks_is_refused() -> None:
 
 
 def test_a_film_whose_sound_begins_first_is_read() -> None:
-    source = BytesSource(films.film(container="flv", codec="flv", audio=True))
+    source = BytesSource(video_files.film(container="flv", codec="flv", audio=True))
     assert probe(source).resolution == "320x180"
     assert poster(source, probe(source), 0).pictures
 
 
 def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
-    with pytest.raises(UnreadableFilm) as raised, opened(BytesSource(films.film())) as opened_film:
+    with pytest.raises(UnreadableFilm) as raised, opened(BytesSource(video_files.film())) as opened_film:
         # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
         opened_film.container.streams[len(opened_film.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
@@ -162,16 +162,16 @@ def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
 
 def test_a_mistake_of_ours_is_not_blamed_on_the_film() -> None:
     nothing: list[int] = []
-    with pytest.raises(IndexError), opened(BytesSource(films.film())):
+    with pytest.raises(IndexError), opened(BytesSource(video_files.film())):
         nothing[0]
 
 
-@pytest.mark.parametrize("kind", films.KINDS)
+@pytest.mark.parametrize("kind", video_files.KINDS)
 def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
-    whole, reasons = films.KINDS[kind](), []
+    whole, reasons = video_files.KINDS[kind](), []
     for seed in range(4):
         try:
-            films.read(READER, BytesSource(films.damaged(whole, random.Random(f"{kind} {seed}"))))
+            video_files.read(READER, BytesSource(video_files.damaged(whole, random.Random(f"{kind} {seed}"))))
         except UnreadableFilm as error:
             reasons.append(error.reason)
     assert set(reasons) <= set(REASONS)
@@ -193,6 +193,6 @@ facts = probe(source)
 transcode(source, sys.argv[2], width=32, height=24, progress=lambda percent: None)
 print(len(poster(source, facts).pictures), storyboard(source, facts).tiles)
 """
-    files = [str(films.clip("carphone_distorted")), str(tmp_path / "out.mp4")]
+    files = [str(video_files.clip("carphone_distorted")), str(tmp_path / "out.mp4")]
     done = subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout) == ("", "2 4\n")

@@ -16,21 +16,21 @@ from standardwebhooks import Webhook
 
 from functions.deliveries import handler as deliveries
 from local.ports import serving
-from local.testbed.delivering import ROOT, Delivering, always
+from local.testbed.deliveries import ROOT, Delivering, always
 from local.testbed.harness import MASTER, Clock
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.core.settings import LambdaHandler
 from shared.feed.change import Change
 from shared.feed.log import shard_logs
-from shared.films.messages import changed_message, deliver_message
-from shared.webhooks.carriers import Receivers
-from shared.webhooks.places import LEASE_SECONDS
-from shared.webhooks.sending import send
+from shared.processing.messages import changed_message, deliver_message
+from shared.webhooks.delivery_state import LEASE_SECONDS
+from shared.webhooks.http_client import send
 from shared.webhooks.signing import secret_of, spelled
+from shared.webhooks.transport import Receivers
 from tests.integration import faults
 from tests.integration.faults import Killed, Line
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 VIDEOS, VERSIONS = 15, 16
 HIDDEN = 720

@@ -32,7 +32,7 @@ import pytest
 
 from functions.history import handler as history
 from functions.videos import handler as videos
-from local.testbed.backstage import FakeQueue, make_audit
+from local.testbed.background import FakeQueue, make_audit
 from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
 from local.testbed.streams import EXPIRY, Raw, change, deliver
 from local.testbed.stub import Stub, StubClient

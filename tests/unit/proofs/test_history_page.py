@@ -9,9 +9,9 @@ from typing import Any
 
 from local.testbed.harness import ADMIN_SCOPES, Api
 from shared.core.caller import Caller
-from shared.history.plan import REASONS
+from shared.history.revert_plan import REASONS
 from shared.videos.video import patched
-from tests.undoing import Undoing
+from tests.reverting import Undoing
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
 DIFF, UNDO, RUN = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))

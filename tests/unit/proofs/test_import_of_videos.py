@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from functions.aggregates import handler
-from local.testbed.backstage import FakeQueue
+from local.testbed.background import FakeQueue
 from local.testbed.harness import NOW, Context, FakeResources
 from local.testbed.limits import Run, Simulation
 from local.testbed.streams import sqs_event
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
+from shared.background.aggregates import UNITS_PER_SECOND
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
-from shared.films.messages import aggregates_message
-from shared.upkeep.aggregates import UNITS_PER_SECOND
+from shared.processing.messages import aggregates_message
 
 PER_SECOND = 5_000
 """Videos that are imported."""
@@ -129,6 +129,6 @@ def test_nor_do_very_many_tags_that_share_the_partition_of_all_counts() -> None:
 
 
 def test_without_the_workers_pace_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.upkeep.aggregates.UNITS_PER_SECOND", 1_000_000)
+    monkeypatch.setattr("shared.background.aggregates.UNITS_PER_SECOND", 1_000_000)
     videos = Import(_videos(500, _many_tags()))
     assert videos.count().requests["throttled"] > 0

@@ -21,12 +21,12 @@ from shared.aws.leases import Lease, LeaseLost, is_leased
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.entities import Job
-from shared.films.job import ticket_of
-from shared.films.jobs import JobStore, is_overdue
-from shared.history.runs import RunStore, Wish
+from shared.history.revert_runs import RunStore, Wish
+from shared.processing.job_states import ticket_of
+from shared.processing.job_store import JobStore, is_overdue
 from shared.schema import INDEX, JOB
 from shared.search.generations import Generations, Pointer
-from shared.webhooks.places import LEASE_SECONDS, LONGEST_LEASE, PlaceStore, idle
+from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, PlaceStore, idle
 from tests.integration.faults import Incident, Killed, Line, answer_lost, killed_after, killed_before, request_lost
 
 YEAR = 365 * 86_400

@@ -18,16 +18,16 @@ import pytest
 from local import ROOT, transcoder
 from local.aws import Aws
 from local.issuer import Signer
-from local.testbed.backstage import Backstage
-from local.testbed.films import clip, film
+from local.testbed.background import Backstage
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
+from local.testbed.video_files import clip, film
 from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
 from shared.aws.s3 import Objects
-from shared.films.job import LAST_ATTEMPT
-from shared.films.messages import JobMessage
 from shared.media import errors
 from shared.media.transcode import transcode
-from tests.waiting import LIMIT
+from shared.processing.job_states import LAST_ATTEMPT
+from shared.processing.messages import JobMessage
+from tests.polling import LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 
 ROOT = Path(__file__).parents[3]
 

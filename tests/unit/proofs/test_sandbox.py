@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.testbed import films
+from local.testbed import video_files
 from shared.media import errors
 from shared.media.errors import UnreadableFilm
 from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
@@ -55,7 +55,7 @@ def reader() -> Iterator[Clocked]:
 
 
 def _is_read(reader: Sandbox) -> bool:
-    return films.read(reader, BytesSource(films.film())).resolution == "320x180"
+    return video_files.read(reader, BytesSource(video_files.film())).resolution == "320x180"
 
 
 def test_it_finds_out_and_makes_all_that_there_is_to_a_film(reader: Clocked) -> None:
@@ -70,7 +70,7 @@ def test_one_process_reads_film_after_film(reader: Clocked) -> None:
 
 
 def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
-    data = films.repeated(40, moov_at_start=True)
+    data = video_files.repeated(40, moov_at_start=True)
     facts = as_large(reader.run("probe", BytesSource(data)), 2)
     # The first range brings the header, the index and the first keyframe; 39 others are read in one go.
     assert reader.run("storyboard", Together(data, BLOCK, 3), facts).tiles == 40
@@ -78,14 +78,14 @@ def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
 
 def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
     with pytest.raises(UnreadableFilm) as raised:
-        reader.run("probe", BytesSource(films.encrypted()))
+        reader.run("probe", BytesSource(video_files.encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
     assert _is_read(reader)
 
 
 def test_what_a_source_raises_comes_out_as_it_is(reader: Clocked) -> None:
     with pytest.raises(Throttled, match="slow down"):
-        reader.run("probe", Failing(films.film(), 0))
+        reader.run("probe", Failing(video_files.film(), 0))
     assert _is_read(reader)
 
 
@@ -94,7 +94,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
         reader.now += 1000
 
     with pytest.raises(UnreadableFilm) as raised:
-        reader.run("probe", Meanwhile(films.film(), pass_time))
+        reader.run("probe", Meanwhile(video_files.film(), pass_time))
     assert raised.value.reason == errors.TOO_SLOW
     assert _is_read(reader)
 
@@ -102,7 +102,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
 def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
     with pytest.raises(UnreadableFilm) as raised:
-        reader.run("probe", Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", Meanwhile(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
     assert _is_read(reader)
 
@@ -110,7 +110,7 @@ def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_reader_that_somebody_ends_says_nothing_of_the_film(reader: Clocked, number: int) -> None:
     with pytest.raises(ReaderFailed):
-        reader.run("probe", Meanwhile(films.film(), lambda: os.kill(reader.pid, number)))
+        reader.run("probe", Meanwhile(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert _is_read(reader)
 
 
@@ -131,7 +131,9 @@ def test_one_that_nobody_waits_for_ends_by_itself() -> None:
     patient = Behind()
     # It is the reader's own clock that ends it: here the film never comes.
     with pytest.raises(UnreadableFilm) as raised:
-        patient.run("probe", Meanwhile(films.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT)))
+        patient.run(
+            "probe", Meanwhile(video_files.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT))
+        )
     assert raised.value.reason == errors.TOO_SLOW
 
 
@@ -139,13 +141,13 @@ def test_one_that_nobody_waits_for_ends_by_itself() -> None:
 def test_memory_is_limited() -> None:
     # Its picture has 36 MB; the reader has 70 before it begins.
     sandbox = Sandbox(memory=90 << 20)
-    large = films.film(0.1, (3000, 3000), codec="qtrle", container="mov", pixels="argb", paint=films.black)
+    large = video_files.film(0.1, (3000, 3000), codec="qtrle", container="mov", pixels="argb", paint=video_files.black)
     with pytest.raises(UnreadableFilm) as raised:
-        films.read(sandbox, BytesSource(large))
+        video_files.read(sandbox, BytesSource(large))
     assert raised.value.reason in (errors.TOO_MUCH_MEMORY, errors.NO_FRAME, errors.DAMAGED)
     sandbox.close()
     enough = Sandbox()
-    assert films.read(enough, BytesSource(large)).resolution == "3000x3000"
+    assert video_files.read(enough, BytesSource(large)).resolution == "3000x3000"
     enough.close()
 
 

@@ -20,13 +20,13 @@ from shared.aws.dynamodb import Table
 from shared.core.errors import InternalError, Unavailable
 from shared.schema import VIDEO
 from tests.integration.contents import items_of
-from tests.waiting import LIMIT
+from tests.polling import LIMIT
 from tools import target
 from tools.__main__ import main
 from tools.imdb import BASICS, video_id
-from tools.pace import Pool
 from tools.preflight import NO_REGION
-from tools.work import WorkFile
+from tools.rate_limit import Pool
+from tools.work_file import WorkFile
 
 FILES = (
     "title.basics",
@@ -427,7 +427,7 @@ def test_reconcile_says_when_all_agrees(api: Api, capsys: pytest.CaptureFixture[
 def test_reconcile_says_what_may_only_be_late(
     api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("shared.upkeep.reconcile.SECONDS_FOR_STREAM", 0)
+    monkeypatch.setattr("shared.background.reconcile.SECONDS_FOR_STREAM", 0)
     api.clock.advance(time.time() - NOW)
     api.publish()
     assert main(["reconcile", "--table", api.table.name]) == 1

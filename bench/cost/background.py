@@ -1,0 +1,276 @@
+"""What follows a change when its request is answered: stream, router, audit trail, queues and workers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from bench.cost.run import (
+    ADD_CREDIT,
+    ARRIVAL,
+    CREATE,
+    DESCRIBE,
+    PUBLISH,
+    RATE,
+    REQUESTS,
+    STATUS,
+    VIEW,
+    VIEW_LATER,
+    VIEW_OF,
+    Place,
+    clients,
+    feed_client,
+    items_of,
+    made,
+)
+from functions.audit import handler as audit
+from functions.deliveries import handler as deliveries
+from functions.probe import handler as probe
+from functions.thumbnails import handler as thumbnails
+from local.testbed.background import Backstage, FakeQueue
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
+from local.testbed.meter import Meter
+from local.testbed.streams import sqs_event
+from local.testbed.units import Stored, Units
+from local.testbed.video_files import film
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.aws.s3 import make_client as make_s3_client
+from shared.core.attributes import AttributeMap
+from shared.core.change_types import JOB_STATES
+from shared.core.settings import LambdaHandler
+from shared.feed.log import Feed
+from shared.schema import (
+    AUDIT_INDEXES,
+    AUDIT_TABLE_NAME,
+    CREDIT,
+    FEED_ENTITIES,
+    JOB,
+    MARKER,
+    PARTITION_KEY,
+    RATING,
+    SORT_KEY,
+    TABLE_NAME,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEWER,
+)
+
+FIFO_QUEUES = frozenset({"tallies"})
+"""Queues whose requests cost more."""
+RENDITIONS = ("1080p", "720p", "480p", "240p")
+"""What an environment asks for when nothing else is chosen."""
+FILM_SIZE = (1920, 1080)
+"""Pixels of the film: all renditions are made of it."""
+FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
+"""Requests whose consequences are measured; reports of renditions are among those of the film."""
+
+
+@dataclass
+class Followed:
+    """What one request sets in motion, all together."""
+
+    work: Units = field(default_factory=Units)
+    """What jobs, documents and totals cost."""
+    trail: Units = field(default_factory=Units)
+    """What the audit trail costs."""
+    feed: Units = field(default_factory=Units)
+    """What the feed of changes costs, beside it."""
+    wakes: int = 0
+    """Messages that wake who follows: one for each batch of the stream, so as many as there are changes when each comes alone."""
+    looks: Units = field(default_factory=Units)
+    """What it costs to look who follows."""
+    look_trips: int = 0
+    trips: int = 0
+    routed: int = 0
+    """Records of the stream that wake the router."""
+    audited: int = 0
+    """Records that wake the audit trail."""
+    messages: int = 0
+    """Messages to all queues of workers."""
+    fifo_messages: int = 0
+    """Messages to FIFO queues among them."""
+    worked: int = 0
+    """Messages that a function here takes; those for transcoders are not."""
+    log_lines: int = 0
+    metric_lines: int = 0
+    trail_kept: Stored = field(default_factory=Stored)
+    """What the trail keeps, paid overhead included."""
+    feed_kept: Stored = field(default_factory=Stored)
+    """What the feed keeps."""
+    kept: Stored = field(default_factory=Stored)
+    """Jobs, and the marker of what was counted, when all is done."""
+
+
+def measure_behind() -> dict[str, Followed]:
+    """What follows each request that changes a video."""
+    return {request: follow(request) for request in FOLLOWED}
+
+
+def follow(request: str) -> Followed:
+    """What follows one request, in tables of its own."""
+    with made() as place:
+        client, api = make_s3_client(), place.api()
+        for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
+            client.create_bucket(Bucket=bucket)
+        behind = _Behind(place, api, Objects(client, sleep=lambda _: None))
+        arrange, call = REQUESTS[request]
+        told = _upload_film(api) if request == ARRIVAL else arrange(api)
+        behind.run()
+        before = _in_audit_table()
+        behind.followed = Followed()
+        reply = call(api, told)
+        if reply.status >= 300:
+            raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
+        behind.run()
+        after = _in_audit_table()
+        behind.followed.trail_kept, behind.followed.feed_kept = (
+            now + then.times(-1) for now, then in zip(after, before, strict=True)
+        )
+        behind.followed.kept = _kept()
+        return behind.followed
+
+
+def _upload_film(api: Api) -> str:
+    """Upload a film that workers can really look at."""
+    data = film(1, FILM_SIZE)
+    video_id = api.create()["videoId"]
+    begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": len(data)}).json
+    key = f"{video_id}/{begun['uploadId']}"
+    make_s3_client().put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data, ContentType="video/mp4")
+    return key.replace("/", "/upload/")
+
+
+class _Behind:
+    """The functions behind the API; what they use is added up."""
+
+    def __init__(self, place: Place, api: Api, objects: Objects) -> None:
+        self.followed = Followed()
+        self._place = place
+        self._api = api
+        self._backstage = Backstage(place.table, api.clock)
+        trail = Table(AUDIT_TABLE_NAME, place.table.client)
+        self._wakes = FakeQueue()
+        feed = Feed(Table(AUDIT_TABLE_NAME, feed_client()), api.clock)
+        resources = FakeResources(
+            place.table, api.clock, audit=trail, objects=objects, queues={"deliveries": self._wakes}
+        )
+        with mock.patch.object(audit, "Feed", return_value=feed):  # its requests are counted separately
+            self._audit = resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
+        resources = FakeResources(place.table, api.clock, audit=trail, objects=objects)
+        self._workers = {
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(RENDITIONS)),
+            "thumbnails": resources.make(thumbnails.lambda_handler),
+            "aggregates": self._backstage.aggregates,
+            "tallies": self._backstage.tallies,
+        }
+        self._deliveries = resources.make(deliveries.lambda_handler)
+        self._meter = Meter(*clients())
+        self._feed_meter = Meter(feed_client(), clients()[1])
+
+    def run(self) -> None:
+        """Let everything happen, until nothing waits."""
+        while self._read_stream() or self._take_messages():
+            pass
+
+    def _read_stream(self) -> bool:
+        records = self._backstage.records()
+        if records:
+            wake = [record for record in records if _wakes_audit(record)]
+            self.followed.audited += len(wake)
+            self.followed.routed += sum(_wakes_router(record) for record in records)
+            self.followed.work += self._used(self._backstage.router, records)
+            with self._feed_meter.measured() as appended:
+                self.followed.trail += self._used(self._audit, wake)
+            self.followed.feed += appended.units
+            self.followed.trips += appended.trips
+            self._look()
+        return bool(records)
+
+    def _look(self) -> None:
+        """Let the worker look who follows what has changed."""
+        for body in self._wakes.take():
+            self.followed.wakes += 1
+            with self._meter.measured() as used:
+                sent = str(int(self._api.clock() * 1000))
+                self._deliveries(sqs_event(body, SentTimestamp=sent), Context())
+            self.followed.looks += used.units
+            self.followed.look_trips += used.trips
+
+    def _take_messages(self) -> bool:
+        waiting = [(name, body) for name, queue in self._backstage.queues.items() for body in queue.take()]
+        self.followed.messages += len(waiting)
+        self.followed.fifo_messages += sum(name in FIFO_QUEUES for name, _ in waiting)
+        for name, body in waiting:
+            if name == "transcode":
+                self._transcode(body)
+                continue
+            self.followed.worked += 1
+            self.followed.work += self._used(self._workers[name], sqs_event(body)["Records"])
+        return bool(waiting)
+
+    def _transcode(self, message: Mapping[str, Any]) -> None:
+        """Report as transcoders do; these are requests of their own, and not counted here."""
+        told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
+        for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
+            path, body = message["report"], told | report
+            reply = self._api.request("PUT", path, json_body=body, user="transcoder", scopes="videos/transcode")
+            if reply.status >= 300:
+                raise RuntimeError(f"a report was answered {reply.status}: {reply.body.decode()}")
+
+    def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> Units:
+        told = self._place.told
+        lines, metric_lines = told.lines, told.metric_lines
+        with self._meter.measured() as used:
+            answer = function({"Records": records}, Context())
+        if answer != {"batchItemFailures": []}:
+            raise RuntimeError(f"something was not done: {answer}")
+        self.followed.trips += used.trips
+        self.followed.log_lines += told.lines - lines
+        self.followed.metric_lines += told.metric_lines - metric_lines
+        return used.units
+
+
+def _wakes_router(record: Mapping[str, Any]) -> bool:
+    """As ROUTER_FILTERS in infra/jobs_stack.py have it."""
+    keys = record["dynamodb"]["Keys"]
+    is_counted = record["eventName"] != "REMOVE" and (
+        keys[PARTITION_KEY]["S"].startswith((VIEWER.partition_prefix, RATING.partition_prefix))
+        or (
+            keys[PARTITION_KEY]["S"].startswith(VIEW_COUNTER.partition_prefix)
+            and keys[SORT_KEY]["S"] == VIEW_COUNTER.sk
+        )
+    )
+    return is_counted or _is_video(record) or _job_state(record) == "queued"
+
+
+def _wakes_audit(record: Mapping[str, Any]) -> bool:
+    """As AUDIT_FILTERS in infra/jobs_stack.py have it, of what is followed here."""
+    is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
+    return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
+
+
+def _is_video(record: Mapping[str, Any]) -> bool:
+    return bool(record["dynamodb"]["Keys"][SORT_KEY]["S"] == VIDEO.sk)
+
+
+def _job_state(record: Mapping[str, Any]) -> str | None:
+    if not record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(JOB.sort_prefix):
+        return None
+    state: str = record["dynamodb"]["NewImage"]["state"]["S"]
+    return state
+
+
+def _in_audit_table() -> tuple[Stored, Stored]:
+    """What is stored of the trail, and of the feed."""
+    trail, feed = list[AttributeMap](), list[AttributeMap]()
+    for item in items_of(AUDIT_TABLE_NAME):
+        is_feed = item[PARTITION_KEY]["S"].startswith(tuple(entity.partition_prefix for entity in FEED_ENTITIES))
+        (feed if is_feed else trail).append(item)
+    return Stored.of(trail, AUDIT_INDEXES), Stored.of(feed, AUDIT_INDEXES)
+
+
+def _kept() -> Stored:
+    """What is stored of jobs, and of the marker of what was counted."""
+    items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
+    return Stored.of(items)

@@ -1,0 +1,101 @@
+"""The service with its audit trail, which follows when a test lets it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from local.testbed.background import DAYS, Backstage
+from local.testbed.harness import JOBS_PER_DAY, Api, Reply
+from shared.aws.dynamodb import Table
+from shared.aws.records import key_of
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.history.entries import entry
+from shared.history.trail import AuditStore
+from shared.history.video_reverts import VideoReverts
+from shared.processing.daily_quota import QuotaStore
+from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
+from shared.videos.store import VideoStore
+
+
+class Trailed(Backstage):
+    """All that happens behind the API, and the entries that it leaves."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api.table, api.clock)
+        self.api = api
+        self.trail = AuditStore(Table(AUDIT_TABLE_NAME, api.table.client, sleep=lambda _: None))
+        self.reverts = VideoReverts(VideoStore(api.table), self.trail, QuotaStore(api.table, JOBS_PER_DAY))
+        self._kept = 0
+
+    def settle(self) -> None:
+        """Let router and audit trail see everything."""
+        super().settle()
+        self.keep(self.seen[self._kept :])
+        self._kept = len(self.seen)
+
+    def keep(self, records: Sequence[dict[str, Any]]) -> None:
+        """Keep what these records make, as the audit function does."""
+        for made in (entry(Record(raw), DAYS) for raw in records):
+            if made:
+                self.add(made)
+
+    def add(self, made: Item) -> None:
+        """Keep an entry."""
+        self.trail.add(made)
+
+    def forget(self, *entries: Item) -> None:
+        """Delete entries, as DynamoDB does when they are old."""
+        self.trail.table.batch_delete(list(map(key_of, entries)))
+
+    def write(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
+        """Send a request that succeeds, a second after the last one, and let the trail follow."""
+        self.clock.advance(1)
+        reply = self.api.request(method, path, json_body=body, **options)
+        assert reply.status < 300, reply.body
+        self.settle()
+        return reply
+
+    def create(self, user: str = "alice", **fields: Any) -> str:
+        """A video that is in the trail."""
+        self.clock.advance(1)
+        video_id = str(self.api.create(user, **fields)["videoId"])
+        self.settle()
+        return video_id
+
+    def patch(self, video_id: str, user: str = "alice", **fields: Any) -> None:
+        """Change a video."""
+        self.write("PATCH", f"/v1/videos/{video_id}", fields, user=user)
+
+    def revert(self, video_id: str, version: int, *, query: str = "", user: str = "alice", **body: Any) -> Reply:
+        """Ask for an earlier version, and let the trail follow."""
+        self.clock.advance(1)
+        wanted = {"toVersion": version} | body
+        reply = self.api.post(f"/v1/videos/{video_id}/revert", wanted, query=query, user=user)
+        self.settle()
+        return reply
+
+    def put(self, item: Item) -> None:
+        """Write an item behind the service's back."""
+        self.table.write(self.table.put(item))
+
+    def item(self, video_id: str) -> Item:
+        """A video as it is stored."""
+        item = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
+        assert item is not None
+        return item
+
+    def shown(self, video_id: str) -> dict[str, Any]:
+        """A video as its owner reads it, without what every write changes."""
+        document = self.api.get(f"/v1/videos/{video_id}", user="admin").json
+        return {name: value for name, value in document.items() if name not in ("version", "updatedAt")}
+
+    def entries(self, video_id: str) -> list[Item]:
+        """The entries of a video, the newest first."""
+        return list(self.trail.back(video_id, int(self.clock())))
+
+    def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
+        """What the request that wrote the first of these videos last did to each: its change set, by videoId."""
+        id_ = self.entries(video_ids[0])[0][CHANGESET]
+        return {
+            video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids
+        }

@@ -1,0 +1,191 @@
+"""Webhook delivery in tests: the feed, the worker, and a receiver under the test's control."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from functions.deliveries import handler as deliveries
+from local.testbed.background import FakeQueue
+from local.testbed.harness import Clock, Context, FakeResources
+from local.testbed.streams import sqs_event
+from shared.aws.dynamodb import Table
+from shared.aws.listing import Lists
+from shared.background.sweeper import send_for_due
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.settings import LambdaHandler
+from shared.feed.change import Change
+from shared.feed.log import Feed, owner_log, shard_logs
+from shared.processing.messages import changed_message, deliver_message
+from shared.routes import ADMIN, READ, WRITE
+from shared.schema import AUDIT_TABLE_NAME
+from shared.webhooks.delivery import INDEX_SECONDS
+from shared.webhooks.delivery_state import PlaceStore
+from shared.webhooks.http_client import Answer
+from shared.webhooks.store import WebhookStore
+
+ALICE = Caller("alice", frozenset({READ, WRITE}))
+ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))
+URL = "https://hooks.example/in"
+
+
+def answered(status: int | None = 204, **said: Any) -> Answer:
+    """Return the result of a delivery request: a status or an error."""
+    fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
+    return Answer(status, **fields | said)
+
+
+def always(_: int) -> bool:
+    """Accept any version."""
+    return True
+
+
+class Queue(FakeQueue):
+    """Queue that stores each message until its delay has passed and a test takes it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.waiting: list[tuple[float, dict[str, Any]]] = []
+
+    def send(self, body: Mapping[str, object], delay_seconds: int = 0) -> None:
+        """Store a message."""
+        assert 0 <= delay_seconds <= 900, "SQS refuses it"
+        self.waiting.append((self.clock() + delay_seconds, dict(body)))
+
+    def take(self) -> list[dict[str, Any]]:
+        """Return and remove the messages whose delay has passed."""
+        ready = [body for at, body in self.waiting if at <= self.clock()]
+        self.waiting = [(at, body) for at, body in self.waiting if at > self.clock()]
+        return ready
+
+    @property
+    def waits(self) -> list[int]:
+        """Remaining delays of the waiting messages, in seconds."""
+        return [int(at - self.clock()) for at, _ in self.waiting]
+
+
+class Receiver:
+    """Receiver that accepts each delivery unless `answer` is set."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, Mapping[str, str], bytes]] = []
+        self.answer: Callable[[dict[str, Any]], Answer] = lambda _: answered()
+
+    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> Answer:
+        self.got.append((url, headers, body))
+        return self.answer(json.loads(body))
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of the received changes, in order of arrival."""
+        return [headers["webhook-id"] for _, headers, _ in self.got]
+
+
+class Delivering:
+    """Webhooks, feed, worker and receiver in one process. Each step runs only when a test calls it."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        self.table = table
+        self.clock = clock
+        self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
+        self.hooks = WebhookStore(table)
+        self.places = PlaceStore(table)
+        self.receiver = Receiver()
+        self.queue = Queue(clock)
+        self.worker = self.make()
+
+    def make(self, events: Any = None, send: Callable[..., Answer] | None = None, **variables: str) -> LambdaHandler:
+        """Return a worker; `events` is an EventBridge client if a bus exists."""
+        queues = {"deliveries": self.queue}
+        resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)
+        variables |= {"EVENT_BUS": "the-bus"} if events else {}
+        make = partial(deliveries.make, send=send or self.receiver)
+        return resources.make(deliveries.lambda_handler, make, **variables)
+
+    def create(self, id_: str = "hook", caller: Caller = ALICE, *, everybody: bool = False, **content: Any) -> None:
+        """Create a webhook for the caller's changes or for all changes, and run the worker once."""
+        logs = shard_logs() if everybody else (owner_log(caller.subject),)
+        content = {"url": URL, "types": [], "paused": False} | content
+        content |= {} if everybody else {"follows": caller.subject}
+        self.hooks.create(id_, content, {log: self.feed.end(log) for log in logs}, caller, int(self.clock()))
+        self.deliver(id_)
+        self.clock.advance(INDEX_SECONDS)
+        self.deliver(id_)
+        self.queue.waiting.clear()
+
+    def change(self, id_: str, video: str = "v", user: str = "alice", type_: str = "video.changed") -> Change:
+        """Append a change to the feed without a notification."""
+        (made,) = self.changes(id_, video=video, user=user, type_=type_)
+        return made
+
+    def changes(
+        self, *ids: str, video: str = "v", user: str = "alice", type_: str = "video.changed"
+    ) -> Sequence[Change]:
+        """Append changes to the feed in one batch, without a notification."""
+        at = int(self.clock() * 1000)
+        made: list[Change] = [
+            {"id": id_, "type": type_, "videoId": video, "userId": user, "at": at, "fields": ["/title"]} for id_ in ids
+        ]
+        self.feed.prepare(made)
+        self.feed.append(made)
+        return made
+
+    def handle(
+        self, body: Mapping[str, Any], worker: LambdaHandler | None = None, context: Any = None, age: float = 0
+    ) -> bool:
+        """Deliver a message that was queued for `age` seconds to a worker, and return whether it succeeded."""
+        sent = str(int((self.clock() - age) * 1000))
+        return (worker or self.worker)(sqs_event(body, SentTimestamp=sent), context or Context()) == {
+            "batchItemFailures": []
+        }
+
+    def deliver(self, id_: str = "hook", context: Any = None) -> bool:
+        """Deliver the message of a webhook."""
+        return self.handle(deliver_message(id_), context=context)
+
+    def tell(self, *owners: str) -> list[str]:
+        """Deliver a message about changes of these owners, and return the webhooks that it enqueues."""
+        assert self.handle(changed_message(owners))
+        return [message["webhookId"] for message in self.queue.take()]
+
+    def work(self) -> None:
+        """Deliver all due messages, and the messages that they cause."""
+        while messages := self.queue.take():
+            for message in messages:
+                assert self.handle(message)
+
+    def sweep(self) -> int:
+        """Run the sweeper, and return the number of due webhooks that it enqueued."""
+        return send_for_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
+
+    def wait(self) -> int:
+        """Advance the clock to the next attempt, make it, and return the seconds."""
+        seconds = self.place()["nextAttemptAt"] - int(self.clock())
+        self.queue.waiting.clear()
+        self.clock.advance(seconds)
+        self.deliver()
+        return int(seconds)
+
+    def place(self, id_: str = "hook") -> Item:
+        """Return a webhook's cursor as it is stored."""
+        return self.places.read(id_) or {}
+
+    def hook(self, id_: str = "hook") -> Item:
+        """Return a webhook as it is stored."""
+        return self.places.webhook(id_) or {}
+
+    def is_caught_up(self, id_: str = "hook") -> bool:
+        """Return whether a webhook has reached the end of its logs and has nothing pending."""
+        place = self.place(id_)
+        ends = {log: list(self.feed.end(log)) for log in place["places"]}
+        waits = {"leaseUntil", "nextAttemptAt", "rel", "delivered", "tried", "failures", "oldestWaiting"} & place.keys()
+        return place["places"] == ends and not waits
+
+    def resume(self, id_: str = "hook") -> None:
+        """Resume a webhook as its owner."""
+        self.hooks.change(id_, {"paused": False}, ALICE, int(self.clock()), always)
+
+    def attempts(self, id_: str = "hook") -> list[dict[str, Any]]:
+        """Return the delivery attempts that the owner sees, oldest first."""
+        return self.places.attempts(id_, int(self.clock()), limit=1000).items[::-1]

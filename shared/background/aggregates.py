@@ -1,0 +1,394 @@
+"""Maintains totals of users and tags as videos change.
+
+Each video has a marker with its last counted contribution. One transaction moves the marker to the video's current
+state and adds the difference to the totals. Messages only trigger this comparison, so they may arrive repeatedly, late
+or in any order.
+
+Videos are processed in batches as large as a transaction allows, so an import writes each total a few dozen times a
+second at most. Index writes still grow with the number of videos, and are throttled.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
+from shared.aws.expressions import Expression
+from shared.aws.records import CONFLICTS, MAX_ATTEMPTS, signing, stamped, unchanged
+from shared.aws.stream import Record
+from shared.background.totals import SIZES
+from shared.core.attributes import Item
+from shared.core.caller import Caller, request_of
+from shared.core.errors import WriteContention
+from shared.processing.messages import AGGREGATES_QUEUE, Outgoing, aggregates_message
+from shared.schema import (
+    MARKER,
+    PARTITION_KEY,
+    PROFILE,
+    SORT_KEY,
+    TAG_COUNT,
+    TAGS,
+    USERS,
+    VIDEO,
+    counted_relation,
+    shard_of,
+)
+from shared.videos.access import is_published
+from shared.videos.entries import place_of
+from shared.videos.video import folded_tags, is_listed
+
+VIDEOS_AT_A_TIME = 500
+"""Videos that are read concurrently, in ten requests."""
+
+UNITS_PER_SECOND = 400
+"""Maximum write units per second that one worker uses of an index partition. There are two workers
+(infra/jobs_stack.py).
+
+A partition allows 1,000: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html
+"""
+
+AGGREGATES = Caller.job("aggregates")
+
+READ = (
+    *(PARTITION_KEY, SORT_KEY, "userId", "tags"),
+    *("status", "source", "fileSize", "duration", "rel", "schemaVersion"),
+    *("counted", "version", "writeId"),
+)
+"""Projection of videos and markers. Whole documents may be large, and a batch contains many."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """Contribution of one video to the totals."""
+
+    user_id: str
+    status: str
+    sizes: tuple[int, int] = (0, 0)
+    """Bytes and milliseconds. 0 if the video is deleted."""
+    tags: frozenset[str] = field(default_factory=frozenset)
+    """Case-folded. Empty unless the video is listed."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the contribution to the user's totals."""
+        return {self.status: 1, **dict(zip(SIZES, self.sizes, strict=True))}
+
+
+def contribution(video: Item | None) -> Contribution | None:
+    """Return the contribution of a video's current state, or `None` if the video does not exist.
+
+    Bytes are the size of the stored source file, if there is one, whatever the document says. Tags count only while the
+    video is listed, because they may be confidential before.
+    """
+    if video is None:
+        return None
+    alive = video["status"] != "deleted"
+    film = video.get("source", video)
+    sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
+    tags = frozenset(folded_tags(video)) if is_listed(video) else frozenset()
+    return Contribution(video["userId"], video["status"], sizes, tags)
+
+
+def counted(marker: Item | None) -> Contribution | None:
+    """Return the contribution that a marker records, or `None` without a marker."""
+    if marker is None:
+        return None
+    sizes = marker["counted"]
+    return Contribution(
+        marker["userId"],
+        sizes["status"],
+        (int(sizes["bytes"]), int(sizes["milliseconds"])),
+        frozenset(marker.get("tags", ())),
+    )
+
+
+def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
+    """Yield a message if the change may affect totals or index entries of the video."""
+    old, new = record.before, record.new
+    moved = _has_moved(old, new, now)
+    if moved or contribution(old) != contribution(new):
+        yield Outgoing(AGGREGATES_QUEUE, aggregates_message(new["videoId"], request_of(new), entries=moved))
+
+
+def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
+    """Yield the message that updates the totals for a removed video."""
+    yield Outgoing(AGGREGATES_QUEUE, aggregates_message(record.old["videoId"], record.correlation_id))
+
+
+def _has_moved(old: Item | None, new: Item, now: int) -> bool:
+    """Return whether the video's index entries or its schedule may have to move."""
+    if old is None:
+        # A new video has only the entries that were written with it.
+        return bool({"publishAt", "expiresAt"} & new.keys())
+    # A change that started before the scheduled time may have been written after the scheduled move.
+    is_late = is_listed(new) != is_published(new, now)
+    return is_late or place_of(old) != place_of(new)
+
+
+class Unsettled(WriteContention):
+    """Raised if some videos are not settled.
+
+    `contended` had conflicting writes at every attempt. `unreached` were not processed in time.
+    """
+
+    def __init__(self, contended: Sequence[str], unreached: Sequence[str]) -> None:
+        super().__init__("Others are changing the same totals; try again.")
+        self.contended = frozenset(contended)
+        self.unreached = frozenset(unreached)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """One video, its marker, and the request that triggered the comparison."""
+
+    video_id: str
+    video: Item | None
+    marker: Item | None
+    correlation_id: str | None
+    """Correlation id of the triggering request."""
+
+    @cached_property
+    def before(self) -> Contribution | None:
+        """The counted contribution."""
+        return counted(self.marker)
+
+    @cached_property
+    def after(self) -> Contribution | None:
+        """The current contribution."""
+        return contribution(self.video)
+
+    @property
+    def is_due(self) -> bool:
+        return self.before != self.after
+
+    @cached_property
+    def differences(self) -> dict[tuple[str, str], dict[str, int]]:
+        """Amounts to add, by total: its kind (`user` or `tag`) and its user id or tag."""
+        sums: dict[tuple[str, str], dict[str, int]] = {}
+        for part, sign in ((self.before, -1), (self.after, 1)):
+            if part is None:
+                continue
+            _add(sums, ("user", part.user_id), {name: sign * value for name, value in part.counts().items()})
+            for tag in part.tags:
+                _add(sums, ("tag", tag), {"count": sign})
+        return {
+            total: moved
+            for total, counts in sums.items()
+            if (moved := {name: value for name, value in counts.items() if value})
+        }
+
+
+def _add(
+    sums: dict[tuple[str, str], dict[str, int]], total: tuple[str, str], counts: Mapping[str, int]
+) -> dict[tuple[str, str], dict[str, int]]:
+    present = sums.setdefault(total, {})
+    for name, value in counts.items():
+        present[name] = present.get(name, 0) + value
+    return sums
+
+
+class Aggregates:
+    """Updates totals to the current state of videos."""
+
+    def __init__(self, table: Table, elapsed: Callable[[], float] = time.monotonic) -> None:
+        """`elapsed` returns monotonic seconds."""
+        self.table = table
+        self._elapsed = elapsed
+
+    def settle(
+        self,
+        video_ids: Sequence[str],
+        now: int,
+        requests: Mapping[str, str | None] | None = None,
+        in_time: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Update the totals for these videos. Returns how many videos needed an update.
+
+        Checks again after each write until no video needs an update. A change during the check may have sent its
+        message to another worker, which found nothing to do. `requests` contains the correlation ids of the triggering
+        requests by video. `in_time` is called before each transaction. Raises Unsettled after all other videos are
+        settled, and Unavailable if the table cannot be read.
+        """
+        different = list(dict.fromkeys(video_ids))
+        moved = 0
+        contended: list[str] = []
+        for start in range(0, len(different), VIDEOS_AT_A_TIME):
+            some = different[start : start + VIDEOS_AT_A_TIME]
+            due, left = self._settle_some(some, now, requests or {}, in_time)
+            if left and not in_time():
+                raise Unsettled(contended, [*left, *different[start + VIDEOS_AT_A_TIME :]])
+            moved += len(due)
+            contended += left
+        if contended:
+            raise Unsettled(contended, ())
+        return moved
+
+    def _settle_some(
+        self, video_ids: Sequence[str], now: int, requests: Mapping[str, str | None], in_time: Callable[[], bool]
+    ) -> tuple[set[str], list[str]]:
+        """Return the videos that needed an update, and the videos that may still need it."""
+        pending, due = list(video_ids), set[str]()
+        written: dict[str, Item | None] = {}
+        # Not `retry_on_conflict`, because each attempt settles some videos and the last one finds none to update.
+        for attempt in range(MAX_ATTEMPTS):
+            moves = [move for move in self._moves(pending, written, requests) if move.is_due]
+            pending = [move.video_id for move in moves]
+            due.update(pending)
+            if not moves:
+                break
+            written = self._carry_out(moves, now, in_time)
+            if len(written) < len(moves):
+                if not in_time():
+                    break
+                self.table.pause(attempt + 1)
+        return due, pending
+
+    def _moves(
+        self, video_ids: Sequence[str], written: Mapping[str, Item | None], requests: Mapping[str, str | None]
+    ) -> Iterator[_Move]:
+        """Read the videos and markers. `written` contains markers that this worker wrote last, which are not read
+        again.
+
+        The last writer of a marker always checks the video afterwards, so these markers need no second read.
+        """
+        keys = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+        keys += [MARKER.key(videoId=video_id) for video_id in video_ids if video_id not in written]
+        read = self.table.batch_get(keys, attributes=READ, consistent=True)
+        items = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in read}
+        for video_id in video_ids:
+            video, marker = (items.get((key[PARTITION_KEY], key[SORT_KEY])) for key in _keys(video_id))
+            yield _Move(video_id, video, written.get(video_id, marker), requests.get(video_id))
+
+    def _carry_out(self, moves: Sequence[_Move], now: int, in_time: Callable[[], bool]) -> dict[str, Item | None]:
+        """Execute the moves in transactions of maximum size. Returns the written markers by video.
+
+        Stops when `in_time` returns false. Skips moves with conflicting writes.
+        """
+        written: dict[str, Item | None] = {}
+        # Sorting groups videos with the same owner and tags, which minimises the number of totals written.
+        for batch in _batches(sorted(moves, key=lambda move: sorted(move.differences))):
+            if not in_time():
+                break
+            markers = [_marker(move, now) for move in batch]
+            totals = _summed(batch)
+            writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
+            writes += [
+                _total_write(self.table, *total, counts, _together(batch), now)
+                for total, counts in sorted(totals.items())
+            ]
+            began = self._elapsed()
+            try:
+                self.table.transact(writes)
+            except CONFLICTS:
+                continue
+            written |= {move.video_id: marker for move, marker in zip(batch, markers, strict=True)}
+            self.table.rest(busiest(batch) / UNITS_PER_SECOND - (self._elapsed() - began))
+        return written
+
+    def _marker_write(self, move: _Move, marker: Item | None) -> Write:
+        """Return the write of the marker, on condition that it is unchanged."""
+        if marker is None:
+            return self.table.remove(MARKER.key(videoId=move.video_id), condition=unchanged(move.marker))
+        return self.table.put(marker, condition=unchanged(move.marker))
+
+
+def busiest(moves: Sequence[_Move]) -> int:
+    """Return the highest number of write units that these moves use in one index partition.
+
+    All tag counts share one partition, and each change deletes one entry and adds one. Markers share a partition by
+    owner and shard.
+    """
+    places: Counter[tuple[str, int]] = Counter()
+    for move in moves:
+        owners = [part.user_id for part in (move.before, move.after) if part]
+        if len(owners) == 1 or owners[0] != owners[1]:  # else its entry stays
+            places.update((owner, shard_of(move.video_id)) for owner in owners)
+    tags = 2 * sum(kind == "tag" for kind, _ in _summed(moves))
+    return max([tags, *places.values()])
+
+
+def _keys(video_id: str) -> tuple[Key, Key]:
+    return VIDEO.key(videoId=video_id), MARKER.key(videoId=video_id)
+
+
+def _batches(moves: Sequence[_Move]) -> Iterator[list[_Move]]:
+    """Group the moves so that each group fits in one transaction."""
+    batch: list[_Move] = []
+    touched: set[tuple[str, str]] = set()
+    for move in moves:
+        totals = move.differences.keys()
+        if batch and len(batch) + 1 + len(touched | totals) > LARGEST_TRANSACTION:
+            yield batch
+            batch, touched = [], set()
+        batch.append(move)
+        touched |= totals
+    if batch:
+        yield batch
+
+
+def _summed(moves: Sequence[_Move]) -> dict[tuple[str, str], dict[str, int]]:
+    """Return the sums of several moves, because a transaction can write an item only once.
+
+    Totals whose differences cancel out are included, because their version must show the change.
+    """
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for move in moves:
+        for total, counts in move.differences.items():
+            _add(sums, total, counts)
+    return sums
+
+
+def _marker(move: _Move, now: int) -> Item | None:
+    """Return the new marker, or `None` if the video does not exist."""
+    part = move.after
+    if part is None:
+        return None
+    marker = {
+        **MARKER.key(videoId=move.video_id),
+        "videoId": move.video_id,
+        "userId": part.user_id,
+        # In a map, because indexes project attributes of these names.
+        "counted": {"status": part.status, **dict(zip(SIZES, part.sizes, strict=True))},
+        **({"tags": set(part.tags)} if part.tags else {}),
+        "rel": counted_relation(part.user_id),
+        "relShard": shard_of(move.video_id),
+        "relSort": 0,
+        "relId": move.video_id,
+    }
+    version = int((move.marker or {}).get("version", 0)) + 1
+    return stamped(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
+
+
+def _together(moves: Sequence[_Move]) -> Caller:
+    """Return the author of a write for several videos. It names the request if the same one triggered all of them."""
+    requests = {move.correlation_id for move in moves}
+    return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)
+
+
+def _total_write(table: Table, kind: str, whose: str, counts: Mapping[str, int], caller: Caller, now: int) -> Write:
+    if kind == "user":
+        return table.update(PROFILE.key(userId=whose), user_addition(whose, counts, caller, now))
+    return table.update(TAG_COUNT.key(tag=whose), tag_addition(whose, counts["count"], caller, now))
+
+
+def user_addition(user_id: str, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """Return the update that adds counts to a user's totals. It creates them if they do not exist."""
+    place = {"userId": user_id, "rel": USERS, "relShard": 0, "relSort": 0, "relId": user_id}
+    return _addition(place, counts, caller, now)
+
+
+def tag_addition(tag: str, difference: int, caller: Caller, now: int) -> Expression:
+    """Return the update that adds to the count of a tag. It creates the count if it does not exist."""
+    place = {"tag": tag, "rel": TAGS, "relShard": 0, "relId": tag}
+    return _addition(place, {"count": difference, "relSort": difference}, caller, now)
+
+
+def _addition(place: Item, counts: Mapping[str, int], caller: Caller, now: int) -> Expression:
+    """Return the update that adds counts and sets key attributes and audit fields.
+
+    It increases `version`, so an unchanged version means an unchanged total.
+    """
+    added = {**counts, "version": 1}
+    addition = Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in added), **added)
+    return signing(place, caller, now) + addition

@@ -1,0 +1,240 @@
+"""Compares redundant data: the expected and the stored values. Reads only by key and index."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
+from shared.aws.listing import sharded, unsharded, walk, walk_all
+from shared.aws.records import key_of
+from shared.background.aggregates import Contribution, contribution, counted
+from shared.background.totals import PROFILE_COUNTS, SIZES
+from shared.core.attributes import Item, Value
+from shared.relations.ratings import TOTALS, Choice, share
+from shared.schema import (
+    FEED,
+    MARKER,
+    PARTITION_KEY,
+    PROFILE,
+    RATING_TOTALS,
+    RELATION_INDEX,
+    SORT_KEY,
+    TAG_COUNT,
+    VIDEO,
+    Entity,
+    counted_relation,
+    playlists_relation,
+    rated_relation,
+    status_relation,
+    tag_relation,
+)
+from shared.videos.access import is_purged
+from shared.videos.entries import ENTRIES, settled
+from shared.videos.video import STATUSES
+
+if TYPE_CHECKING:
+    from shared.entities import Rating
+
+PAGE = 1000
+"""Page size of index reads."""
+
+VERSION = "schemaVersion"
+
+BESIDE = tuple(entity.sort_prefix for entity in ENTRIES)
+"""Sort key prefixes of a video's index entries."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference found by one comparison, and the version that its repair is conditional on."""
+
+    expected: Mapping[str, Any]
+    found: Mapping[str, Any]
+    version: int | str | None = None
+
+
+class Moved(Exception):
+    """Raised if the compared item changed during the comparison."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A video and its child items to compare."""
+
+    id: str
+    video: Item | None
+    marker: Item | None
+    totals: Item
+    """Empty if the video has no ratings."""
+    beside: Sequence[Item]
+    """Its credits, releases, tags, series and schedule."""
+
+
+class Comparison:
+    """Compares the redundant data of one table once. `clock` returns epoch seconds.
+
+    Methods return `None` if the data agrees. They raise Moved if a total changed while its parts were summed.
+    """
+
+    def __init__(self, table: Table, clock: Callable[[], float]) -> None:
+        self.table = table
+        self._clock = clock
+
+    def family(self, video_id: str) -> Family:
+        """Read a video and the items to compare from its partition."""
+        partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
+        items = {
+            item[SORT_KEY]: item
+            for item in walk(self.table, None, partition, limit=PAGE, consistent=True)
+            if _is_compared(item[SORT_KEY])
+        }
+        return Family(
+            video_id,
+            items.get(VIDEO.sk),
+            items.get(MARKER.sk),
+            items.get(RATING_TOTALS.sk, {}),
+            [item for sk, item in items.items() if sk.startswith(BESIDE)],
+        )
+
+    def entries(self, family: Family) -> Difference | None:
+        """Compare the video's index entries with their expected positions, and its schema version with the current one."""
+        video, now = family.video, int(self._clock())
+        if video is None or is_purged(video, now):
+            return None
+        children = [item for item in family.beside if "personId" in item or "region" in item]
+        present_form = settled(video, children, now)
+        expected = _places(present_form.values()) | {VERSION: present_form[VIDEO.sk][VERSION]}
+        present = _places([video, *family.beside]) | {VERSION: video.get(VERSION)}
+        wrong = sorted(sk for sk in expected.keys() | present.keys() if expected.get(sk) != present.get(sk))
+        if not wrong:
+            return None
+        return Difference({sk: expected.get(sk) for sk in wrong}, {sk: present.get(sk) for sk in wrong})
+
+    def marker(self, family: Family) -> Difference | None:
+        """Compare the counted contribution of the video with the current one. Also works for a deleted video."""
+        expected, found = _shown(contribution(family.video)), _shown(counted(family.marker))
+        return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
+
+    def ratings(self, family: Family) -> Difference | None:
+        """Compare the rating totals with the sums of the video's ratings."""
+        if family.video is None:
+            return None
+        sums = dict.fromkeys(TOTALS, 0)
+        for rating in self.all_ratings(family.id):
+            for name, value in share(Choice.of(rating)).items():
+                sums[name] += value
+        return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
+
+    def all_ratings(self, video_id: str) -> "Iterator[Rating]":
+        """All ratings of a video."""
+        # Concurrently, because most videos have few ratings or none.
+        entries = walk_all(
+            self.table,
+            RELATION_INDEX.name,
+            sharded(rated_relation(video_id)),
+            attributes=(PARTITION_KEY, SORT_KEY),
+            limit=PAGE,
+        )
+        for group in grouped(entries, LARGEST_BATCH_GET):
+            keys = {
+                entry[PARTITION_KEY] + entry[SORT_KEY]: key_of(entry) for entry in group
+            }  # a page may name one twice
+            ratings = cast("list[Rating | None]", self.table.get_all(list(keys.values()), consistent=True))
+            yield from (rating for rating in ratings if rating and Choice.of(rating))
+
+    def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
+        """Compare a user's totals with the markers of the user's videos.
+
+        Fills `tags` with the number of these videos by tag. First calls `settle` with deleted videos that still have a
+        marker.
+        """
+        kept = self.table.get(PROFILE.key(userId=user_id), consistent=True) or {}
+        sums = dict.fromkeys((*PROFILE_COUNTS, "playlists"), 0)
+        tags.clear()
+        for part in self._counted_of(user_id, settle):
+            tags.update(part.tags)
+            for name, value in part.counts().items():
+                sums[name] += value
+        sums["playlists"] = sum(1 for _ in self.listed(unsharded(playlists_relation(user_id))))
+        return self._against(sums, kept, PROFILE, userId=user_id)
+
+    def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
+        """Yield the counted contributions of a user.
+
+        First calls `settle` with deleted videos that still have a marker.
+        """
+        for batch in self._batches(sharded(counted_relation(user_id))):
+            video_ids = [entry["relId"] for entry in batch]
+            videos = [VIDEO.key(videoId=video_id) for video_id in video_ids]
+            present = {
+                item["videoId"] for item in self.table.batch_get(videos, attributes=("videoId",), consistent=True)
+            }
+            settle([video_id for video_id in video_ids if video_id not in present])
+            for part in self._markers(video_ids):
+                if part.user_id == user_id:
+                    yield part
+
+    def _markers(self, video_ids: Sequence[str]) -> list[Contribution]:
+        keys = [MARKER.key(videoId=video_id) for video_id in video_ids]
+        markers = self.table.batch_get(keys, consistent=True)
+        return [part for marker in markers if (part := counted(marker))]
+
+    def tag_count(self, tag: str) -> Difference | None:
+        """Compare the count of a tag with the number of markers that contain it."""
+        kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
+        count = 0
+        for batch in self._batches(sharded(tag_relation(tag))):
+            count += sum(tag in part.tags for part in self._markers([entry["relId"] for entry in batch]))
+        return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
+
+    def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> Difference | None:
+        """Return the difference of a sum and the total read before it. Raises Moved if the total changed since."""
+        present = {name: int(kept.get(name, 0)) for name in sums}
+        if present == sums:
+            return None
+        again = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
+        if again.get("version") != kept.get("version"):
+            raise Moved
+        differing = [name for name in sums if sums[name] != present[name]]
+        return Difference(
+            {name: sums[name] for name in differing}, {name: present[name] for name in differing}, kept.get("version")
+        )
+
+    def videos(self) -> Iterator[Item]:
+        """Yield an index entry of each video, with its owner."""
+        return self.listed(sharded(FEED, *map(status_relation, STATUSES)), also=("userId",))
+
+    def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
+        """Yield all entries of relations, page by page."""
+        for partition in partitions:
+            yield from walk(
+                self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
+            )
+
+    def _batches(self, partitions: Sequence[Mapping[str, Value]]) -> Iterator[list[Item]]:
+        """Yield all entries of relations, in groups of the size of a BatchGetItem."""
+        return grouped(self.listed(partitions), LARGEST_BATCH_GET)
+
+
+def grouped(entries: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    """Yield the entries in groups of `size`."""
+    while group := list(islice(entries, size)):
+        yield group
+
+
+def _is_compared(sort_key: str) -> bool:
+    return sort_key in (VIDEO.sk, MARKER.sk, RATING_TOTALS.sk) or sort_key.startswith(BESIDE)
+
+
+def _places(items: Iterable[Item]) -> dict[str, Any]:
+    """Return the index position by sort key: the relation, `None` outside the index, and the sort value."""
+    return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
+
+
+def _shown(part: Contribution | None) -> dict[str, Any]:
+    if part is None:
+        return {}
+    sizes = dict(zip(SIZES, part.sizes, strict=True))
+    return {"userId": part.user_id, "status": part.status, **sizes, "tags": sorted(part.tags)}

@@ -1,0 +1,192 @@
+"""Deletes everything that a removed video or playlist leaves behind, of any size."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
+from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.records import key_of
+from shared.aws.stream import Record
+from shared.core.attributes import Item, Value
+from shared.core.caller import Caller
+from shared.core.limits import LAST_SECOND
+from shared.job_kinds import MEDIA_FOLDERS
+from shared.processing.messages import PURGE_QUEUE, Outgoing, purge_message, purge_playlist_message
+from shared.relations.playlist_entries import EntryStore
+from shared.relations.playlists import PlaylistStore
+from shared.schema import (
+    MARKER,
+    MOST_VIEW_SHARDS,
+    PARTITION_KEY,
+    PLAYLIST,
+    SORT_KEY,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_HOUR,
+    in_playlist_relation,
+    rated_relation,
+)
+from shared.videos.counters import shards_of
+
+PURGE = Caller.job("purge")
+
+PAGE = 100
+"""Items per query."""
+
+InTime = Callable[[], bool]
+"""Returns whether there is time for another step."""
+
+
+class Store(Protocol):
+    """The part of the object store that a purge uses."""
+
+    def delete_prefix(self, bucket: str, prefix: str) -> int:
+        """Delete all objects with a prefix. Returns their number."""
+
+
+def video_removed(record: Record, now: int) -> Iterable[Outgoing]:
+    """Return the message that starts the purge of a removed video."""
+    return [Outgoing(PURGE_QUEUE, purge_message(record.old["videoId"], record.correlation_id))]
+
+
+def playlist_removed(record: Record, now: int) -> Iterable[Outgoing]:
+    """Return the message that starts the purge of a removed playlist's entries."""
+    return [Outgoing(PURGE_QUEUE, purge_playlist_message(record.old["playlistId"], record.correlation_id))]
+
+
+class Purge:
+    """Purges removed videos and playlists. Can be interrupted at any point and repeated.
+
+    Both methods return whether they finished, and `False` if `in_time` stopped them. Each run makes progress, so
+    repeated runs finish. They raise the errors of shared.core.errors.
+    """
+
+    def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
+        self.table = table
+        self.lists = Lists(table)
+        self.entries = EntryStore(PlaylistStore(table))
+        self.objects = objects
+        self.sources_bucket = sources_bucket
+        self.media_bucket = media_bucket
+
+    def video(self, video_id: str, now: int, in_time: InTime, correlation_id: str | None = None) -> bool:
+        """Purge one video. Stops if a video of this id exists again. `now` is in epoch seconds.
+
+        The marker of the totals is retained. The aggregates worker removes it after subtracting the video from the
+        totals.
+        """
+        key = VIDEO.key(videoId=video_id)
+        if self._is_there(key):
+            return True
+        caller = PURGE.acting_for(correlation_id)
+        if not (self._ratings(video_id, in_time) and self._memberships(video_id, caller, now, in_time)):
+            return False
+        # Checked with each page and here again, because the steps above may take long and deleting a source file is
+        # irreversible.
+        if self._is_there(key):
+            return True
+        # The items are deleted last, because the objects can be found only while the items exist.
+        return (
+            self._views(video_id, in_time)
+            and self._objects(video_id, in_time)
+            and self._children(key[PARTITION_KEY], in_time)
+        )
+
+    def playlist(self, playlist_id: str, in_time: InTime) -> bool:
+        """Delete the entries of one playlist. Does nothing while the playlist exists."""
+        return self._children(PLAYLIST.key(playlistId=playlist_id)[PARTITION_KEY], in_time)
+
+    def _is_there(self, key: Key) -> bool:
+        return self.table.get(key, attributes=(PARTITION_KEY,), consistent=True) is not None
+
+    def _ratings(self, video_id: str, in_time: InTime) -> bool:
+        """Delete the ratings. Tombstones of withdrawn ratings are in no index, and expire."""
+        for entries in self._related(sharded(rated_relation(video_id))):
+            if not in_time():
+                return False
+            if self._is_there(VIDEO.key(videoId=video_id)):
+                return True
+            self.table.batch_delete([key_of(entry) for entry in entries])
+        return True
+
+    def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
+        for entries in self._related(unsharded(in_playlist_relation(video_id))):
+            if self._is_there(VIDEO.key(videoId=video_id)):
+                return True
+            for entry in entries:
+                if not in_time():
+                    return False
+                self.entries.forget(entry["relId"], video_id, caller, now)
+        return True
+
+    def _related(self, relation: Sequence[Mapping[str, Value]]) -> Iterator[Sequence[Item]]:
+        """Yield the entries of a relation in pages until none are left.
+
+        The index is eventually consistent, so it is read again from the start until it is empty.
+        """
+        after, any_left, rounds = None, False, 0
+        while True:
+            page = self.lists.related(relation, Window(0, LAST_SECOND + 1, True, PAGE, after))
+            if page.items:
+                any_left = True
+                yield page.items
+            after = page.resume
+            if after is None:
+                if not any_left:
+                    return
+                any_left, rounds = False, rounds + 1
+                self.table.pause(rounds)
+
+    def _views(self, video_id: str, in_time: InTime) -> bool:
+        """Delete the view counter, and the hours and days with views.
+
+        Viewer markers are in partitions that no item references. Each has a purgeAt hours or days ahead, and DynamoDB
+        expires it.
+        """
+        shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MOST_VIEW_SHARDS)]
+        # Shard 0 is deleted last, because it contains the number of shards and shows that items are left.
+        first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
+        if first is None:
+            return True
+        if not self._children(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY], in_time, self._one_by_one):
+            return False
+        self._one_by_one([*shards[1 : shards_of(first)], shards[0]])
+        return True
+
+    def _one_by_one(self, keys: Iterable[Key]) -> None:
+        """Delete items one at a time.
+
+        IAM cannot distinguish puts from deletes in BatchWriteItem, and this role may not put them.
+        """
+        for key in keys:
+            self.table.delete(key)
+
+    def _objects(self, video_id: str, in_time: InTime) -> bool:
+        """Delete source files, thumbnails, renditions and captions."""
+        media = [(self.media_bucket, f"{folder}/{video_id}/") for folder in MEDIA_FOLDERS]
+        for bucket, prefix in ((self.sources_bucket, f"{video_id}/"), *media):
+            if not in_time():
+                return False
+            self.objects.delete_prefix(bucket, prefix)
+        return True
+
+    def _children(self, partition: str, in_time: InTime, delete: Callable[[Sequence[Key]], None] | None = None) -> bool:
+        """Delete all items of a partition without a head item. Stops if the head exists again."""
+        delete = delete or self.table.batch_delete
+        while in_time():
+            # Always queries from the start, because deleted items are not returned again.
+            page = self.table.query(
+                index=None,
+                condition=Expression.of("#pk = :pk", pk=partition),
+                attributes=(PARTITION_KEY, SORT_KEY),
+                limit=PAGE,
+                consistent=True,
+            )
+            # Videos and playlists have the same sort key, which sorts before all others.
+            if page.items and page.items[0][SORT_KEY] == VIDEO.sk:
+                return True
+            delete([key for key in page.items if key[SORT_KEY] != MARKER.sk])
+            if page.last_key is None:
+                return True
+        return False

@@ -1,0 +1,368 @@
+"""Reconciles redundant data under live traffic: verifies entries, ratings and all totals, and repairs differences.
+
+Each total has a version that every change of its parts increases in the same transaction. A sum of the parts is valid
+if the version did not change in between. Repairs are conditional on that version, so they cannot undo concurrent
+changes. Items that change during every comparison are reported as busy.
+
+Indexes are eventually consistent, so a difference counts only if two comparisons some seconds apart agree. Markers,
+entries and rating totals lag the stream by some seconds and get more time, all of a batch together. A run may miss a
+video whose status changes concurrently, or miscount one that is being deleted. A second run corrects that.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from threading import Lock
+from typing import Any, Literal, TypeVar
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.aws.listing import unsharded
+from shared.aws.records import at_version
+from shared.background.aggregates import Aggregates, tag_addition, user_addition
+from shared.background.comparison import Comparison, Difference, Family, Moved, grouped
+from shared.background.view_comparison import Views
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Conflict, NotFound, Unavailable
+from shared.relations.entry_updates import EntryMover
+from shared.relations.ratings import addition
+from shared.schema import (
+    PROFILE,
+    RATING_TOTALS,
+    TAG_COUNT,
+    TAGS,
+    USERS,
+    Entity,
+)
+from shared.threads import map_threads
+
+RECONCILE = Caller.job("reconcile")
+MAX_COMPARISONS = 5
+"""Maximum comparisons of one item before it is reported as busy."""
+SECONDS_BETWEEN = 3
+"""Seconds for an index to become consistent with its table. It usually takes a fraction of a second."""
+SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
+"""Seconds to wait for the stream per batch, and maximum number of waits per run.
+
+After that, only repairs wait, because otherwise the stream would add the repaired amount again."""
+RECENTLY = 60
+"""Seconds after a change within which the stream may not have processed it."""
+THREADS, VIDEOS_AHEAD = 16, 1000
+"""Videos compared concurrently, and videos read ahead."""
+
+Kind = Literal["entries", "ratings", "marker", "views", "user", "tag-count", "video"]
+Outcome = Literal["found", "repaired", "busy", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference between expected and stored data."""
+
+    kind: Kind
+    id: str
+    """Video id. For `user` the user id, for `tag-count` the case-folded tag."""
+    expected: Mapping[str, Any]
+    """Expected values that differ. Empty if the item was busy or unreadable."""
+    found: Mapping[str, Any]
+    """Stored values. For an unreadable item: `error`."""
+    outcome: Outcome
+    """`found`: not repaired. `repaired`. `busy`: changed during every comparison. `unreadable`: cannot be compared."""
+
+
+@dataclass
+class Summary:
+    """Counts of compared items and findings of a run."""
+
+    videos: int = 0
+    users: int = 0
+    tags: int = 0
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    recent: int = 0
+    """Number of `found` differences that the stream may still resolve: the video changed less than RECENTLY seconds
+    ago."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no difference is left."""
+        return not any(self.outcomes[outcome] for outcome in ("found", "busy", "unreadable"))
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A difference in a video that the stream may still resolve."""
+
+    kind: Kind
+    id: str
+    compare: Callable[[Family], Difference | None]
+    difference: Difference | None
+    """`None` if the video changed during the comparison."""
+
+
+_Found = TypeVar("_Found")
+_Look = Callable[[], Difference | None]
+_Compare = Callable[[Family], Difference | None]
+_Repair = Callable[[str, Difference], None]
+
+
+class Reconcile:
+    """Compares all redundant data of one table. Reads only by key and index, never with a Scan.
+
+    Needs memory for the names of users and tags, not for videos.
+    """
+
+    def __init__(
+        self, table: Table, *, clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`clock` returns epoch seconds."""
+        self.table = table
+        self.comparison = Comparison(table, clock)
+        self.aggregates = Aggregates(table)
+        self.mover = EntryMover(table)
+        self.views = Views(table, clock)
+        self._clock = clock
+        self._sleep = sleep
+        self._repairs = False
+        self._waits = 0
+        self._report: Callable[[Finding], None] = lambda _: None
+        self._summary = Summary()
+        self._lock = Lock()
+
+    def run(
+        self,
+        repair: bool,
+        report: Callable[[Finding], None],
+        progress: Callable[[Summary], None] = lambda _: None,
+    ) -> Summary:
+        """Compare everything once, and with `repair` make it agree; report each finding immediately.
+
+        `progress` is called after each video, user and tag with the summary so far. Videos are compared concurrently,
+        but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
+        Can be interrupted and repeated. Raises Unavailable.
+        """
+        self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
+        owners: set[str] = set()
+
+        def compare(video_id: str) -> list[_Late]:
+            late = self._tried("video", self._compare_video, video_id)
+            with self._lock:
+                self._summary.videos += 1
+                progress(self._summary)
+            return late or []
+
+        for batch in grouped(self.comparison.videos(), VIDEOS_AHEAD):
+            owners.update(entry["userId"] for entry in batch if "userId" in entry)
+            self._await_stream(list(chain.from_iterable(map_threads(compare, _ids(batch), THREADS))))
+            viewed = self.views.viewed(_ids(batch))
+            map_threads(partial(self._tried, "views", self._compare_views), viewed, THREADS)
+
+        counts: Counter[str] = Counter()
+        owners.update(entry["relId"] for entry in self.comparison.listed(unsharded(USERS)))
+        for owner in sorted(owners):
+            counts.update(self._tried("user", self._compare_user, owner) or {})
+            self._summary.users += 1
+            progress(self._summary)
+
+        kept = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(unsharded(TAGS))}
+        for tag in sorted(counts.keys() | kept.keys()):
+            if counts[tag] != kept.get(tag, 0):
+                self._tried("tag-count", self._compare_tag, tag)
+            self._summary.tags += 1
+            progress(self._summary)
+        return self._summary
+
+    def _tried(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
+        """Return the result of a comparison. `None` if it failed, which is reported."""
+        try:
+            return compare(id_)
+        except Unavailable:
+            raise
+        except Exception as error:
+            # Broad, because anything can be wrong with one item, and all others are still to be compared.
+            self._record(kind, id_, Difference({}, {"error": f"{type(error).__name__}: {error}"}), "unreadable")
+            return None
+
+    def _examine(self, kind: Kind, id_: str, look: _Look, repair: _Repair | None, *, at_once: bool = False) -> None:
+        """Compare until nothing differs or the same difference occurs twice in a row.
+
+        `at_once` accepts the first difference. Without `repair`, differences are only reported.
+        """
+        repairs = self._repairs and repair
+        seen: Difference | None = None
+        for attempt in range(MAX_COMPARISONS):
+            if attempt:
+                self._sleep(SECONDS_BETWEEN)
+            try:
+                difference = look()
+                if difference is None:
+                    return
+                if at_once or difference == seen:
+                    if repairs:
+                        repairs(id_, difference)
+                    self._record(kind, id_, difference, "repaired" if repairs else "found")
+                    return
+                seen = difference
+            except (Moved, ConditionFailed, Conflict, NotFound):
+                seen = None
+        self._record(kind, id_, seen or Difference({}, {}), "busy")
+
+    def _record(self, kind: Kind, id_: str, difference: Difference, outcome: Outcome, *, recent: bool = False) -> None:
+        with self._lock:
+            self._summary.outcomes[outcome] += 1
+            self._summary.recent += recent
+            self._report(Finding(kind, id_, difference.expected, difference.found, outcome))
+
+    # Videos and what stands beside them -------------------------------------------------------------------------
+
+    def _compare_video(self, video_id: str) -> list[_Late]:
+        """Compare all data of a video. Returns the differences that the stream may still resolve."""
+        family = self.comparison.family(video_id)
+        late = []
+        # Entries and markers follow some seconds behind, which is not a finding; but to move them now is right in any
+        # case, and quicker than to wait.
+        if self._repairs:
+            self._examine_entries(family)
+            self._examine(
+                "marker",
+                video_id,
+                partial(self._look, self.comparison.marker, video_id),
+                self._repair_marker,
+                at_once=True,
+            )
+        else:
+            following: tuple[tuple[Kind, _Compare], ...] = (
+                ("entries", self.comparison.entries),
+                ("marker", self.comparison.marker),
+            )
+            differences = [(kind, compare, compare(family)) for kind, compare in following]
+            late = [
+                _Late(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
+            ]
+        return late + self._late_ratings(family)
+
+    def _late_ratings(self, family: Family) -> list[_Late]:
+        """Return the differences of the video's ratings."""
+        compare = self.comparison.ratings
+        try:
+            difference = compare(family)
+        except Moved:
+            return [_Late("ratings", family.id, compare, None)]
+        return [_Late("ratings", family.id, compare, difference)] if difference else []
+
+    def _examine_entries(self, family: Family) -> None:
+        look = partial(self._look, self.comparison.entries, family.id)
+        if self.comparison.entries(family):
+            self._examine("entries", family.id, look, self._repair_entries, at_once=True)
+
+    def _await_stream(self, late: Sequence[_Late]) -> None:
+        """Compare again after a pause, until nothing differs or the same difference occurs twice in a row."""
+        for _ in range(1, MAX_COMPARISONS):
+            if not late:
+                return
+            if self._waits < MOST_WAITS or self._repairs:
+                self._waits += 1
+                self._sleep(SECONDS_FOR_STREAM)
+            late = [moved for moved in map_threads(self._look_again_at, late, THREADS) if moved]
+        for moving in late:
+            self._record(moving.kind, moving.id, moving.difference or Difference({}, {}), "busy")
+
+    def _look_again_at(self, late: _Late) -> _Late | None:
+        return self._tried(late.kind, lambda _: self._look_again(late), late.id)
+
+    def _look_again(self, late: _Late) -> _Late | None:
+        """Return a difference that has changed since. An unchanged one is repaired or reported."""
+        family = self.comparison.family(late.id)
+        try:
+            difference = late.compare(family)
+            if difference == late.difference and difference is not None and self._repairs:
+                self._repair_ratings(late.id, difference)
+                self._record(late.kind, late.id, difference, "repaired")
+                return None
+        except (Moved, ConditionFailed, Conflict):
+            return replace(late, difference=None)
+        if difference is not None and difference != late.difference:
+            return replace(late, difference=difference)
+        if difference is not None:
+            changed = (family.video or {}).get("updatedAt", 0)
+            self._record(late.kind, late.id, difference, "found", recent=changed > self._now() - RECENTLY)
+        return None
+
+    def _look(self, compare: _Compare, video_id: str) -> Difference | None:
+        return compare(self.comparison.family(video_id))
+
+    def _repair_entries(self, video_id: str, _: Difference) -> None:
+        self.mover.move_entries(video_id, self._now())
+
+    def _repair_marker(self, video_id: str, _: Difference) -> None:
+        try:
+            self.aggregates.settle([video_id], self._now())
+        except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
+            raise Moved from error
+
+    def _repair_ratings(self, video_id: str, difference: Difference) -> None:
+        change = addition(video_id, _missing(difference), RECONCILE, self._now())
+        self._write(RATING_TOTALS, change, difference, videoId=video_id)
+
+    def _compare_views(self, video_id: str) -> None:
+        """Compare the view data of a video.
+
+        Counts that may be late are not repaired, because the stream may still add them.
+        """
+        marked, kept = self.views.marked(video_id), self.views.kept(video_id)
+        if self.views.wrong(kept):
+            self._examine(
+                "views",
+                video_id,
+                lambda: self.views.wrong(self.views.kept(video_id)),
+                lambda id_, _: self.views.repair(id_),
+            )
+        if self.views.doubtful(kept, marked):
+            self._examine("views", video_id, lambda: self.views.doubtful(self.views.kept(video_id), marked), None)
+
+    # Totals -----------------------------------------------------------------------------------------------------
+
+    def _compare_user(self, user_id: str) -> Counter[str]:
+        """Compare a user's totals with the markers of the user's videos. Returns the number of these videos by tag."""
+        tags: Counter[str] = Counter()
+
+        def settle(video_ids: Sequence[str]) -> None:
+            self._await_stream([late for video_id in video_ids for late in self._compare_video(video_id)])
+
+        look = partial(self.comparison.user, user_id, tags, settle)
+        self._examine("user", user_id, look, self._repair_user)
+        return tags
+
+    def _repair_user(self, user_id: str, difference: Difference) -> None:
+        change = user_addition(user_id, _missing(difference), RECONCILE, self._now())
+        self._write(PROFILE, change, difference, userId=user_id)
+
+    def _compare_tag(self, tag: str) -> None:
+        self._examine("tag-count", tag, partial(self.comparison.tag_count, tag), self._repair_tag_count)
+
+    def _repair_tag_count(self, tag: str, difference: Difference) -> None:
+        change = tag_addition(tag, _missing(difference)["count"], RECONCILE, self._now())
+        self._write(TAG_COUNT, change, difference, tag=tag)
+
+    def _write(self, entity: Entity, change: Expression, difference: Difference, **parts: str) -> None:
+        """Change a total, on condition that it is unchanged since the comparison."""
+        if difference.version is None:
+            unmoved = Expression.of("attribute_not_exists(#version)")
+        else:
+            unmoved = at_version({"version": difference.version})
+        self.table.write(self.table.update(entity.key(**parts), change, condition=unmoved))
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _ids(entries: Sequence[Item]) -> list[str]:
+    return [entry["relId"] for entry in entries]
+
+
+def _missing(difference: Difference) -> dict[str, int]:
+    """Return the amounts to add to the stored values."""
+    return {name: value - difference.found[name] for name, value in difference.expected.items()}

@@ -1,0 +1,112 @@
+"""Stream consumer: passes each change of the table to the handlers of its entity, and sends the messages that they return."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from shared.aws.dynamodb import Table
+from shared.aws.sqs import Sender
+from shared.aws.stream import Record
+from shared.background import aggregates, purge
+from shared.background.tallies import Collector
+from shared.captions.embedded_store import FilmCaptions
+from shared.core.telemetry import correlated, service_logger
+from shared.history import revert_runs
+from shared.job_kinds import JOB_QUEUES
+from shared.processing.job_events import JobEvents
+from shared.processing.messages import AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE, Outgoing
+from shared.schema import JOB, PLAYLIST, RATING, REVERT, VIDEO, VIEW_COUNTER, VIEWER, Entity
+
+QUEUES = (*JOB_QUEUES, AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE)
+"""Names of the queues that the router sends to."""
+
+Event = Literal["INSERT", "MODIFY", "REMOVE"]
+Handler = Callable[[Record, int], Iterable[Outgoing]]
+"""Takes a record and the time (epoch seconds); returns the messages to send, each before the next is requested."""
+
+_LOGGED = {
+    "videoId": "video_id",
+    "playlistId": "playlist_id",
+    "revertId": "revert_id",
+    "kind": "kind",
+    "attempt": "attempt",
+}
+"""Fields of a message that are logged, and their names in the log."""
+
+
+class StreamRouter:
+    """Handles stream records. Idempotent, and independent of their order.
+
+    `shares` are the concurrency quotas of each owner, by queue; `queues` has one Sender for each of QUEUES.
+    """
+
+    def __init__(
+        self, table: Table, shares: Mapping[str, int], queues: Mapping[str, Sender], media_bucket: str
+    ) -> None:
+        self._queues = queues
+        self._totals: list[Mapping[str, Any]] = []
+        """Messages to `aggregates` that no `flush` has sent yet."""
+        self._tallied = tallied = Collector()
+        """Views and ratings that no `flush` has sent yet."""
+        self._logger = service_logger()
+        captions, jobs = FilmCaptions(table), JobEvents(table, shares, media_bucket)
+        self._handlers = _by_partition(
+            {
+                # Totals last: a record that fails leaves no message behind, because it is delivered again.
+                (VIDEO, "INSERT"): (jobs.video_changed, aggregates.video_changed),
+                (VIDEO, "MODIFY"): (captions.video_changed, jobs.video_changed, aggregates.video_changed),
+                (VIDEO, "REMOVE"): (purge.video_removed, aggregates.video_removed),
+                (JOB, "INSERT"): (jobs.job_changed,),
+                (JOB, "MODIFY"): (jobs.job_changed,),
+                (JOB, "REMOVE"): (jobs.job_removed,),
+                (PLAYLIST, "REMOVE"): (purge.playlist_removed,),
+                (REVERT, "INSERT"): (revert_runs.run_begun,),
+                # Counted before they are removed.
+                (VIEW_COUNTER, "INSERT"): (tallied.counter_changed,),
+                (VIEW_COUNTER, "MODIFY"): (tallied.counter_changed,),
+                (VIEWER, "INSERT"): (tallied.viewed,),
+                (VIEWER, "MODIFY"): (tallied.viewed,),
+                (RATING, "INSERT"): (tallied.rated,),
+                (RATING, "MODIFY"): (tallied.rated,),
+            }
+        )
+
+    def route(self, record: Record, now: int) -> None:
+        """Handle one record, up to a `flush`. After Unavailable or WriteContention it must be delivered again."""
+        partition, hash_, _ = record.pk.partition("#")
+        for entity, event, handlers in self._handlers.get(partition + hash_, ()):
+            if event == record.name and entity.has_sort_key(record.sk):
+                for handle in handlers:
+                    for message in handle(record, now):
+                        if message.queue == AGGREGATES_QUEUE:
+                            self._totals.append(message.body)
+                        else:
+                            self._queues[message.queue].send(message.body, delay_seconds=message.delay)
+                            self._log(message.queue, message.body)
+
+    def flush(self) -> None:
+        """Send what the routed records have collected. After Unavailable they must be delivered again.
+
+        No caller waits for totals, and an import has thousands. Batches take a tenth of the requests, which leaves
+        capacity for the records that a caller waits for.
+        """
+        messages, self._totals = self._totals, []
+        tallies = self._tallied.take()
+        self._queues[TALLIES_QUEUE].send_all(tallies)
+        self._queues[AGGREGATES_QUEUE].send_all(messages)
+        for message in messages:
+            with correlated(message.get("correlationId")):
+                self._log(AGGREGATES_QUEUE, message)
+
+    def _log(self, queue: str, message: Mapping[str, Any]) -> None:
+        about = {name: message[field] for field, name in _LOGGED.items() if field in message}
+        self._logger.info("message sent", extra={"queue": queue, **about})
+
+
+def _by_partition(
+    handlers: Mapping[tuple[Entity, Event], Sequence[Handler]],
+) -> Mapping[str, Sequence[tuple[Entity, Event, Sequence[Handler]]]]:
+    """Index a table of handlers by the first part of the partition key, which is all that most records need."""
+    index: dict[str, list[tuple[Entity, Event, Sequence[Handler]]]] = {}
+    for (entity, event), row in handlers.items():
+        index.setdefault(entity.partition_prefix, []).append((entity, event, row))
+    return index

@@ -1,0 +1,166 @@
+"""Sweeps: requeues or fails overdue jobs, measures the backlog, and queues scheduled videos and due webhooks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.sqs import Sender
+from shared.core.attributes import AnyItem, Item, Value
+from shared.core.caller import Caller, request_of
+from shared.core.telemetry import correlated, log_failure, service_logger
+from shared.job_kinds import KINDS, base_of
+from shared.processing.job_states import ticket_of
+from shared.processing.job_store import JobStore, is_overdue
+from shared.processing.messages import aggregates_message, deliver_message
+from shared.schema import DUE, SCHEDULED
+
+if TYPE_CHECKING:
+    from shared.entities import Job
+
+SILENT = "The worker did not finish in time, or died."
+RECONCILE_EVERY = 60
+"""Minutes between two searches for missing jobs. A job is missing only if a stream record failed permanently."""
+MOST_MEASURED = 1000
+"""Maximum number of open jobs to count per state, earliest due first. A longer backlog is not measured."""
+
+AHEAD = 90
+"""Seconds ahead within which scheduled videos are queued. Longer than the interval between sweeps."""
+
+
+@dataclass
+class Sweep:
+    """Result of one sweep."""
+
+    counts: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered"), 0))
+    )
+    """Jobs by outcome. `recovered` counts missing jobs that were created."""
+    ages: dict[str, int] = field(default_factory=dict)
+    """Age in seconds of each open job, by `videoId/kind`."""
+
+    def open_jobs(self) -> dict[str, list[int]]:
+        """Return the ages of the open jobs by queue. Queues without open jobs are omitted."""
+        by_queue: dict[str, list[int]] = {}
+        for place, age in self.ages.items():
+            kind = KINDS.get(base_of(place.partition("/")[2]))
+            if kind:  # else the job is from a later release
+                by_queue.setdefault(kind.queue, []).append(age)
+        return by_queue
+
+
+def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
+    """Requeue overdue jobs, or fail them after their last attempt, and measure all open jobs.
+
+    A job that cannot be handled is skipped until the next sweep and does not block the others.
+    """
+    swept = Sweep()
+
+    def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
+        """Handle an item and return the outcome. Logs with the correlation id of the item's request."""
+        log = {"video_id": item["videoId"], "kind": item.get("kind")}
+        with correlated(request_of(item)):
+            try:
+                outcome = handle(item)
+            except Exception as error:  # also a bug: one job must not keep the others waiting
+                swept.counts["skipped"] += 1
+                log_failure("not swept", error, **log)
+                return None
+            if outcome:
+                swept.counts[outcome] += 1
+                service_logger().warning("job was overdue", extra=log | {"outcome": outcome})
+            return outcome
+
+    def silent(job: "Job") -> str | None:
+        after = store.fail(ticket_of(job), SILENT, Caller.job("sweeper"), now, retry=True)
+        return _outcome(after, "requeued")
+
+    def waiting(job: "Job") -> str | None:
+        return _outcome(store.send_again(job, now), "resent")
+
+    def processing(video: Item) -> None:
+        swept.counts["recovered"] += store.want_missing(video, now)
+
+    def look_at(state: str, handle: "Callable[[Job], str | None]") -> None:
+        for seen, place in enumerate(store.pending(state)):
+            if is_overdue(place, state, now):
+                if not in_time():
+                    return
+                job = store.overdue(place, state, now)
+                if job is None or carefully(handle, job) == "failed":
+                    continue  # it is not open any more
+            elif seen >= MOST_MEASURED:
+                return
+            swept.ages[place["relId"]] = now - int(place["createdAt"])
+
+    look_at("running", silent)
+    look_at("queued", waiting)
+    if now // 60 % RECONCILE_EVERY == 0:
+        for video in store.processing():
+            if not in_time():
+                break
+            carefully(processing, video)
+    return swept
+
+
+def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
+    """Queue each video whose scheduled time is near, with a delay until then.
+
+    Returns their number. Raises Unavailable.
+    """
+    sent = 0
+    for entry in _soon(lists, sharded(SCHEDULED), now + AHEAD, in_time):
+        delay = int(entry["relSort"]) - now
+        if _is_sent(-delay):
+            queue.send(aggregates_message(entry["relId"], entries=True), delay_seconds=max(0, delay))
+            sent += 1
+    return sent
+
+
+class Due(NamedTuple):
+    """Webhooks queued by a sweep, and seconds since the first one was due."""
+
+    sent: int
+    late: int
+
+
+def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> Due:
+    """Queue each due webhook whose message was lost or never sent. Raises Unavailable."""
+    sent = late = 0
+    for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
+        seconds = now - int(entry["relSort"])
+        late = max(late, seconds)
+        if _is_sent(seconds):
+            queue.send(deliver_message(entry["relId"]))
+            sent += 1
+    return Due(sent, late)
+
+
+def _soon(
+    lists: Lists, relations: Sequence[Mapping[str, Value]], end: int, in_time: Callable[[], bool]
+) -> Iterator[Item]:
+    """Yield the entries of relations up to a time, earliest first."""
+    window = Window(0, end, ascending=True, limit=100)
+    while in_time():
+        page = lists.related(relations, window)
+        yield from page.items
+        if page.resume is None:
+            return
+        window = window._replace(after=page.resume)
+
+
+def _is_sent(seconds_late: int) -> bool:
+    """Return whether to send in this minute: after 0, 1, 2, 4, 8 ... minutes.
+
+    The backoff keeps a late queue from growing.
+    """
+    minutes = max(0, seconds_late) // 60
+    return not minutes & (minutes - 1)  # 0, 1, 2, 4, 8 ...
+
+
+def _outcome(after: "Job | None", done: str) -> str | None:
+    """Return the outcome of an overdue job, or `None` if it has progressed concurrently."""
+    if after is None:
+        return None
+    return "failed" if after["state"] == "failed" else done

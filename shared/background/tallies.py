@@ -1,0 +1,209 @@
+"""Counts views and ratings from the stream, and records view counters at the start of each hour and day.
+
+The router collects them from stream records, one message per video, and the function `tallies` applies the messages.
+Messages may arrive repeatedly, late or out of order. Deduplication keys prevent double counting
+(shared/background/ledger.py). A start value is the minimum of all received values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+from shared.aws.dynamodb import Key, Table
+from shared.aws.expressions import Expression
+from shared.aws.records import new_write_id, retry_on_conflict, signing, unchanged
+from shared.aws.stream import Record
+from shared.background.ledger import Ledger, Sums, Total, mark_of
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.periods import DAY_SECONDS, HOURS_KEPT_DAYS, hour_of, start_of
+from shared.processing.messages import Outgoing, TallyMessage, tally_message
+from shared.relations.ratings import TOTALS, difference
+from shared.schema import (
+    PARTITION_KEY,
+    RATING_TOTALS,
+    SCHEMA_VERSION,
+    TTL_ATTRIBUTE,
+    VIDEO,
+    VIEW_COUNTER,
+    VIEW_DAY,
+    VIEW_HOUR,
+    shard_of,
+    viewed_relation,
+)
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_purged
+from shared.videos.counters import COUNTED, SUMS, sums_of
+
+if TYPE_CHECKING:
+    from shared.entities import Rating
+
+TALLIES = Caller.job("tallies")
+
+Merged = dict[str, dict[str, int]]
+"""Sums by shard."""
+
+
+class Collector:
+    """Collects counts until they are taken as messages."""
+
+    def __init__(self) -> None:
+        self._counted: dict[str, dict[str, list[object]]] = {}
+
+    def take(self) -> list[dict[str, Any]]:
+        """Return and reset the messages collected since the last call."""
+        counted, self._counted = self._counted, {}
+        return [tally_message(video_id, lists) for video_id, lists in counted.items()]
+
+    def counter_changed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Record the hour and day that a change starts. Most changes stay in the same hour and are ignored."""
+        hour, before = record.text("NewImage", "hour"), record.text("OldImage", "hour")
+        # A slow clock may set an earlier hour. The later hour has then already started.
+        if hour is None or (before is not None and hour <= before):
+            return ()
+        video_id, _, shard = record.pk.removeprefix(VIEW_COUNTER.partition_prefix).rpartition("#")
+        day_began = before is None or before[:10] != hour[:10]
+        return self._note(video_id, "starts", [int(shard), hour, day_began, sums_of(record.before)])
+
+    def viewed(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Record the view of a viewer marker."""
+        return self._note(record.new["videoId"], "views", [_mark(record), int(record.new.get("watched", 0))])
+
+    def rated(self, record: Record, now: int = 0) -> Iterable[Outgoing]:
+        """Record the difference that a rating makes to the totals."""
+        added = difference(cast("Rating | None", record.before), cast("Rating", record.new))
+        return self._note(record.new["videoId"], "ratings", [_mark(record), added]) if any(added.values()) else ()
+
+    def _note(self, video_id: str, name: str, entry: list[object]) -> tuple[()]:
+        self._counted.setdefault(video_id, {}).setdefault(name, []).append(entry)
+        return ()
+
+
+def _mark(record: Record) -> str:
+    return mark_of(record.event_id, record.at_ms // 1000)
+
+
+@dataclass
+class _Counted:
+    """Merged content of the messages of one video."""
+
+    views: dict[str, Sums] = field(default_factory=dict)
+    ratings: dict[str, Sums] = field(default_factory=dict)
+    hours: dict[str, Merged] = field(default_factory=dict)
+    days: dict[str, Merged] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, messages: Sequence[TallyMessage]) -> "_Counted":
+        counted = cls()
+        for message in messages:
+            counted.views |= {mark: {"keyed": 1, "watched": watched} for mark, watched in message.views}
+            counted.ratings |= dict(message.ratings)
+            for shard, hour, day_began, sums in message.starts:
+                start = {str(shard): {name: sums.get(name, 0) for name in SUMS}}
+                counted.hours[hour] = least(counted.hours.get(hour, {}), start)
+                if day_began:
+                    counted.days[hour[:10]] = least(counted.days.get(hour[:10], {}), start)
+        return counted
+
+
+def least(one: Mapping[str, Sums], other: Mapping[str, Sums]) -> Merged:
+    """Return the minimum of each sum by shard. Sums only grow, so the minimum is closest to the start."""
+    return {
+        shard: {name: min(starts[shard].get(name, 0) for starts in (one, other) if shard in starts) for name in SUMS}
+        for shard in sorted(one.keys() | other.keys(), key=int)
+    }
+
+
+class Tallies:
+    """Applies collected counts to the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.ledger = Ledger(table)
+
+    def apply(self, messages: Sequence[TallyMessage], now: int) -> None:
+        """Apply the messages of one video. `now` is in epoch seconds.
+
+        Raises Unavailable and WriteContention. Some counts may then be applied; deliver all messages again.
+        """
+        video = _Video(self.table, messages[0].videoId, now)
+        counted = _Counted.of(messages)
+        if counted.views:
+            key = VIEW_COUNTER.key(videoId=video.id, shard=0)
+            self.ledger.add(
+                Total("views", video.id, key, partial(_view_addition, now), video.is_there), counted.views, now
+            )
+        if counted.ratings:
+            key = RATING_TOTALS.key(videoId=video.id)
+            addition = partial(_rating_addition, video.id, now)
+            self.ledger.add(Total("ratings", video.id, key, addition, video.is_there), counted.ratings, now)
+        for hour, starts in counted.hours.items():
+            until = {TTL_ATTRIBUTE: start_of(hour) + HOURS_KEPT_DAYS * DAY_SECONDS}
+            self._keep(video, hour, VIEW_HOUR.key(videoId=video.id, hour=hour), starts, until)
+        for day, starts in counted.days.items():
+            self._keep(video, day, VIEW_DAY.key(videoId=video.id, day=day), starts, {})
+
+    def _keep(self, video: "_Video", period: str, key: Key, starts: Merged, until: Item) -> None:
+        """Store the counter's values at the start of a period, or the minimum of them and the stored ones."""
+        if not video.is_there():
+            return
+
+        def attempt(kept: Item | None) -> None:
+            merged = least((kept or {}).get("starts", {}), starts)
+            if kept is not None and kept["starts"] == merged:
+                return
+            item = kept or {**key, **video.described(), **until, "rel": viewed_relation(period)}
+            item = item | {"starts": merged, "relSort": _views(merged), "writeId": new_write_id()}
+            self.table.write(self.table.put(item, condition=unchanged(kept)))
+
+        retry_on_conflict(attempt, "the hours of the video", pause=self.table.pause)
+
+
+class _Video:
+    """The counted video, read at most once and only if needed."""
+
+    def __init__(self, table: Table, id_: str, now: int) -> None:
+        self.id = id_
+        self._table = table
+        self._now = now
+
+    def is_there(self) -> bool:
+        """Return whether the video exists. Otherwise nothing is created, because its purge would not find it."""
+        return self._item is not None and not is_purged(self._item, self._now)
+
+    def described(self) -> Item:
+        """Return the attributes of an hour or day item that describe the video and its index position."""
+        video = self._item or {}
+        return {
+            "videoId": self.id,
+            **{name: video[name] for name in ("userId", "category") if name in video},
+            "relShard": shard_of(self.id),
+            "relId": self.id,
+            "schemaVersion": SCHEMA_VERSION,
+        }
+
+    @cached_property
+    def _item(self) -> Item | None:
+        attributes = (PARTITION_KEY, *VISIBILITY_ATTRIBUTES, "category")
+        return self._table.get(VIDEO.key(videoId=self.id), attributes=attributes, consistent=True)
+
+
+def _views(starts: Merged) -> int:
+    return sum(sums[name] for sums in starts.values() for name in COUNTED)
+
+
+def _added(sums: Sums) -> Expression:
+    return Expression.of("ADD " + ", ".join(f"#{name} :{name}" for name in sums), **sums)
+
+
+def _view_addition(now: int, sums: Sums, remembered: Item) -> Expression:
+    content = {"hour": hour_of(now), "schemaVersion": SCHEMA_VERSION, **remembered}
+    return _added(sums) + Expression.of("SET " + ", ".join(f"#{name} = :{name}" for name in content), **content)
+
+
+def _rating_addition(video_id: str, now: int, sums: Sums, remembered: Item) -> Expression:
+    """Return the update of rating totals. It increases `version`, so an unchanged version means an unchanged total."""
+    return _added({**dict.fromkeys(TOTALS, 0), **sums, "version": 1}) + signing(
+        {"videoId": video_id, **remembered}, TALLIES, now
+    )

@@ -1,0 +1,64 @@
+"""Reads precomputed totals: a user's videos and playlists, and the use of tags."""
+
+from typing import Any
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.core.attributes import Item
+from shared.core.position import Position
+from shared.schema import PROFILE, RELATION_INDEX, TAG_COUNT, TAGS
+from shared.videos.video import STATUSES
+
+SIZES = ("bytes", "milliseconds")
+PROFILE_COUNTS = (*STATUSES, *SIZES)
+"""Attributes of a user's totals: videos by status, and the sizes of all videos that are not deleted.
+
+RelationIndex must not project any of these names, because each change would then also write to the index."""
+
+
+class TotalsStore:
+    """Reads the totals that the stream's worker (shared/background/aggregates.py) and the playlist store maintain."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def user(self, user_id: str) -> Item | None:
+        """Return the totals of a user, or `None` if nothing was ever counted. They lag the videos by some seconds."""
+        return self.table.get(PROFILE.key(userId=user_id), attributes=(*PROFILE_COUNTS, "playlists"))
+
+    def tags(self, limit: int, after: Position | None) -> tuple[list[dict[str, Any]], Position | None]:
+        """Return up to `limit` tags after a position, most used first, and the next position.
+
+        Ties are in reverse order.
+        """
+        partition = {"rel": TAGS, "relShard": 0}
+        start = None
+        if after:
+            start = {**TAG_COUNT.key(tag=after.id), **partition, "relSort": after.at, "relId": after.id}
+        page = self.table.query(
+            index=RELATION_INDEX.name,
+            condition=Expression.of(
+                "#rel = :rel AND #relShard = :relShard AND #relSort >= :least", **partition, least=1
+            ),
+            attributes=("relSort", "relId"),
+            ascending=False,
+            # One extra item shows whether there is a next page.
+            limit=limit + 1,
+            start=start,
+        )
+        tags = [{"tag": item["relId"], "count": int(item["relSort"])} for item in page.items[:limit]]
+        more = len(page.items) > limit
+        return tags, Position(tags[-1]["count"], tags[-1]["tag"]) if more else None
+
+
+def user_document(user_id: str, counts: Item) -> dict[str, Any]:
+    """Return a user's totals as clients see them. Bytes and milliseconds exclude deleted videos."""
+    videos = {status: int(counts.get(status, 0)) for status in STATUSES}
+    alive = sum(videos.values()) - videos["deleted"]
+    return {
+        "userId": user_id,
+        "videos": {"total": alive, **videos},
+        "bytes": int(counts.get("bytes", 0)),
+        "duration": int(counts.get("milliseconds", 0)),
+        "playlists": int(counts.get("playlists", 0)),
+    }

@@ -1,0 +1,206 @@
+"""Whether what is kept of a video's views agrees: its counter, the starts of its hours and days, and its markers.
+
+Nothing else knows of a view without a viewer, so that all of them were counted cannot be proved; and markers end some days
+after the view, so `keyed` may be more than there are. But sums only grow, and a start is the least that was ever reported of it.
+So what was read first cannot be more than what is read later, nor a start more than a later one: such a start is too
+large, and lowered. `folded` must be what the other shards hold, and is raised if it is less. What may be lost, or only be on
+its way, is shown and left alone: nothing here lowers a count, and nothing counts a view that the stream may still bring.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.listing import walk
+from shared.aws.records import key_of, new_write_id
+from shared.background.comparison import PAGE, Difference
+from shared.core.attributes import Item
+from shared.core.periods import DAY_SECONDS, day_of, start_of
+from shared.schema import LANES, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE, VIEW_COUNTER, VIEW_DAY, VIEW_HOUR, VIEWER
+from shared.videos.counters import COUNTED, SUMS, sums_of
+
+DAYS_WITH_HOURS = 30
+"""Days whose hours are certainly all there still: they are kept for some days longer."""
+
+Sums = Mapping[str, int]
+Starts = dict[str, dict[str, int]]
+"""Sums by shard."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a video's views, read in an order in which nothing can have become less."""
+
+    hours: Sequence[Item]
+    """In the order of time."""
+    days: Sequence[Item]
+    first: Item
+    """Shard 0 of its counter; empty when there is none."""
+    others: Mapping[int, Item]
+
+    @property
+    def shards(self) -> dict[str, Item]:
+        """All shards of the counter, as starts name them."""
+        return {"0": self.first, **{str(shard): item for shard, item in self.others.items()}}
+
+    @property
+    def folded(self) -> Sums:
+        """What shard 0 says that the others hold."""
+        return {name: int(self.first["folded"].get(name, 0)) for name in SUMS}
+
+    @property
+    def to_fold(self) -> Sums:
+        """What the others do hold."""
+        others = [sums_of(item) for item in self.others.values()]
+        return {name: sum(sums[name] for sums in others) for name in SUMS}
+
+
+class Views:
+    """Looks at what one table keeps of views; `clock` gives epoch seconds."""
+
+    def __init__(self, table: Table, clock: Callable[[], float]) -> None:
+        self.table = table
+        self._clock = clock
+
+    def viewed(self, video_ids: Sequence[str]) -> set[str]:
+        """Those of the videos that have a counter: one BatchGetItem for 100 videos."""
+        keys = [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
+        found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
+        return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
+
+    def kept(self, video_id: str) -> Kept:
+        """What is kept of a video's views: its starts, and then its counter."""
+        partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
+        items = list(walk(self.table, None, partition, limit=PAGE, consistent=True))
+        first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
+        shards = range(1, int(first.get("spread", 1)))
+        keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in shards]
+        others = self.table.get_all(keys, consistent=True)
+        return Kept(
+            [item for item in items if VIEW_HOUR.has_sort_key(item[SORT_KEY])],
+            [item for item in items if VIEW_DAY.has_sort_key(item[SORT_KEY])],
+            first,
+            {shard: item for shard, item in zip(shards, others, strict=True) if item},
+        )
+
+    def marked(self, video_id: str) -> int:
+        """How many viewers and keys have a marker: 32 Queries, and half an RRU for each 4 KB of markers."""
+        now, count = int(self._clock()), 0
+        for lane in range(LANES):
+            partition = {PARTITION_KEY: VIEWER.key(videoId=video_id, lane=lane, id="")[PARTITION_KEY]}
+            markers = walk(self.table, None, partition, attributes=(SORT_KEY, TTL_ATTRIBUTE), limit=PAGE)
+            count += sum(marker.get(TTL_ATTRIBUTE, now + 1) > now for marker in markers)
+        return count
+
+    def wrong(self, kept: Kept) -> Difference | None:
+        """What is certainly wrong, and `repair` puts right."""
+        pairs: dict[str, tuple[Any, Any]] = {
+            item[SORT_KEY]: (
+                {"starts": starts, "count": _views(starts)},
+                {"starts": _starts(item), "count": _count(item)},
+            )
+            for item, starts in _right(kept)
+        }
+        if "folded" in kept.first and "shards" not in kept.first:
+            pairs["folded"] = (_most(kept.folded, kept.to_fold), kept.folded)
+        return _difference(pairs)
+
+    def doubtful(self, kept: Kept, marked: int) -> Difference | None:
+        """What should not be, and may come right by itself, or be lost; `marked` was counted before."""
+        pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(kept)), _keyed(kept))}
+        if "folded" in kept.first and "shards" not in kept.first:
+            pairs["folded"] = ({name: min(kept.folded[name], kept.to_fold[name]) for name in SUMS}, kept.folded)
+        pairs |= _days_without_hours(kept, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
+        for shard, item in kept.shards.items():
+            # Where nothing follows the table, no hour has a start.
+            if kept.hours and "hour" in item:
+                last = max((_period(hour) for hour in kept.hours if shard in hour["starts"]), default=None)
+                is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS
+                if is_recent and (last is None or last < item["hour"]):
+                    pairs[f"start of shard {shard}"] = (item["hour"], last)
+        return _difference(pairs)
+
+    def repair(self, video_id: str) -> None:
+        """Put right what `wrong` has found; raises ConditionFailed when it changed since."""
+        kept = self.kept(video_id)
+        for item, starts in _right(kept):
+            if starts != _starts(item) or _views(starts) != _count(item):
+                content = {"starts": starts, "relSort": _views(starts), "writeId": new_write_id()}
+                change = Expression.of("SET " + ", ".join(f"#{name} = :{name}" for name in content), **content)
+                unchanged = Expression.of("#starts = :read", read=item["starts"])
+                self.table.write(self.table.update(key_of(item), change, condition=unchanged))
+        if "folded" in kept.first and "shards" not in kept.first:
+            folded = _most(kept.folded, kept.to_fold)
+            if folded != kept.folded:
+                change = Expression.of(
+                    "SET #folded = :folded", folded={name: sum_ for name, sum_ in folded.items() if sum_}
+                )
+                unchanged = Expression.of(
+                    "#folded = :read AND attribute_not_exists(#shards)", read=kept.first["folded"]
+                )
+                self.table.write(self.table.update(key_of(kept.first), change, condition=unchanged))
+
+
+def _right(kept: Kept) -> Iterator[tuple[Item, Starts]]:
+    """The hours and days, and what their starts can be at most: what the same shard had at the next one, or has now."""
+    most: Starts = {shard: sums_of(item) for shard, item in kept.shards.items() if item}
+    # A day begins with its first hour.
+    for item in sorted(
+        (*kept.days, *kept.hours), key=lambda item: (start_of(_period(item)), _period(item)), reverse=True
+    ):
+        starts = {shard: _least(sums, most.get(shard, sums)) for shard, sums in _starts(item).items()}
+        most |= starts
+        yield item, starts
+
+
+def _days_without_hours(kept: Kept, since: str) -> dict[str, tuple[Any, Any]]:
+    """The days on which a shard did not begin with its first hour: one of both is lost, or was not kept yet."""
+    days: dict[str, Starts] = {}
+    firsts: dict[str, Starts] = {}
+    for item, starts in _right(kept):  # the latest first
+        day = _period(item)[:10]
+        if day >= since:
+            (firsts if "T" in _period(item) else days).setdefault(day, {}).update(starts)
+    return {
+        f"{VIEW_DAY.sort_prefix}{day}": (firsts.get(day, {}), days.get(day, {})) for day in days.keys() | firsts.keys()
+    }
+
+
+def _difference(pairs: Mapping[str, tuple[Any, Any]]) -> Difference | None:
+    differing = {name: pair for name, pair in sorted(pairs.items()) if pair[0] != pair[1]}
+    if not differing:
+        return None
+    return Difference(
+        {name: expected for name, (expected, _) in differing.items()},
+        {name: found for name, (_, found) in differing.items()},
+    )
+
+
+def _period(item: Item) -> str:
+    return str(item[SORT_KEY]).partition("#")[2]
+
+
+def _starts(item: Item) -> Starts:
+    return {shard: {name: int(sums.get(name, 0)) for name in SUMS} for shard, sums in item["starts"].items()}
+
+
+def _views(starts: Mapping[str, Sums]) -> int:
+    return sum(sums[name] for sums in starts.values() for name in COUNTED)
+
+
+def _count(item: Item) -> int:
+    return int(item["relSort"])
+
+
+def _keyed(kept: Kept) -> int:
+    return sums_of(kept.first)["keyed"]
+
+
+def _least(one: Sums, other: Sums) -> dict[str, int]:
+    return {name: min(one[name], other[name]) for name in SUMS}
+
+
+def _most(one: Sums, other: Sums) -> dict[str, int]:
+    return {name: max(one[name], other[name]) for name in SUMS}

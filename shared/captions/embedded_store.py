@@ -1,0 +1,104 @@
+"""Storage of captions with origin `film`, which were extracted from the source file.
+
+They never replace captions from the owner. They replace captions of an earlier source file. When a new source file
+arrives, captions of earlier ones are deleted in all languages.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from shared.aws.dynamodb import Write
+from shared.aws.expressions import change_between
+from shared.aws.records import key_of, stamped, unchanged
+from shared.aws.stream import Record
+from shared.captions.store import MOST_LANGUAGES, UPLOAD, CaptionStore, text_hash
+from shared.core.attributes import Item
+from shared.core.caller import Caller, request_of
+from shared.core.errors import VersionMismatch
+from shared.processing.job_states import Beside
+from shared.processing.job_store import ROUTER
+from shared.processing.messages import Outgoing
+from shared.relations.item_store import OWNER
+from shared.schema import CAPTION
+
+MOST_AT_ONCE = 90
+"""Maximum languages to extract from one source file. They share the job's transaction, which has room for 100 items."""
+_OWNERS = "The video has captions in this language that were sent."
+_NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
+
+
+class Text(NamedTuple):
+    """Extracted text of a subtitle track, as WebVTT."""
+
+    track: int
+    """Index among the file's tracks."""
+    language: str
+    codec: str
+    content: bytes
+    cues: int
+
+    def left(self, reason: str) -> Item:
+        """Return a report that the track was skipped."""
+        return left(self.track, self.language, self.codec, reason)
+
+
+def left(track: int, language: str, codec: str, reason: str) -> Item:
+    """Return a report of a skipped track; `reason` is a sentence."""
+    return {"track": track, "language": language, "codec": codec, "reason": reason}
+
+
+class FilmCaptions(CaptionStore):
+    """Store of captions that were extracted from source files."""
+
+    def placing(self, texts: Sequence[Text], video: Item, caller: Caller, now: int) -> Beside:
+        """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
+
+        The texts' objects must already be in the bucket. Each write is conditional on the captions read here.
+        """
+        present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
+        room = MOST_LANGUAGES - len(present)
+        writes: list[Write] = []
+        taken: list[Item] = []
+        left: list[Item] = []
+        for text in texts:
+            there = present.get(text.language)
+            if there and there["origin"] != "film":
+                left.append(text.left(_OWNERS))
+            elif there is None and not room:
+                left.append(text.left(_NO_ROOM))
+            else:
+                room -= there is None
+                taken.append({"track": text.track, "language": text.language, "cues": text.cues})
+                writes += self._write(text, there, video, caller, now)
+        return Beside({"captions": taken, "skipped": left}, writes)
+
+    def _write(self, text: Text, there: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
+        key = CAPTION.key(videoId=video["videoId"], language=text.language)
+        content = {"text": text_hash(text.content), "cues": text.cues, "size": len(text.content), "origin": "film"}
+        content |= {UPLOAD: video["source"]["uploadId"]}
+        if there and content.items() <= there.items():
+            return []
+        item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
+        new = stamped(item, caller, now, version=there["version"] + 1 if there else 1)
+        # An update rather than a put, because the media workers' role does not allow PutItem.
+        return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
+
+    def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
+        """Delete the captions of earlier source files once another replaces them; raises WriteContention."""
+        old, video = record.old, record.new
+        if "source" not in old or "source" not in video:
+            return ()
+        upload = video["source"]["uploadId"]
+        if old["source"]["uploadId"] == upload:
+            return ()
+
+        def is_older(item: Item | None) -> bool:
+            return bool(item and item["origin"] == "film" and item.get(UPLOAD, "") < upload)
+
+        caller = ROUTER.acting_for(request_of(video))
+        for item in self._languages(video["videoId"], consistent=True):
+            if is_older(item):
+                with suppress(VersionMismatch):  # a concurrent write has replaced them
+                    self._remove(key_of(item), item, caller, is_older)
+        return ()

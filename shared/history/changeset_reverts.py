@@ -1,0 +1,247 @@
+"""Reverts of change sets: small ones within the request, large ones as a run of several turns."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
+from shared.aws.leases import LeaseLost
+from shared.aws.records import key_of
+from shared.core.attributes import Item
+from shared.core.errors import PASSING
+from shared.core.position import Position
+from shared.core.telemetry import service_logger
+from shared.history.changesets import ChangeSets, no_such_set, position_of
+from shared.history.outcome import Outcome
+from shared.history.parts import Became, InTime, Part, PartReverts, parts_of
+from shared.history.revert_runs import COUNTS, DONE, RUNNING, RunStore, Wish, run_document, wish_of
+from shared.history.trail import AuditStore
+from shared.processing.daily_quota import QuotaStore
+from shared.schema import PARTITION_KEY, SORT_KEY
+
+AT_ONCE = 100
+"""Maximum entries of a change set that one request reverts. Larger sets become a run."""
+TURN = LARGEST_TRANSACTION - 1
+"""Entries that one turn reverts. One transaction must hold a report for each of them, and the run itself."""
+WAITING_TURN = TURN // 2
+"""Waiting parts of one turn. Each may need two writes: a report and a deletion."""
+
+MOST_STALLS = 20
+"""Maximum rounds in which no waiting part succeeds, before all of them fail: about 20 minutes."""
+FIRST_PAUSE, LONGEST_PAUSE = 5, 60
+"""Bounds of the pause before waiting parts are retried, in seconds."""
+
+Done = tuple[Part, Outcome]
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Page of a change set, as one turn reverts it."""
+
+    parts: list[Part]
+    """Parts to revert in this turn."""
+    kept: list[Part]
+    """Parts to postpone without an attempt."""
+    examined: int
+    resume: Position | None
+    """Position of the next page; `None` after the last one."""
+    is_whole: bool
+    """Whether no video or playlist continues on the next page."""
+
+
+class ChangeSetReverts:
+    """Reverts change sets, except later changes by other authors that are not forced."""
+
+    def __init__(
+        self, table: Table, trail: AuditStore, quota: QuotaStore, *, threads: int | None = None, pages: int = 1
+    ) -> None:
+        """Revert `pages` pages of a large set per turn, on `threads` threads (`None`: SIDE_BY_SIDE).
+
+        If videos have many entries each, one page has too few videos to keep many threads busy.
+        """
+        self._sets = ChangeSets(trail.table)
+        self._runs = RunStore(table)
+        self._parts = PartReverts(table, trail, quota, threads=threads)
+        self._pages = pages
+
+    def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
+        """Revert a change set with at most AT_ONCE entries, else begin a run.
+
+        Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
+        Raises NotFound.
+        """
+        places = self._sets.places(changeset_id, wish.caller, now, limit=AT_ONCE, after=None, in_time=in_time)
+        if places.resume is not None:
+            if not places.items and not in_time():  # a very large set, and no entry found that the caller may see
+                raise no_such_set()
+            return run_document(self._runs.begin(changeset_id, wish, now)) | {"items": []}, False
+        entries = self._sets.entries(map(key_of, places.items))
+        if not entries:
+            raise no_such_set()
+        parts = parts_of(entries)
+        became = self._parts.take_back(parts, replace(wish, dry_run=True), now, in_time)
+        for outcome in became:
+            if isinstance(outcome, PASSING):
+                raise outcome
+        if not wish.dry_run:
+            became = self._parts.take_back(parts, wish, now, in_time)
+        done = [(part, _ended(outcome)) for part, outcome in zip(parts, became, strict=True)]
+        run = {"changesetId": changeset_id, "revertId": wish.own, "dryRun": wish.dry_run, "state": DONE}
+        run |= _counted(dict.fromkeys(COUNTS, 0), done) | {"examined": len(entries)}
+        return run_document(run) | {"items": [part.report(outcome) for part, outcome in done]}, True
+
+    def carry_on(
+        self,
+        revert_id: str,
+        clock: Callable[[], float],
+        in_time: InTime,
+        told: Callable[[Item], object] = lambda run: None,
+    ) -> int | None:
+        """Execute a run until it is done or time is up. Return the seconds until more work is due.
+
+        `None` if the run is done, or if another worker has it. `told` is called with the run before each turn. The call
+        may be interrupted at any point and repeated: what an earlier attempt reverted is counted by the attempt that
+        reports it. Raises the errors of `shared.core.errors`.
+        """
+        while (run := self._runs.read(revert_id)) and run["state"] != DONE:
+            told(run)
+            if not in_time():
+                return 0
+            turn = self._try_again if run.get("walked") else self._walk
+            try:
+                pause = turn(run, int(clock()), in_time)
+            except LeaseLost:
+                service_logger().info("turn taken by another worker", extra={"revert_id": revert_id})
+                return None
+            if pause:
+                return pause
+        return None
+
+    def _walk(self, run: Item, now: int, in_time: InTime) -> int:
+        """Revert the next pages of the set. Return the pause before the next turn, in seconds."""
+        wish = wish_of(run)
+        pages = self._next_pages(run, wish, now)
+        became = iter(self._parts.take_back([part for page in pages for part in page.parts], wish, now, in_time))
+        for page in pages:
+            run = self._advanced(run, page, [next(became) for _ in page.parts], now)
+        return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
+
+    def _next_pages(self, run: Item, wish: Wish, now: int) -> list[_Page]:
+        """Read the pages of one turn. Only the first may begin within a video or playlist."""
+        pages = [self._page(run, wish, now, _place(run))]
+        while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
+            pages.append(self._page(run, wish, now, pages[-1].resume))
+        return pages
+
+    def _page(self, run: Item, wish: Wish, now: int, after: Position | None) -> _Page:
+        places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=after)
+        items, resume = places.items, places.resume
+        # The last video or playlist may continue on the next page, and is best reverted as a whole.
+        whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
+        if resume and whole:
+            items, resume = whole, position_of(whole[-1])
+        entries = self._sets.entries(map(key_of, items))
+        parts = parts_of(entries)
+        # The last video must not be deleted while parts wait, because they may belong to it.
+        kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
+        tried = [part for part in parts if part not in kept]
+        return _Page(tried, kept, len(entries), resume, is_whole=bool(whole))
+
+    def _advanced(self, run: Item, page: _Page, became: Sequence[Became], now: int) -> Item:
+        """Write the results of a page. Return the run as stored."""
+        done, waits = _told_apart(page.parts, became)
+        waits += page.kept
+        new = _at(run, page.resume) | _counted(run, done)
+        new["last"] = run["last"] + sum(part.rank > 0 for part in waits)
+        new |= {"examined": run["examined"] + page.examined, "waiting": run["waiting"] + len(waits)}
+        if page.resume is None:
+            new |= {"walked": True, "state": RUNNING if new["waiting"] else DONE}
+        return self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
+
+    def _try_again(self, run: Item, now: int, in_time: InTime) -> int:
+        """Retry the next waiting parts. Return the pause before the next turn, in seconds."""
+        page = self._runs.waiting(run["revertId"], WAITING_TURN, _place(run))
+        keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
+        entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
+        waits: list[Item] = []
+        parts: list[Part] = []
+        # Videos that may be deleted are last, because nothing in them can be changed after that.
+        their_turn = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
+        for wait in their_turn:
+            places = [(wait["of"], sort_key) for sort_key in wait["entries"]]
+            if there := tuple(entries[place] for place in places if place in entries):
+                waits.append(wait)
+                parts.append(Part(there))
+        expired = [wait for wait in their_turn if wait not in waits]
+        became = self._parts.take_back(parts, wish_of(run), now, in_time)
+        if run["stalls"] >= MOST_STALLS:
+            became = list(map(_ended, became))
+        done, _ = _told_apart(parts, became)
+        settled = [wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, Outcome)] + expired
+        new = _at(run, page.resume) | _counted(run, done)
+        new["waiting"] -= len(settled)
+        new["last"] = run["last"] - sum(wait["last"] for wait in settled)
+        new["moved"] = run.get("moved", False) or bool(settled)
+        if page.resume is None:
+            stalls = 0 if new["moved"] else run["stalls"] + 1
+            new |= {"stalls": stalls, "moved": False, "state": RUNNING if new["waiting"] else DONE}
+        self._runs.advance(run, new, now, reports=_worth_reporting(done), settled=settled)
+        if page.resume or new["state"] == DONE:
+            return 0
+        return min(FIRST_PAUSE << int(new["stalls"]), LONGEST_PAUSE)
+
+
+def _place(run: Item) -> Position | None:
+    """Return the position at which a run resumes; `None` for the beginning."""
+    return Position(0, run["after"]) if "after" in run else None
+
+
+def _at(run: Item, place: Position | None) -> Item:
+    """Return a run that resumes at another position."""
+    moved = {name: value for name, value in run.items() if name != "after"}
+    return moved | ({"after": place.id} if place else {})
+
+
+def _begins_in(run: Item, part: Part) -> bool:
+    """Return whether a part belongs to the video or playlist in which the previous page ended."""
+    return str(run.get("after", "")).startswith(f"{part.partition}#")
+
+
+def _told_apart(parts: Sequence[Part], became: Sequence[Became]) -> tuple[list[Done], list[Part]]:
+    """Return the parts that are done, and the parts that must wait."""
+    done: list[Done] = []
+    waits: list[Part] = []
+    for part, outcome in zip(parts, became, strict=True):
+        if isinstance(outcome, Outcome):
+            done.append((part, outcome))
+        else:
+            waits.append(part)
+    return done, waits
+
+
+def _ended(became: Became) -> Outcome:
+    """Return the final outcome of a part: an error becomes a failure."""
+    return became if isinstance(became, Outcome) else Outcome.failed(became)
+
+
+def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
+    """Return the counters increased by the outcomes of these parts."""
+    new = {name: counts[name] for name in COUNTS}
+    for _, outcome in done:
+        new[outcome.result] += 1
+    return new
+
+
+def _worth_reporting(done: Iterable[Done]) -> list[dict[str, Any]]:
+    return [
+        part.report(outcome) for part, outcome in done if outcome.skipped or outcome.result in ("skipped", "failed")
+    ]
+
+
+def _wait(part: Part) -> dict[str, Any]:
+    """Return the stored attributes of a waiting part."""
+    return {
+        "of": part.partition,
+        "entries": [entry[SORT_KEY] for entry in part.entries],
+        "last": part.rank > 0,
+    }

@@ -1,0 +1,289 @@
+"""Reverts of items related to a video: credits, releases, captions, chapters and imported ratings."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from shared.aws.dynamodb import Key, Table
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import retry_on_conflict
+from shared.captions.store import CaptionStore
+from shared.core.attributes import Item, Value
+from shared.core.caller import Caller
+from shared.core.changes import changes_between, covers, parts_of, placed, plain
+from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
+from shared.history.as_of import STREAM_SECONDS
+from shared.history.entries import (
+    CAPTION_FIELDS,
+    CHAPTERS_FIELDS,
+    CREDIT_FIELDS,
+    RATING_FIELDS,
+    RELEASE_FIELDS,
+    UNKNOWN,
+)
+from shared.history.later_entries import Later, is_done, is_followed
+from shared.history.outcome import Outcome
+from shared.history.revert_plan import Plan, Skipped, keeper, without_set
+from shared.history.revert_runs import Wish
+from shared.relations.credits import RelationStore
+from shared.relations.ratings import RatingStore
+from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VIDEO
+from shared.videos.access import owned_by
+from shared.videos.entries import NO_LANGUAGE
+
+TEXT = "/text"
+"""JSON Pointer that represents all audited fields of captions, including the hash of their text."""
+
+
+class BesideReverts(ABC):
+    """Base of the reverts of one kind of related item."""
+
+    fields: Sequence[str]
+    """Audited attributes."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
+        """Revert what the entries of one change set, newest first, did to one related item.
+
+        One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
+        reverted. Raises ServiceError; retry if it is one of PASSING.
+        """
+
+        def attempt(_: Item | None) -> Outcome:
+            video_key = VIDEO.key(videoId=entries[0]["videoId"])
+            stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
+            video = owned_by(stored, wish.caller, now)
+            known = later.of(entries[0], partial(self.is_followed, item=present, own=wish.own, now=now))
+            planned = self._planned(self.state(present), entries, known, wish)
+            if not planned.changes:
+                back = planned.already if is_done(known, present, wish.own) else []
+                return Outcome.of(back, planned.skipped)
+            if wish.dry_run:
+                if video["status"] == "deleted" and not later.revived:
+                    raise IllegalTransition("The video is deleted; restore it first.")
+                return Outcome.of(_fields(planned), planned.skipped)
+            try:
+                self.write(entries[0], planned.state, present, wish.caller, now)
+            except (NotFound, VersionMismatch) as error:
+                # Another writer was faster. If the video was removed, the next attempt raises the error.
+                raise ConditionFailed(None) from error
+            return Outcome.of(_fields(planned), planned.skipped)
+
+        return retry_on_conflict(attempt, "the video")
+
+    def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        if state and not self.is_writable(wish.caller):
+            return Plan(state, skipped=[Skipped(f"/{name}", "notWritable") for name in self.fields])
+        if entries[-1]["action"] != "created":
+            return self.without(state, entries, known, wish)
+        if not state:
+            return Plan(state, already=[change["field"] for change in entries[-1]["changes"]])
+        if "" not in wish.force:
+            kept = keeper(entries, known, wish.own)
+            if kept is None and state != _written(known):
+                kept = Skipped("", "changedSince", UNKNOWN)  # the trail will never have the missing change
+            if kept:
+                return Plan(state, skipped=[kept])
+        return Plan({}, list(changes_between(state, {})))
+
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        """Return the plan for a set that changed or removed the item, field by field."""
+        return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+
+    def state(self, present: Item | None) -> Item:
+        """Return the audited attributes of an item as plain values; empty if the item does not exist."""
+        return {name: plain(present[name]) for name in self.fields if name in present} if present else {}
+
+    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+        """Return whether the trail has every change of the present item."""
+        return is_followed(known, item=item, own=own, now=now)
+
+    def is_writable(self, caller: Caller) -> bool:
+        """Return whether the caller, who may edit the video, may write this item."""
+        return True
+
+    @abstractmethod
+    def key(self, entry: Item) -> Key:
+        """Return the key of the item that an entry is about."""
+
+    @abstractmethod
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        """Replace the present item with this state; an empty state removes it.
+
+        Raises VersionMismatch or NotFound if the item changed since it was read.
+        """
+
+
+class CreditReverts(BesideReverts):
+    """Reverts credits."""
+
+    fields = CREDIT_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RelationStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return CREDIT.key(videoId=entry["videoId"], personId=entry["personId"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.relations.models import CreditContent
+
+        names, as_read = (entry["videoId"], entry["personId"]), _AsRead(present)
+        if state:
+            self._store.put_credit(*names, CreditContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_credit(*names, caller, now, as_read)
+
+
+class ReleaseReverts(BesideReverts):
+    """Reverts releases."""
+
+    fields = RELEASE_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RelationStore(table)
+
+    def key(self, entry: Item) -> Key:
+        language = entry.get("language", NO_LANGUAGE)
+        return RELEASE.key(videoId=entry["videoId"], region=entry["region"], language=language)
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.relations.models import ReleaseContent
+
+        names, as_read = (entry["videoId"], entry["region"], entry.get("language")), _AsRead(present)
+        if state:
+            self._store.put_release(*names, ReleaseContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_release(*names, caller, now, as_read)
+
+
+class CaptionReverts(BesideReverts):
+    """Reverts captions. Every text that captions ever had is retained as long as the video."""
+
+    fields = CAPTION_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = CaptionStore(table)
+
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+        """Plan the revert of all audited fields together, reported as `/text`.
+
+        They describe one text. Field by field, one text could be combined with the size of another, and the size is
+        needed to read it.
+        """
+        is_forced = any(covers(named, TEXT) for named in wish.force)
+        plan = without_set(state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ())
+        changed = None if is_forced or not plan.changes else keeper(entries, known, wish.own)
+        left = changed or next(iter(plan.skipped), None)
+        return Plan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
+
+    def key(self, entry: Item) -> Key:
+        return CAPTION.key(videoId=entry["videoId"], language=entry["language"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        names, as_read = (entry["videoId"], entry["language"]), _AsRead(present)
+        if state:
+            self._store.put(*names, state, caller, now, as_read)
+        else:
+            self._store.delete(*names, caller, now, as_read)
+
+
+class ChaptersReverts(BesideReverts):
+    """Reverts chapters."""
+
+    fields = CHAPTERS_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = CaptionStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return CHAPTERS.key(videoId=entry["videoId"])
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        from shared.captions.models import ChaptersContent
+
+        as_read = _AsRead(present)
+        if state:
+            self._store.put_chapters(entry["videoId"], ChaptersContent.read(state), caller, now, as_read)
+        else:
+            self._store.delete_chapters(entry["videoId"], caller, now, as_read)
+
+
+class RatingReverts(BesideReverts):
+    """Reverts ratings from external sources, which imports write and only admins may change."""
+
+    fields = RATING_FIELDS
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._store = RatingStore(table)
+
+    def key(self, entry: Item) -> Key:
+        return RATING_TOTALS.key(videoId=entry["videoId"])
+
+    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+        """Return whether the newest entry matches the imported ratings.
+
+        The version cannot be compared: it belongs to the totals in the same item, which other writers update.
+        """
+        state = self.state(item)
+        if not known or (item and now - item["updatedAt"] >= STREAM_SECONDS):
+            return True
+        return all(_at(state, change["field"]) == change.get("to") for change in known[0]["changes"])
+
+    def is_writable(self, caller: Caller) -> bool:
+        return caller.is_admin
+
+    def write(self, entry: Item, state: Item, present: Item | None, caller: Caller, now: int) -> None:
+        read = present.get("imported") if present else None
+        if not self._store.replace_imported(entry["videoId"], read, state.get("imported"), caller, now):
+            raise VersionMismatch("The imported rating was changed meanwhile.")
+
+
+KINDS: Mapping[str, type[BesideReverts]] = {
+    "credit": CreditReverts,
+    "release": ReleaseReverts,
+    "captions": CaptionReverts,
+    "chapters": ChaptersReverts,
+    "rating": RatingReverts,
+}
+"""Classes by the entity name in audit entries."""
+
+
+class _AsRead:
+    """Condition that the present item is unchanged since it was read."""
+
+    def __init__(self, read: Item | None) -> None:
+        self._read = read
+
+    def __call__(self, present: Item | None) -> bool:
+        if present is None or self._read is None:
+            return present is self._read
+        return bool(present["writeId"] == self._read["writeId"])
+
+
+def _written(entries: Sequence[Item]) -> Item:
+    """Return the state that the entries, newest first, produce from an empty item."""
+    state: Item = {}
+    for entry in reversed(entries):
+        for change in entry["changes"]:
+            state = placed(state, parts_of(change["field"]), change.get("to"), there="to" in change)
+    return state
+
+
+def _fields(planned: Plan) -> list[str]:
+    return [change["field"] for change in planned.changes]
+
+
+def _at(state: Value, field: str) -> Value:
+    """Return the value at a JSON Pointer; `None` if there is none."""
+    for part in parts_of(field):
+        state = state.get(part) if isinstance(state, Mapping) else None
+    return state

@@ -1,0 +1,98 @@
+"""Later changes of the items in a change set, from the audit trail: all of them, or TrailBehind."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from shared.aws.expressions import Expression
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import request_of
+from shared.core.errors import LimitReached, TrailBehind
+from shared.history.as_of import STREAM_SECONDS
+from shared.history.entries import UNKNOWN
+from shared.history.trail import FARTHEST, LARGEST_BACK, AuditStore
+from shared.relations.item_store import REMOVING
+from shared.schema import PARTITION_KEY, SORT_KEY
+
+NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
+"""Attributes that identify the item of an entry, as the API shows them."""
+
+
+def names_of(entry: Item) -> dict[str, Any]:
+    """Return the attributes that identify the item of an entry: a video, a related item, or a playlist."""
+    return {name: entry[name] for name in NAMES if name in entry}
+
+
+class Later:
+    """Entries of a video or playlist and its related items, from a given entry onwards.
+
+    They are read at first use, and read again when a newer write is missing.
+    """
+
+    def __init__(self, trail: AuditStore, first: Item, now: int) -> None:
+        self.revived = False
+        """Whether a dry run found that the deleted video would be restored first."""
+        self._trail = trail
+        self._first = first
+        self._now = now
+        self._entries: list[Item] | None = None
+
+    def of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
+        """Return the entries of the same item, newest first.
+
+        Raises TrailBehind if `is_whole` rejects them even after another read.
+        """
+        names = names_of(entry)
+        for is_known in (self._entries is not None, False):
+            if not is_known:
+                self._entries = self._read()
+            same = [other for other in self._entries or () if names_of(other) == names]
+            if is_whole(same):
+                return same
+        raise TrailBehind
+
+    def _read(self) -> list[Item]:
+        condition = Expression.of(
+            "#pk = :pk AND #sk >= :first", pk=self._first[PARTITION_KEY], first=self._first[SORT_KEY]
+        )
+        entries: list[Item] = []
+        start = None
+        for _ in range(FARTHEST):
+            page = self._trail.table.query(
+                index=None,
+                condition=condition,
+                keep=Expression.of("#purgeAt > :now AND #entity <> :job", now=self._now, job="job"),
+                ascending=False,
+                limit=LARGEST_BACK,
+                start=start,
+                consistent=True,
+            )
+            entries += page.items
+            if page.last_key is None:
+                return entries
+            start = decode_item(page.last_key)
+        raise LimitReached(f"The trail holds more than {FARTHEST} MB since then; this cannot be taken back.")
+
+
+def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+    """Return whether the trail has every write of a related item or playlist. `entries` are its entries, newest first.
+
+    The last write may be missing if the run `own` made it, because its content is known. An entry that is missing after
+    a day will never arrive; its change then counts as one by an unknown author.
+    """
+    newest = entries[0] if entries else None
+    made = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0
+    if item is None:
+        return not newest or not made or now - newest["at"] // 1000 >= STREAM_SECONDS
+    missing = item["version"] - made
+    if missing == 0 and newest:
+        # An interrupted removal has already set the item's author, but has not incremented the version.
+        is_same = newest["by"] == UNKNOWN or newest.get("correlationId") == request_of(item) or REMOVING in item
+    else:
+        is_same = missing == 1 and request_of(item) == own
+    return is_same or now - item["updatedAt"] >= STREAM_SECONDS
+
+
+def is_done(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
+    """Return whether an earlier attempt of the run `own` has already written an item."""
+    is_last = item is not None and request_of(dict(item)) == own and REMOVING not in item
+    return is_last or any(entry.get("correlationId") == own for entry in entries)

@@ -1,0 +1,172 @@
+"""Revert runs: the progress of large reverts, stored for the workers and the requester.
+
+A run is one item, and each part that was skipped, failed or must wait is another item in its partition. A worker writes
+the results of a page in one transaction, on condition of the run's `turn`. Each page therefore counts exactly once, and
+a run resumes where the last transaction ended.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression, change_between
+from shared.aws.leases import TURN, fence, next_turn, write_held
+from shared.aws.records import ABSENT, key_of, new_write_id, signed, write_once
+from shared.core.attributes import Item, decode_item
+from shared.core.caller import Caller
+from shared.core.errors import NotFound
+from shared.core.position import Page, Position
+from shared.routes import ADMIN, READ, WRITE
+from shared.schema import PARTITION_KEY, REVERT, REVERT_PART, SORT_KEY, TTL_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from shared.aws.stream import Record  # Powertools, which functions of the API do not load
+    from shared.processing.messages import Outgoing
+
+DAYS_KEPT = 30
+"""Retention of a run, in days."""
+RUNNING, DONE = "running", "done"
+COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
+"""Counters of a run: entries examined, and parts by outcome."""
+DOCUMENT = ("changesetId", "revertId", "dryRun", "state", *COUNTS)
+
+_REPORTED, _WAITING = "part-", "waits-"
+"""Prefixes of the sort keys of reported and of waiting parts. Requester, acting for the run. Its correlation id is the
+run's id, and therefore the change set of all writes."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Request to revert a change set."""
+
+    caller: Caller
+    """Acting for the run: its correlation id is the run's own id, and so the change set of all that is written."""
+    force: tuple[str, ...] = ()
+    """JSON Pointers of fields to revert even if other authors changed them later."""
+    dry_run: bool = False
+    attended: bool = False
+    """Whether the requester's own process executes the run, so that no worker must."""
+
+    @property
+    def own(self) -> str:
+        """Id of the run."""
+        return self.caller.correlation_id or ""
+
+
+def run_begun(record: "Record", now: int) -> "Iterable[Outgoing]":
+    """Return the message that queues a new run for a worker; none if its requester's process executes it."""
+    # Imported here: the functions of the API load no pydantic for it.
+    from shared.processing.messages import REVERTS_QUEUE, Outgoing, revert_message
+
+    return () if record.new["attended"] else [Outgoing(REVERTS_QUEUE, revert_message(record.new["revertId"]))]
+
+
+class RunStore:
+    """Revert runs and their parts in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def begin(self, changeset_id: str, wish: Wish, now: int) -> Item:
+        """Store a new run. Its stream record starts the worker. One PutItem."""
+        content = {
+            **REVERT.key(revertId=wish.own),
+            "revertId": wish.own,
+            "changesetId": changeset_id,
+            "userId": wish.caller.subject,
+            "isAdmin": wish.caller.is_admin,
+            "dryRun": wish.dry_run,
+            "force": list(wish.force),
+            "attended": wish.attended,
+            "state": RUNNING,
+            **dict.fromkeys(COUNTS, 0),
+            **dict.fromkeys(("turn", "last", "stalls"), 0),
+            "writeId": new_write_id(),
+            TTL_ATTRIBUTE: now + DAYS_KEPT * 86_400,
+        }
+        run = signed(content, wish.caller, now)
+        write_once(self.table, [self.table.put(run, condition=ABSENT)], run)
+        return run
+
+    def read(self, revert_id: str) -> Item | None:
+        """Return a run, or `None` if it does not exist. Consistent."""
+        return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
+
+    def seen_by(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
+        """Return a run to its requester or an admin. Raises NotFound for other callers, and after its expiry."""
+        run = self.read(revert_id)
+        if (
+            run is None
+            or run["changesetId"] != changeset_id
+            or run[TTL_ATTRIBUTE] <= now
+            or not caller.owns(run["userId"])
+        ):
+            raise NotFound("There is no such run.")
+        return run
+
+    def reported(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+        """Return a page of the parts that failed or were at least partly skipped, in the order of processing."""
+        return self._parts(revert_id, _REPORTED, limit, after)
+
+    def waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+        """Return a page of the waiting parts, in the order of processing. Consistent."""
+        return self._parts(revert_id, _WAITING, limit, after, consistent=True)
+
+    def _parts(
+        self, revert_id: str, prefix: str, limit: int, after: Position | None, *, consistent: bool = False
+    ) -> Page[Item]:
+        pk = REVERT.key(revertId=revert_id)[PARTITION_KEY]
+        page = self.table.query(
+            index=None,
+            condition=Expression.of("#pk = :pk AND begins_with(#sk, :prefix)", pk=pk, prefix=prefix),
+            limit=limit,
+            start={PARTITION_KEY: pk, SORT_KEY: after.id} if after else None,
+            consistent=consistent,
+        )
+        resume = Position(0, decode_item(page.last_key)[SORT_KEY]) if page.last_key else None
+        return Page(page.items, resume)
+
+    def advance(
+        self,
+        run: Item,
+        new: Item,
+        now: int,
+        *,
+        reports: Sequence[Mapping[str, Any]] = (),
+        waits: Sequence[Mapping[str, Any]] = (),
+        settled: Sequence[Item] = (),
+    ) -> Item:
+        """Write the results of one turn in one transaction, and return the run as stored.
+
+        Stores `reports` of parts and the parts in `waits`, and deletes the waiting parts in `settled`. Raises LeaseLost
+        if another worker took the turn.
+        """
+        caller = caller_of(run)
+        new = signed(new | next_turn(run), caller, now)
+        still = fence(turn=run[TURN], state=RUNNING)
+        writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
+        parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
+        for place, (prefix, content) in enumerate(parts):
+            key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{place:03}")
+            content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
+            writes.append(self.table.put(signed(content, caller, now)))
+        writes += [self.table.remove(key_of(part)) for part in settled]
+        write_held(self.table, writes, new)
+        return new
+
+
+def caller_of(run: Item) -> Caller:
+    """Return the requester of a run, acting for the run."""
+    scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
+    return Caller(run["userId"], scopes, correlation_id=run["revertId"])
+
+
+def wish_of(run: Item) -> Wish:
+    """Return the request that started a run."""
+    return Wish(caller_of(run), tuple(run["force"]), run["dryRun"])
+
+
+def run_document(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a run as the API shows it, without its parts."""
+    return {name: run[name] for name in DOCUMENT}

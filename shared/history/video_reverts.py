@@ -1,0 +1,199 @@
+"""Reverts of videos: to an earlier version, or of one change set."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from shared.core.attributes import Item
+from shared.core.caller import UPDATED_FOR, Caller
+from shared.core.changes import Change
+from shared.core.errors import Gone, NotFound
+from shared.history import revert_plan
+from shared.history.as_of import at_version, versions
+from shared.history.entries import DIGEST
+from shared.history.outcome import Outcome
+from shared.history.revert_plan import Plan, Skipped
+from shared.history.trail import AuditStore
+from shared.processing.daily_quota import QuotaStore
+from shared.schema import CHANGESET, SORT_KEY
+from shared.videos.documents import changes
+from shared.videos.store import VideoStore
+from shared.videos.video import is_writable, reverted
+
+
+@dataclass(frozen=True)
+class Reverted:
+    """Result of a revert to an earlier version, or of a dry run."""
+
+    document: dict[str, Any]
+    """The document as GET shows it to the owner, without the view count."""
+    changes: list[Change]
+    """Changes in the form of audit entries; empty if nothing was written."""
+    skipped: list[Skipped]
+
+
+class VideoReverts:
+    """Reverts videos according to the audit trail."""
+
+    def __init__(self, videos: VideoStore, trail: AuditStore, quota: QuotaStore) -> None:
+        """Create the reverts. A new poster frame requires a job, which is charged to `quota`."""
+        self.videos = videos
+        self.trail = trail
+        self.quota = quota
+
+    def to_version(
+        self,
+        video_id: str,
+        version: int,
+        caller: Caller,
+        now: int,
+        *,
+        fields: Sequence[str] = ("",),
+        force: Sequence[str] = (),
+        matches: Callable[[int], bool] = lambda version: True,
+        dry_run: bool = False,
+    ) -> Reverted:
+        """Restore an earlier version below `fields`, except later changes by other authors that `force` does not cover.
+
+        The write is conditional on the version that was read, and planned again after a conflict. Raises NotFound,
+        Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
+        """
+        made: list[Change] = []
+        left: list[Skipped] = []
+        charge = _Charge(self.quota, now, dry_run=dry_run)
+
+        def edit(item: Item) -> Item:
+            """Plan the revert for the item that this attempt read."""
+            back = versions(item, self.trail.back(video_id, now), now)
+            present = next(back)
+            then = at_version(chain([present], back), version)
+            planned = revert_plan.to_version(
+                present.state, then.state, then.later, caller, writable=is_writable, fields=fields, force=force
+            )
+            edited = charge.edited(item, planned)
+            made[:], left[:] = changes(item, edited), planned.skipped
+            return edited
+
+        with self._explaining_absence(video_id, caller, now):
+            document = self.videos.change(video_id, caller, now, edit, matches=matches, dry_run=dry_run)
+        return Reverted(document, made, left)
+
+    def take_back(
+        self,
+        entries: Sequence[Item],
+        caller: Caller,
+        now: int,
+        *,
+        own: str,
+        force: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> Outcome:
+        """Revert what the entries of one change set, newest first, did to one video.
+
+        `own` is the id of the present run. It is the correlation id of all its writes, so writes of an earlier attempt
+        count as reverted. Raises ServiceError. Retry if it is one of PASSING (TrailBehind, Throttled, WriteContention);
+        any other means that this video cannot be reverted (`Outcome.failed`).
+        """
+        video_id, outcome = entries[0]["videoId"], Outcome("unchanged")
+        charge = _Charge(self.quota, now, dry_run=dry_run)
+
+        def edit(item: Item) -> Item:
+            nonlocal outcome
+            later = self._since(item, entries[-1], own, now)
+            planned = _without(item, entries, later, own, force)
+            edited = charge.edited(item, planned)
+            is_done = item.get(UPDATED_FOR) == own or any(entry.get(CHANGESET) == own for entry in later)
+            fields = [change["field"] for change in planned.changes] or (planned.already if is_done else [])
+            outcome = Outcome.of(fields, planned.skipped)
+            return edited
+
+        with self._explaining_absence(video_id, caller, now):
+            self.videos.change(video_id, caller.acting_for(own), now, edit, dry_run=dry_run)
+        return outcome
+
+    def _since(self, item: Item, first: Item, own: str, now: int) -> list[Item]:
+        """Return the entries of a video since `first`, newest first.
+
+        Raises TrailBehind or Gone if any is missing. The entry of the last write may be missing if the present run made it, because its content is known.
+        """
+        read: list[Item] = []
+        entries = _noted(self.trail.back(item["videoId"], now), read)
+        known = item
+        if item.get(UPDATED_FOR) == own:
+            known = item | {"version": item["version"] - 1}
+            # The digests describe the video before the run's write, so they must not be compared.
+            entries = ({**entry, DIGEST: None} for entry in entries)
+        for version in versions(known, entries, now):
+            if version.number == first["version"]:
+                break  # entries before the change set are not needed
+        while not (read and _is_as_old(read[-1], first)) and next(entries, None):
+            pass
+        return [entry for entry in read if entry[SORT_KEY] >= first[SORT_KEY]]
+
+    @contextmanager
+    def _explaining_absence(self, video_id: str, caller: Caller, now: int) -> Iterator[None]:
+        """Raise Gone instead of NotFound if the video was removed and the caller owned it or is an admin."""
+        try:
+            yield
+        except NotFound as error:
+            last = next(self.trail.back(video_id, now), None)
+            if last and last["action"] in ("expired", "removed") and caller.owns(last.get("owner", "")):
+                at = last["at"] // 1000
+                raise Gone(f"The video was removed at {at}, with all that belonged to it.") from error
+            raise
+
+
+class _Charge:
+    """Charges a new poster frame as a job: once, regardless of the number of attempts."""
+
+    def __init__(self, quota: QuotaStore, now: int, *, dry_run: bool) -> None:
+        self._quota = quota
+        self._now = now
+        self._is_due = not dry_run
+
+    def edited(self, item: Item, planned: Plan) -> Item:
+        """Return the item as planned. Raises IllegalTransition, InvalidContent, QuotaExceeded."""
+        if not planned.changes:
+            return item
+        edited = reverted(item, planned.state, self._now)
+        if self._is_due and "source" in item and edited.get("posterTime") != item.get("posterTime"):
+            self._quota.reserve(item["userId"], 1, self._now)
+            self._is_due = False
+        return edited
+
+
+def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> Plan:
+    """Plan the revert of a change set's entries for a video."""
+    there = {entry[SORT_KEY] for entry in later}
+    entries = [entry for entry in entries if entry[SORT_KEY] in there]
+    if not entries:
+        raise Gone("The video that the change set wrote was removed; this is a later one with the same videoId.")
+    now = next(versions(item, (), 0)).state
+    if entries[-1]["action"] != "created":
+        if any("omitted" in entry for entry in entries):
+            raise Gone("A change of the change set was larger than the trail can keep.")
+        planned = revert_plan.without_set(now, entries, later, own, writable=is_writable, force=force)
+        if item["status"] == "deleted" != planned.state["status"]:
+            # A source file that arrived in the meantime has changed the status from before the deletion.
+            state = planned.state | {"status": item["statusBeforeDelete"]}
+            return Plan(state, planned.changes, planned.skipped, planned.already)
+        return planned
+    if item["status"] == "deleted":
+        return Plan(now, already=["/status"])
+    if "" not in force and (kept := revert_plan.keeper(entries, later, own)):
+        return Plan(now, skipped=[kept])
+    return Plan(now | {"status": "deleted"}, [{"field": "/status", "from": item["status"], "to": "deleted"}])
+
+
+def _is_as_old(entry: Item, first: Item) -> bool:
+    """Return whether older entries do not matter: this one is as old as `first`, or begins or ends the video's life."""
+    return bool(entry[SORT_KEY] <= first[SORT_KEY] or entry["action"] in ("created", "expired", "removed"))
+
+
+def _noted(entries: Iterable[Item], read: list[Item]) -> Iterator[Item]:
+    """Yield the entries and append each to `read`."""
+    for entry in entries:
+        read.append(entry)
+        yield entry

@@ -1,0 +1,130 @@
+"""Handler of S3 notifications: checks each uploaded object against the Upload item that announced it.
+
+A notification only names an object. Its present state, read by HeadObject, decides the outcome. Duplicate, late and
+reordered notifications therefore end in the same state.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+from aws_lambda_powertools.utilities.data_classes import S3Event
+
+from shared.aws.s3 import ObjectFacts, Objects, object_uri
+from shared.aws.sqs import BadMessage
+from shared.core.attributes import Item
+from shared.core.caller import Caller, request_of
+from shared.core.errors import NotFound
+from shared.core.telemetry import correlated, service_logger
+from shared.processing.uploads import UPLOAD_ID, UploadStore
+from shared.videos.store import VideoStore
+from shared.videos.video import arrived, upload_refused
+
+if TYPE_CHECKING:
+    from shared.entities import Upload
+
+KEY = re.compile(rf"([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})/({UPLOAD_ID})")
+CALLER = Caller.job("arrivals")
+
+
+class Arrivals:
+    """Consumer of S3 notifications. It adds the uploaded source file to its video, or records there why it was refused."""
+
+    def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
+        self.uploads = uploads
+        self.objects = objects
+        self.videos = videos
+        self._logger = service_logger()
+
+    def handle(self, notification: Mapping[str, Any], now: int) -> None:
+        """Handle one S3 notification, which may name several objects; raises BadMessage, Unavailable, WriteContention.
+
+        A failure with one object does not keep the others from being handled. The first error is raised at the end.
+        """
+        failure: Exception | None = None
+        for bucket, key in _created(notification):
+            try:
+                self._object(bucket, key, now)
+            except Exception as error:  # raised after the last object, so that the others are still handled
+                failure = failure or error
+        if failure:
+            raise failure
+
+    def _object(self, bucket: str, key: str, now: int) -> None:
+        """Handle one object on behalf of the request that began its upload."""
+        parts = KEY.fullmatch(key)
+        upload = self.uploads.find(*parts.groups()) if parts else None
+        with correlated(request_of(upload)):
+            try:
+                outcome = self._taken_in(upload, object_uri(bucket, key), now)
+            except Exception as error:  # logged here because the request's id is known here; raised unchanged
+                self._logger.warning("an object could not be taken in", extra={"key": key, "cause": repr(error)})
+                raise
+            self._logger.info("an object was created", extra={"key": key, "outcome": outcome})
+
+    def _taken_in(self, upload: "Upload | None", uri: str, now: int) -> str:
+        """Add an uploaded object to its video, or refuse it; return the outcome as a short text for the log."""
+        if upload is None or upload["uri"] != uri:
+            return "ignored: no such upload was begun"
+        if upload["state"] in ("aborted", "refused"):
+            return f"ignored: the upload is {upload['state']}"
+        facts = self.objects.head(upload["uri"])
+        if facts is None:
+            return "ignored: the object is gone"
+        if upload["state"] == "open" and self.uploads.move(upload, "received") != "received":
+            return "ignored: the upload was aborted meanwhile"
+        reason = _mismatch(upload, facts)
+        if reason is None:
+            source = _source(upload, facts, now)
+            return self._change(upload, now, lambda item: arrived(item, source)) or "taken in"
+        outcome = self._change(upload, now, lambda item: upload_refused(item, upload["uploadId"], reason, now))
+        # Written last, so that a redelivery after a crash repeats all of this.
+        self.uploads.move(upload, "refused", since="received")
+        return outcome or f"refused: {reason}"
+
+    def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
+        """Edit the upload's video. Return the outcome for the log if the video was deleted, else `None`."""
+        try:
+            self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
+        except NotFound:
+            return "ignored: the video is gone"
+        return None
+
+
+def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield bucket and key of each created object; raises BadMessage."""
+    if notification.get("Event") == "s3:TestEvent":
+        return  # S3 sends a test event when notifications are configured
+    try:
+        created = [
+            (record.s3.bucket.name, unquote_plus(record.s3.get_object.key))
+            for record in S3Event(dict(notification)).records
+            if record.event_name.startswith("ObjectCreated:")
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise BadMessage("The message is not an S3 notification.") from None
+    yield from created
+
+
+def _mismatch(upload: "Upload", facts: ObjectFacts) -> str | None:
+    """Return how an object differs from its announcement, as a sentence for the owner; `None` if it matches."""
+    if facts.size == 0:
+        return "The uploaded file is empty."
+    if facts.size != upload["fileSize"]:
+        return f"The file has {facts.size} bytes, not {upload['fileSize']} as announced."
+    if facts.content_type != upload["contentType"]:
+        kind = "".join(char if char.isprintable() else "?" for char in facts.content_type[:100]) or "unknown"
+        return f"The file's type is {kind}, not {upload['contentType']} as announced."
+    return None
+
+
+def _source(upload: "Upload", facts: ObjectFacts, now: int) -> Item:
+    return {
+        "uploadId": upload["uploadId"],
+        "uri": upload["uri"],
+        "etag": facts.etag,
+        "fileSize": facts.size,
+        "contentType": facts.content_type,
+        "arrivedAt": now,
+    }

@@ -1,0 +1,53 @@
+"""Concurrency quotas of jobs: the number of one owner's jobs that may be with the workers at a time.
+
+A queue delivers messages in the order in which they were sent. The router therefore sends at most one quota of jobs per
+owner; the owner's other jobs wait in the table in queueing order. A new owner waits for at most one quota of each other
+owner. Waiting does not count as an attempt, and it is invisible to workers and transcoders.
+
+If the release of a claim was lost, the owner's next job frees it. At the latest, that happens when the sweeper has the
+message of a waiting job sent again.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
+
+from shared.aws.quotas import Claim, Quotas
+from shared.job_kinds import kind_of
+from shared.processing.job_states import PENDING
+from shared.schema import JOB
+
+if TYPE_CHECKING:
+    from shared.entities import Job
+
+
+class ShareStore(Quotas["Job"]):
+    """Concurrency quotas of jobs, by owner and queue."""
+
+    def claim(self, job: "Job", now: int) -> bool:
+        """Return whether a queued job may be sent now. Otherwise it waits until another job of its owner ends. Idempotent."""
+        return self.claim_or_wait(_claim(job), now)
+
+    def free(self, before: "Job | None", job: "Job", now: int) -> "Iterator[Job]":
+        """Release the place of a job that has ended, and yield the jobs to send instead. Idempotent.
+
+        Requesting the next job marks the previous one as sent. After a failure to send, stop iterating.
+        """
+        if before is not None and before["state"] == "queued":
+            self.stop_waiting(_claim(before))  # the job ended before it was sent
+        yield from self.release(_claim(job), now)
+
+    def _is_open(self, name: str) -> bool:
+        job = self._job(name)
+        return job is not None and job["state"] in PENDING
+
+    def _waiting(self, claim: Claim) -> "Job | None":
+        job = self._job(claim.name)
+        return job if job and job["state"] == "queued" and _claim(job) == claim else None
+
+    def _job(self, name: str) -> "Job | None":
+        video_id, _, kind = name.partition("/")
+        return cast("Job | None", self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
+
+
+def _claim(job: "Job") -> Claim:
+    return Claim(job["owner"], kind_of(job["kind"]).queue, f"{job['videoId']}/{job['kind']}", job["queuedAt"])

@@ -1,0 +1,45 @@
+"""Desired jobs of a video, and the input of each."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from shared.core.attributes import Item, Value
+from shared.job_kinds import KINDS
+
+
+def wanted(video: Item | None) -> dict[str, Item]:
+    """Return the inputs of the jobs that a video's current state requires, by kind."""
+    if video is None or video["status"] == "deleted" or "source" not in video:
+        return {}
+    source = video["source"]
+    film = {"source": source["uri"], "etag": source["etag"], "fileSize": source["fileSize"]}
+    jobs: dict[str, Item] = {}
+    for kind in KINDS.values():
+        if kind.after_probe and "media" not in source:
+            continue
+        if kind.needs and kind.needs not in source["media"]:
+            continue
+        chosen = {name: video[attribute] for name, attribute in kind.parameters.items() if attribute in video}
+        if kind.per_rendition:
+            for name, size in source["renditions"].items():
+                jobs[f"{kind.name}.{name}"] = film | chosen | {"rendition": {"name": name, **size}}
+        else:
+            jobs[kind.name] = film | chosen
+    return jobs
+
+
+def jobs_per_upload(renditions: int) -> int:
+    """Return the maximum number of jobs that one upload can start."""
+    return sum(renditions if kind.per_rendition else 1 for kind in KINDS.values())
+
+
+def input_hash(job_input: Mapping[str, Value]) -> str:
+    """Return the hash of a job's input: 32 hexadecimal digits."""
+    text = json.dumps(job_input, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def since(video: Item) -> str:
+    """Return a string for a video's state that sorts by time, even if the id was reused for a new video."""
+    return f"{video['source']['uploadId']}#{video['version']:015d}"

@@ -1,0 +1,78 @@
+"""Stream handlers for jobs: request or withdraw a video's jobs when it changes, and send queued jobs to the workers."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
+
+from shared.aws.dynamodb import Table
+from shared.aws.stream import Record
+from shared.core.telemetry import service_logger
+from shared.job_kinds import kind_of
+from shared.processing.concurrency import ShareStore
+from shared.processing.desired_jobs import input_hash, wanted
+from shared.processing.job_states import PENDING, delay_before, tries
+from shared.processing.job_store import JobStore
+from shared.processing.messages import Outgoing, job_message
+
+if TYPE_CHECKING:
+    from shared.entities import Job
+
+
+class JobEvents:
+    """Handlers of stream records of videos and jobs.
+
+    `shares` are the concurrency quotas per owner, by queue.
+    """
+
+    def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
+        self._jobs = JobStore(table)
+        self._shares = ShareStore(table, shares)
+        self._media_bucket = media_bucket
+        self._logger = service_logger()
+
+    def video_changed(self, record: Record, now: int) -> Iterable[Outgoing]:
+        """Request the jobs of the video's new state, and withdraw jobs that only its old state had."""
+        new = record.new
+        if "source" not in new:
+            return ()
+        before, after = wanted(record.before), wanted(new)
+        for kind, job_input in after.items():
+            if kind not in before or input_hash(before[kind]) != input_hash(job_input):
+                self._jobs.want(new, kind, job_input, now)
+                self._logger.info("job wanted", extra={"video_id": new["videoId"], "kind": kind})
+        replaced = new["status"] != "deleted"
+        for kind in before.keys() - after.keys():
+            self._jobs.withdraw(new, kind, now, even_done=replaced)
+            self._logger.info("job no longer wanted", extra={"video_id": new["videoId"], "kind": kind})
+        return ()
+
+    def job_changed(self, record: Record, now: int) -> Iterator[Outgoing]:
+        """Yield the message of a newly queued job if its owner's quota allows it.
+
+        When a job has ended, yield the messages of the jobs that waited for its place.
+        """
+        old, new = cast("Job | None", record.before), cast("Job", record.new)
+        if new["state"] not in PENDING:
+            yield from self._ended(old, new, now)
+        elif new["state"] == "queued" and (old is None or _attempt(old) != _attempt(new)):
+            if self._shares.claim(new, now):
+                yield self._message(new)
+            else:
+                log = {"video_id": new["videoId"], "kind": new["kind"], "attempt": int(new["attempt"])}
+                self._logger.info("job waits for its owner's share", extra=log)
+
+    def job_removed(self, record: Record, now: int) -> Iterator[Outgoing]:
+        """Yield the messages of the jobs that waited for the place of a deleted job."""
+        old = cast("Job", record.old)
+        yield from self._ended(old, old, now)
+
+    def _ended(self, old: "Job | None", job: "Job", now: int) -> Iterator[Outgoing]:
+        return map(self._message, self._shares.free(old, job, now))
+
+    def _message(self, job: "Job") -> Outgoing:
+        delay = delay_before(tries(job)) if job["sentAt"] == job["queuedAt"] else 0
+        return Outgoing(kind_of(job["kind"]).queue, job_message(job, self._media_bucket), delay)
+
+
+def _attempt(job: "Job") -> tuple[object, ...]:
+    """Return the values that require a new message when they change. `sentAt` changes when a message is sent again."""
+    return job["state"], job["inputHash"], job["attempt"], job["sentAt"]

@@ -1,0 +1,167 @@
+"""State machine of jobs. A Job item is desired state: an output that a video's source file must have, and its progress.
+
+There is one Job item per video and kind, with a hash of its input. Writing it in state `queued` requests the job. The
+stream record of that write makes the router send the message, so job and message cannot exist without each other. Every
+other transition is a write conditional on hash, attempt and state:
+
+    (wanted) -> queued -> running -> done
+                  ^          |
+                  +----------+-> failed      after the last attempt, or at once if final
+                 withdrawn                   the video was deleted, or its source file replaced
+
+Repeated and late messages and stream records therefore have no effect. A result for an outdated input is dropped, and
+the sweeper queues overdue jobs again.
+
+An attempt counts once a worker has taken it; waiting in the queue costs none. Attempt numbers are never reused for the
+same input, so a late report cannot be mistaken for a report on a newer attempt.
+
+`updatedFor` is the request that created, retried or ended the job. Writes of workers, the sweeper and transcoders do
+not change it, and they copy it to the video.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shared.aws.dynamodb import Write
+from shared.aws.leases import LEASE
+from shared.aws.records import author
+from shared.core.attributes import Item, without
+from shared.core.caller import Caller, done_for, request_of
+from shared.job_kinds import MINUTE, kind_of
+from shared.schema import job_relation
+
+if TYPE_CHECKING:
+    from shared.entities import Job, JobAuthorship, Place
+
+LAST_ATTEMPT = 5
+PENDING = ("queued", "running")
+STATES = (*PENDING, "done", "failed")
+
+FIELDS = (
+    "videoId",
+    "kind",
+    "state",
+    "attempts",
+    "attempt",
+    "progress",
+    "error",
+    "inputHash",
+    "output",
+    "queuedAt",
+    "startedAt",
+    "finishedAt",
+    "updatedAt",
+)
+"""Attributes of a job in API responses, in this order."""
+
+_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
+_NO_PLACE: "Place" = {}
+
+
+class Ticket(NamedTuple):
+    """Identity of one attempt at one job, as in its message."""
+
+    video_id: str
+    kind: str
+    input_hash: str
+    attempt: int
+
+
+class Beside(NamedTuple):
+    """Extra writes of a job, in the transaction that completes it."""
+
+    output: Item
+    """Attributes to add to the job's output."""
+    writes: Sequence[Write]
+    """Up to 98 writes, each with its own condition."""
+
+
+def ticket_of(job: "Job") -> Ticket:
+    """Return the ticket of a job's current attempt."""
+    return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
+
+
+def tries(job: "Job") -> int:
+    """Return the number of attempts since the job was requested or retried, including the current one."""
+    return int(job["attempt"] - job.get("spent", 0))
+
+
+def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
+    """Return the jobs to show for a video: not withdrawn, and not left over from a deleted video with the same id.
+
+    An import can reuse an id while jobs of the earlier video are still stored.
+    """
+    return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
+
+
+def is_kept(job: "Job", video: Item) -> bool:
+    """Return whether the video still has all thumbnails that a job created."""
+    return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
+
+
+def renditions_folder(media_bucket: str, video_id: str) -> str:
+    """Return the S3 URI of the folder of all renditions of a video, with a trailing slash."""
+    return f"s3://{media_bucket}/renditions/{video_id}/"
+
+
+def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
+    """Return the S3 URI of the folder for the renditions of one input, with a trailing slash."""
+    return f"{renditions_folder(media_bucket, video_id)}{input_hash}/"
+
+
+def document(job: "Job") -> dict[str, Any]:
+    """Return a job as in API responses."""
+    shown: Mapping[str, Any] = {**job, "attempts": tries(job)}
+    return {name: shown[name] for name in FIELDS if name in shown}
+
+
+def delay_before(tries: int) -> int:
+    """Return the seconds to wait before attempt number `tries`: 0 before the first, then 15, doubling up to 15 minutes."""
+    return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
+
+
+def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
+    """Return the job in state `queued`. Its stream record makes the router send the message."""
+    at = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
+    return {
+        **without(job, *_OF_AN_ATTEMPT),
+        "state": "queued",
+        "attempt": attempt,
+        "progress": 0,
+        "queuedAt": now,
+        "sentAt": now,
+        "sends": 1,
+        **_relation(job, "queued", at),
+        **author_of(actor, now),
+    }
+
+
+def wanted_by(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
+    """Return the job newly requested by `actor`: queued, and attributed to that request."""
+    return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
+
+
+def for_job(worker: Caller, job: "Job") -> Caller:
+    """Return the worker as a caller that acts for the request of the job."""
+    return worker.acting_for(request_of(job) or worker.correlation_id)
+
+
+def at_rest(job: "Job", actor: Caller, now: int) -> "Job":
+    """Return the job without a lease or deadline, for states in which nothing is pending. Only a `failed` job stays indexed."""
+    kept = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
+    place = _relation(job, "failed", now) if job["state"] == "failed" else _NO_PLACE
+    return {**kept, **place, **author_of(actor, now)}
+
+
+def _relation(job: "Job", state: str, at: int) -> "Place":
+    return {**due(state, at), "relShard": 0, "relId": f"{job['videoId']}/{job['kind']}"}
+
+
+def due(state: str, at: int) -> "Place":
+    """Return the attributes that project a job into RelationIndex below its state, sorted by deadline `at` (epoch seconds)."""
+    return {"rel": job_relation(state), "relSort": at}
+
+
+def author_of(actor: Caller, now: int) -> "JobAuthorship":
+    """Return the attributes for author and time of a write. `updatedFor` is not among them, so it stays unchanged."""
+    return {**author(actor, now), "updatedAs": actor.kind}

@@ -1,0 +1,412 @@
+"""Store of jobs: each transition of shared/processing/job_states.py is one conditional write, or one transaction with the video."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from shared.aws.dynamodb import Table, Write
+from shared.aws.expressions import Expression, change_between
+from shared.aws.failures import ConditionFailed
+from shared.aws.leases import Lease, LeaseLost, fence, is_leased, write_held
+from shared.aws.listing import LARGEST_READ, walk
+from shared.aws.records import (
+    CONFLICTS,
+    key_of,
+    retry_on_conflict,
+    unchanged,
+    write_contention,
+    write_once,
+)
+from shared.core.attributes import Item, without
+from shared.core.caller import Caller, done_for, request_of
+from shared.core.errors import IllegalTransition, NewerSchema, NotFound
+from shared.job_kinds import HOUR, KINDS, MINUTE, kind_of
+from shared.processing.desired_jobs import input_hash, since, wanted
+from shared.processing.job_states import (
+    LAST_ATTEMPT,
+    PENDING,
+    STATES,
+    Beside,
+    Ticket,
+    at_rest,
+    author_of,
+    due,
+    for_job,
+    is_kept,
+    queued,
+    ticket_of,
+    tries,
+    wanted_by,
+)
+from shared.schema import (
+    JOB,
+    PARTITION_KEY,
+    RELATION_INDEX,
+    SCHEMA_VERSION,
+    SHARDS,
+    SORT_KEY,
+    VIDEO,
+    job_relation,
+    status_relation,
+)
+from shared.videos.access import owned_by
+from shared.videos.entries import as_read
+from shared.videos.video import job_failed, stamp
+
+if TYPE_CHECKING:
+    from shared.entities import Job, JobError
+
+ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
+_Result = TypeVar("_Result")
+LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
+"""Maximum seconds until a lease ends. A lease with a later end counts as expired: a clock that runs ahead wrote it."""
+LONGEST_PATIENCE = 6 * HOUR
+"""Maximum seconds between two messages of a waiting job."""
+
+
+class JobStore:
+    """Job items in the table, and the attributes of the video that change with them.
+
+    Methods raise WriteContention if concurrent writes to the same items defeat every attempt.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
+        """Queue a job for this state of a video; does nothing if a later state has requested it already.
+
+        Without an `actor`, the job is attributed to the request that last wrote the video.
+
+        A job with the same input is queued again only if it was withdrawn. An attempt that had started then counts, so
+        that repeatedly deleting and restoring a video cannot cause unlimited work.
+        """
+        actor = actor or ROUTER.acting_for(request_of(video))
+        job = {
+            **JOB.key(videoId=video["videoId"], kind=kind),
+            "videoId": video["videoId"],
+            "kind": kind,
+            "owner": video["userId"],
+            "input": job_input,
+            "inputHash": input_hash(job_input),
+            "since": since(video),
+            "schemaVersion": SCHEMA_VERSION,
+        }
+        new = wanted_by(cast("Job", job), actor, now, attempt=1)
+        condition = Expression.of(
+            "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
+            since=new["since"],
+            inputHash=new["inputHash"],
+        )
+        try:
+            self.table.write(self.table.put(new, condition=condition))
+        except ConditionFailed as failure:
+            present = _as_job(failure.item)
+            if present is None or present["since"] >= new["since"]:
+                return
+            attempt = int(present["attempt"]) + ("startedAt" in present)
+            if present["state"] != "withdrawn":
+                changed: Job = {**present, **author_of(actor, now)}
+            elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
+                error: JobError = {
+                    "reason": "It was started too many times and never finished.",
+                    "at": now,
+                    "attempt": attempt - 1,
+                }
+                failed: Job = {**present, "state": "failed", "error": error, "finishedAt": now}
+                changed = at_rest(done_for(failed, actor.correlation_id), actor, now)
+            else:
+                changed = wanted_by(present, actor, now, attempt=attempt)
+            self._replace(present, changed | {"since": new["since"]})
+
+    def want_missing(self, video: Item, now: int) -> int:
+        """Queue the jobs that the video's state requires and that do not exist; return their number."""
+        asked = wanted(video)
+        present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])} if asked else {}
+        missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
+        for kind, job_input in missing.items():
+            self.want(video, kind, job_input, now)
+        return len(missing)
+
+    def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
+        """Withdraw a job that this state of a video no longer requires: a pending one, or with `even_done` one in any state."""
+        present = self._read(video["videoId"], kind)
+        if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
+            return
+        withdrawn = done_for(present | {"state": "withdrawn", "since": since(video)}, request_of(video))
+        changed = at_rest(withdrawn, ROUTER, now)
+        self._replace(present, changed)
+
+    def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> "Job | None":
+        """Start an attempt and return the running job; `None` if it was taken before or is no longer required.
+
+        `instance` distinguishes workers with the same name.
+        """
+        lease = Lease.new(now + kind_of(ticket.kind).lease)
+        change: Item = {
+            "state": "running",
+            **lease.attributes,
+            "progress": 0,
+            "startedAt": now,
+            "worker": instance,
+            **due("running", lease.until),
+            **author_of(worker, now),
+        }
+        return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
+
+    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
+        """Renew the lease of a running attempt. Return `None` if it is no longer required, or if another worker holds it."""
+        until = now + kind_of(ticket.kind).lease
+        change: Item = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
+        mine = _is_at(ticket, "running") & fence(worker=instance)
+        return self._held(ticket, change, change, mine)
+
+    def _held(self, ticket: Ticket, change: Item, new: Item, condition: Expression) -> "Job | None":
+        write = self.table.update(
+            JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
+        )
+        with suppress(LeaseLost):
+            return _as_job(write_held(self.table, [write], new, returning="ALL_NEW"))
+        return None
+
+    def complete(
+        self,
+        ticket: Ticket,
+        output: Item,
+        worker: Caller,
+        now: int,
+        edit: Callable[[Item], Item],
+        beside: Callable[[Item], Beside] | None = None,
+    ) -> "Job | None":
+        """Write a result to job and video in one transaction; return `None` if its input is outdated.
+
+        Only the input must match, not the attempt, because a worker whose lease expired may still finish first. `edit`
+        puts the result into the video's item, which is not written if it stays equal. `beside` returns the extra writes
+        for a video. Both are called again on each retry after a conflict.
+        """
+
+        def attempt(_: Item | None) -> "Job | None":
+            job = self._pending(ticket)
+            video = self.wanting(job) if job else None
+            if job is None or video is None:
+                return None
+            more = beside(video) if beside else Beside({}, ())
+            done: Job = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
+            done.pop("error", None)
+            done = at_rest(done, worker, now)
+            edited = edit(video)
+            new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
+            self._write_both(job, done, video, video if edited == video else new, more.writes)
+            return done
+
+        return self._retry(attempt, "the video")
+
+    def fail(
+        self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
+    ) -> "Job | None":
+        """End an attempt without a result: queue the next attempt, or fail the job; `None` if the attempt is outdated.
+
+        `final` means that the source file is the cause, so no retry can succeed. If the video cannot become ready
+        without this job, it becomes `failed` in the same transaction.
+        """
+        error: JobError = {"reason": reason, "at": now, "attempt": ticket.attempt}
+        if final:
+            error["final"] = True
+
+        def attempt(_: Item | None) -> "Job | None":
+            job = self._pending(ticket)
+            if job is None or job["attempt"] != ticket.attempt:
+                return None
+            if retry and tries(job) < LAST_ATTEMPT:
+                return self._replaced(job, queued(job | {"error": error}, worker, now, attempt=ticket.attempt + 1))
+            failed = at_rest(job | {"state": "failed", "error": error, "finishedAt": now}, worker, now)
+            video = self.wanting(job) if kind_of(job["kind"]).needed else None
+            if video is None:
+                return self._replaced(job, failed)
+            edited = job_failed(video, job["kind"], reason, now)
+            new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
+            self._write_both(job, failed, video, new)
+            return failed
+
+        return self._retry(attempt, "the video")
+
+    def send_again(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
+        """Have the message of a waiting job sent again for the same attempt, or fail a job that waited too long.
+
+        Return `None` if the job is no longer waiting.
+        """
+        kind = kind_of(job["kind"])
+        if now - job["queuedAt"] >= kind.longest_wait:
+            reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
+            return self.fail(ticket_of(job), reason, actor, now, retry=False)
+        sends = int(job["sends"]) + 1
+        due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
+        changed: Job = {**job, "sentAt": now, "sends": sends, "relSort": due, **author_of(actor, now)}
+        with suppress(*CONFLICTS):
+            return self._replaced(job, changed)
+        return None
+
+    def retry(self, video_id: str, kind: str, caller: Caller, now: int, charge: Callable[[str], None]) -> "Job":
+        """Queue a failed job again with all its attempts, and clear the failure that it caused on the video.
+
+        Also queues a job that was never queued, and one whose thumbnails were removed. `charge` is called with the
+        owner before the first write. A pending job stays unchanged. If its message may be lost, it is sent again, so
+        repeating a retry is harmless. Raises NotFound, and IllegalTransition if the job is done.
+        """
+        charged = False
+
+        def attempt(_: Item | None) -> "Job":
+            nonlocal charged
+            video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+            job = self._read(video_id, kind)
+            asked = wanted(video).get(kind)
+            if video["status"] == "deleted":
+                raise IllegalTransition("The video is deleted; restore it first.")
+            if asked is None:
+                raise NotFound("The video has no such job; GET its jobs to see which it has.")
+            known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
+            if known and known["state"] == "done" and is_kept(known, video):
+                raise IllegalTransition("The job is done; only a failed job can be tried again.")
+            if known and known["state"] in PENDING:
+                lost = known["state"] == "queued" and now - known["sentAt"] >= MINUTE
+                return self.send_again(known, now, caller) or known if lost else known
+            if not charged:
+                charge(video["userId"])
+                charged = True
+            if known is None:
+                self.want(video, kind, asked, now, caller)
+                raise ConditionFailed(None)  # makes the helper try again, which reads the new job
+            again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
+            again = without(again, "error") | {"spent": known["attempt"]}
+            freed = self._freed(video, kind)
+            if freed == video:
+                return self._replaced(known, again)
+            new = stamp(freed, caller=caller, now=now, version=video["version"] + 1)
+            self._write_both(known, again, video, new)
+            return again
+
+        return self._retry(attempt, "the job")
+
+    def _freed(self, video: Item, kind: str) -> Item:
+        """Return the video without the failure of a retried job; the failure of another required job replaces it."""
+        if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
+            return video
+        for job in self.of_video(video["videoId"]):
+            if job["kind"] != kind and job["state"] == "failed" and kind_of(job["kind"]).needed:
+                error = job["error"]
+                return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
+        return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
+
+    def get(self, ticket: Ticket) -> "Job | None":
+        """Return the job of a ticket, whatever its current attempt and input: one GetItem."""
+        job = self._read(ticket.video_id, ticket.kind)
+        return job if job and job["state"] in STATES else None
+
+    def of_video(self, video_id: str) -> "list[Job]":
+        """Return all jobs of a video, except withdrawn ones: one Query."""
+        key = JOB.key(videoId=video_id, kind="")
+        page = self.table.query(
+            index=None,
+            condition=Expression.of("#pk = :pk AND begins_with(#sk, :sk)", **key),
+            limit=100,
+        )
+        jobs = cast("list[Job]", page.items)
+        return [job for job in jobs if job["state"] in STATES]
+
+    def pending(self, state: str) -> Iterator[Item]:
+        """Yield the index entries of the jobs in a pending state, by deadline (`relSort`).
+
+        `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
+        """
+        yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
+
+    def overdue(self, place: Item, state: str, now: int) -> "Job | None":
+        """Return the job of an index entry if it is still in this state and overdue, else `None`."""
+        job = _as_job(self._at(place))
+        # The index is eventually consistent.
+        still = job is not None and job.get("rel") == job_relation(state) and is_overdue(job, state, now)
+        return job if still else None
+
+    def processing(self) -> Iterator[Item]:
+        """Yield all videos in state `processing`."""
+        relation = status_relation("processing")
+        for shard in range(SHARDS):
+            for place in self._places(relation, shard):
+                video = self._at(place)
+                if video is not None and video.get("rel") == relation:
+                    yield video
+
+    def _at(self, place: Item) -> Item | None:
+        """Return the item of an index entry. `None` if it was deleted, or if a newer release wrote it, whose sweeper
+        handles it.
+        """
+        with suppress(NewerSchema):
+            return self.table.get(key_of(place), consistent=True)
+        return None
+
+    def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
+        """Yield the entries below one key of RelationIndex, in order, with their items' keys and these attributes."""
+        partition = {"rel": relation, "relShard": shard}
+        return walk(
+            self.table,
+            RELATION_INDEX.name,
+            partition,
+            attributes=(PARTITION_KEY, SORT_KEY, *attributes),
+            limit=LARGEST_READ,
+        )
+
+    def _read(self, video_id: str, kind: str) -> "Job | None":
+        return _as_job(self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
+
+    def _pending(self, ticket: Ticket) -> "Job | None":
+        job = self._read(ticket.video_id, ticket.kind)
+        return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
+
+    def wanting(self, job: "Job") -> Item | None:
+        """Return the job's video if its current state requires a job with exactly this input, else `None`."""
+        video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
+        asked = wanted(video).get(job["kind"])
+        return video if asked is not None and input_hash(asked) == job["inputHash"] else None
+
+    def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:
+        """Write job, video and the extra writes in one transaction; raises one of CONFLICTS if an item changed since it
+        was read.
+        """
+        key, present = VIDEO.key(videoId=video["videoId"]), as_read(video)
+        update = self.table.update(key, change_between(video, new), condition=present)
+        first = self.table.check(key, condition=present) if new is video else update
+        # If an earlier attempt succeeded, the condition on the video or on the job fails first.
+        write_once(self.table, [first, self._change(job, changed), *writes], None if new is video else new, changed)
+
+    def _retry(self, attempt: Callable[[Item | None], _Result], what: str) -> _Result:
+        return retry_on_conflict(attempt, what, pause=self.table.pause, on=CONFLICTS)
+
+    def _replaced(self, job: "Job", changed: "Job") -> "Job":
+        """Write only the job and return it; raises one of CONFLICTS if it changed since it was read."""
+        write_once(self.table, [self._change(job, changed)], changed)
+        return changed
+
+    def _replace(self, job: "Job", changed: "Job") -> None:
+        # The caller is the stream router: if the job changes concurrently, its stream record is delivered again.
+        try:
+            self._replaced(job, changed)
+        except CONFLICTS as conflict:
+            raise write_contention("the job") from conflict
+
+    def _change(self, job: "Job", changed: "Job") -> Write:
+        return self.table.update(key_of(job), change_between(job, changed), condition=unchanged(job))
+
+
+def _as_job(item: Item | None) -> "Job | None":
+    return cast("Job | None", item)
+
+
+def is_overdue(place: Mapping[str, Any], state: str, now: int) -> bool:
+    """Return whether a pending job is past its deadline `relSort`, which is the end of the lease of a running job."""
+    at = int(place["relSort"])
+    return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
+
+
+def _is_at(ticket: Ticket, state: str) -> Expression:
+    """Return the condition that a job is still at this attempt and in this state."""
+    return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)

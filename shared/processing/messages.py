@@ -1,0 +1,237 @@
+"""Messages of the queues: jobs, totals, counters, purges, reverts, feed notifications and webhook deliveries.
+
+Transcoders outside this service read the queue `transcode`, so its messages are a contract (docs/transcode-queue.md). A
+version may gain fields; any other change needs a new version.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.aws.sqs import BadMessage
+from shared.core.caller import request_of
+from shared.job_kinds import KINDS_IN_WORDS, kind_of
+from shared.processing.job_states import Ticket, rendition_folder
+
+if TYPE_CHECKING:
+    from shared.entities import Job
+
+JOB_SCHEMA: Literal["video-metadata/job/1"] = "video-metadata/job/1"
+PURGE_SCHEMA: Literal["video-metadata/purge/1"] = "video-metadata/purge/1"
+PURGE_PLAYLIST_SCHEMA: Literal["video-metadata/purge-playlist/1"] = "video-metadata/purge-playlist/1"
+AGGREGATES_SCHEMA: Literal["video-metadata/aggregates/1"] = "video-metadata/aggregates/1"
+TALLY_SCHEMA: Literal["video-metadata/tally/1"] = "video-metadata/tally/1"
+REVERT_SCHEMA: Literal["video-metadata/revert/1"] = "video-metadata/revert/1"
+CHANGED_SCHEMA: Literal["video-metadata/changed/1"] = "video-metadata/changed/1"
+DELIVER_SCHEMA: Literal["video-metadata/deliver/1"] = "video-metadata/deliver/1"
+
+AGGREGATES_QUEUE, PURGE_QUEUE, REVERTS_QUEUE, TALLIES_QUEUE = "aggregates", "purge", "reverts", "tallies"
+"""Queues of the stream router that do not carry jobs."""
+
+
+class Outgoing(NamedTuple):
+    """A message to send."""
+
+    queue: str
+    """Name of its queue."""
+    body: Mapping[str, Any]
+    delay: int = 0
+    """Delivery delay in seconds."""
+
+
+class _Message(BaseModel):
+    # A later release may add fields.
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+class Rendition(_Message):
+    """Size of the rendition to create: square pixels, upright."""
+
+    name: str
+    width: int = Field(description="Pixels, even")
+    height: int = Field(description="Pixels, even")
+
+
+class JobInput(_Message):
+    """Input of a job. `inputHash` is the hash of these values as stored in the table."""
+
+    source: str = Field(description="S3 URI of the film")
+    etag: str = Field(description="Its ETag: read with If-Match, because a film can be replaced")
+    fileSize: int = Field(description="Its size in bytes")
+    time: int | None = Field(default=None, description="Milliseconds into the film, for a poster")
+    rendition: Rendition | None = None
+
+
+class _OfRequest(_Message):
+    correlationId: str | None = Field(
+        default=None,
+        description="The id of the HTTP request that it all began with; of use for logs, and for nothing else",
+    )
+
+
+class JobMessage(_OfRequest):
+    """One attempt at one job."""
+
+    schema_: Literal["video-metadata/job/1"] = Field(alias="schema")
+    videoId: str
+    kind: str = Field(description=KINDS_IN_WORDS)
+    inputHash: str = Field(description="To be given back with every report")
+    attempt: int = Field(description="To be given back with every report")
+    input: JobInput
+    output: str | None = Field(default=None, description="S3 URI that the rendition is to be written to")
+    report: str | None = Field(default=None, description="Path of the API that takes the reports, by PUT")
+
+    @property
+    def ticket(self) -> Ticket:
+        """Attempt that the message is for."""
+        return Ticket(self.videoId, self.kind, self.inputHash, self.attempt)
+
+
+class PurgeMessage(_OfRequest):
+    """A deleted video whose dependent items and objects must be deleted."""
+
+    schema_: Literal["video-metadata/purge/1"] = Field(alias="schema")
+    videoId: str
+
+
+class PurgePlaylistMessage(_OfRequest):
+    """A deleted playlist whose entries must be deleted."""
+
+    schema_: Literal["video-metadata/purge-playlist/1"] = Field(alias="schema")
+    playlistId: str
+
+
+class RevertMessage(_OfRequest):
+    """A run that reverts a change set. The run's item has the progress."""
+
+    schema_: Literal["video-metadata/revert/1"] = Field(alias="schema")
+    revertId: str
+
+
+class ChangedMessage(_Message):
+    """Notification that the feed has new entries. It names no entries, because each consumer has its own cursor."""
+
+    schema_: Literal["video-metadata/changed/1"] = Field(alias="schema")
+    owners: list[str] = Field(description="Whose things were changed, each once")
+
+
+class DeliverMessage(_Message):
+    """A webhook that may have deliveries due. Its cursor says which."""
+
+    schema_: Literal["video-metadata/deliver/1"] = Field(alias="schema")
+    webhookId: str
+    claimed: tuple[str, str] | None = Field(
+        default=None, description="Owner and queue of the concurrency quota in which a place is claimed for it"
+    )
+
+
+class AggregatesMessage(_OfRequest):
+    """A video whose contribution to totals changed. It has no values, because the worker reads the current state."""
+
+    schema_: Literal["video-metadata/aggregates/1"] = Field(alias="schema")
+    videoId: str
+    entries: bool = Field(
+        default=False,
+        description="Whether its entries may stand elsewhere now: by its release year, and by whether it is listed",
+    )
+
+
+class TallyMessage(_Message):
+    """Increments of one video's counters. Redelivery is harmless: views and ratings have deduplication keys, starts
+    their hour.
+    """
+
+    schema_: Literal["video-metadata/tally/1"] = Field(alias="schema")
+    videoId: str
+    views: list[tuple[str, int]] = Field(
+        default=[], description="Views that a marker stands for: mark, milliseconds watched"
+    )
+    ratings: list[tuple[str, dict[str, int]]] = Field(
+        default=[], description="Ratings given, changed or taken back: mark, and the difference to the totals"
+    )
+    starts: list[tuple[int, str, bool, dict[str, int]]] = Field(
+        default=[],
+        description="Hours that began: shard of the counter, the hour, whether its day began too, and the shard's sums then",
+    )
+
+
+def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
+    """Return the message of a queued job's current attempt."""
+    message = {
+        "schema": JOB_SCHEMA,
+        "videoId": job["videoId"],
+        "kind": job["kind"],
+        "inputHash": job["inputHash"],
+        "attempt": int(job["attempt"]),
+        "input": job["input"],
+    }
+    if kind_of(job["kind"]).per_rendition:
+        name = job["input"]["rendition"]["name"]
+        message["output"] = f"{rendition_folder(media_bucket, job['videoId'], job['inputHash'])}{name}.mp4"
+        message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"
+    return message | _correlation(request_of(job))
+
+
+def purge_message(video_id: str, correlation_id: str | None = None) -> dict[str, Any]:
+    """Return the message for a deleted video."""
+    return {"schema": PURGE_SCHEMA, "videoId": video_id, **_correlation(correlation_id)}
+
+
+def purge_playlist_message(playlist_id: str, correlation_id: str | None = None) -> dict[str, Any]:
+    """Return the message for a deleted playlist."""
+    return {"schema": PURGE_PLAYLIST_SCHEMA, "playlistId": playlist_id, **_correlation(correlation_id)}
+
+
+def revert_message(revert_id: str) -> dict[str, Any]:
+    """Return the message of a revert run, whose id is the id of the request that started it."""
+    return {"schema": REVERT_SCHEMA, "revertId": revert_id, "correlationId": revert_id}
+
+
+def changed_message(owners: Sequence[str]) -> dict[str, Any]:
+    """Return the message for new feed entries of these owners."""
+    return {"schema": CHANGED_SCHEMA, "owners": list(owners)}
+
+
+def deliver_message(webhook_id: str, claimed: tuple[str, str] | None = None) -> dict[str, Any]:
+    """Return the message of a webhook that may have deliveries due."""
+    message = {"schema": DELIVER_SCHEMA, "webhookId": webhook_id}
+    return message if claimed is None else message | {"claimed": list(claimed)}
+
+
+def aggregates_message(video_id: str, correlation_id: str | None = None, *, entries: bool = False) -> dict[str, Any]:
+    """Return the message of a video whose totals must be updated, and with `entries` its index entries also."""
+    message = {"schema": AGGREGATES_SCHEMA, "videoId": video_id, **({"entries": True} if entries else {})}
+    return message | _correlation(correlation_id)
+
+
+def tally_message(video_id: str, counted: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    """Return the message with the increments of a video's counters, by list name."""
+    return {"schema": TALLY_SCHEMA, "videoId": video_id, **counted}
+
+
+def _correlation(correlation_id: str | None) -> dict[str, str]:
+    return {} if correlation_id is None else {"correlationId": correlation_id}
+
+
+_Model = TypeVar(
+    "_Model",
+    JobMessage,
+    PurgeMessage,
+    PurgePlaylistMessage,
+    RevertMessage,
+    ChangedMessage,
+    DeliverMessage,
+    AggregatesMessage,
+    TallyMessage,
+)
+
+
+def parse(model: type[_Model], body: dict[str, Any]) -> _Model:
+    """Validate a message's body; raises BadMessage."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        # Only the field names, because this is logged and the error would quote the message.
+        places = sorted({".".join(map(str, fault["loc"])) for fault in error.errors()})
+        raise BadMessage(f"These fields of the message are missing or not valid: {', '.join(places)}") from None

@@ -1,0 +1,130 @@
+"""Playback of a video: presigned URLs of its source file and renditions, for callers who may see it.
+
+Only URIs that the service itself recorded are signed: the uploaded source file, and renditions that transcoders
+reported. Client-supplied addresses in `resolutions` are never signed. Otherwise a client could read any object that the
+function's role can read.
+"""
+
+from typing import Any
+
+from shared.aws.s3 import Objects, object_uri
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import NotPlayable
+from shared.processing.job_states import renditions_folder
+from shared.processing.readiness import why_not_ready
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import is_published
+from shared.videos.documents import with_made
+from shared.videos.links import Links
+
+SECONDS = 3600
+"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
+RENDITION_TYPE = "video/mp4"
+"""Media type of every rendition: docs/transcode-queue.md."""
+ATTRIBUTES = (*VISIBILITY_ATTRIBUTES, "videoId", "duration", "source", "thumbnails", "pictures", "failure")
+"""Attributes to read of a video."""
+PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
+"""Thumbnails in the response, and their names in `thumbnails`."""
+
+
+class Signer:
+    """Builder of playback responses. Its URLs grant no more than the credentials that sign them."""
+
+    def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:
+        self._objects = objects
+        self._media_bucket = media_bucket
+        self._links = links
+
+    def playback(self, video: Item, caller: Caller, now: int) -> dict[str, Any]:
+        """Return the response for a caller who may see the video at `now` (epoch seconds); raises NotPlayable.
+
+        Sizes are in bytes, `duration` in milliseconds and `bitRate` in bits per second. Unknown values are omitted.
+        """
+        owner = caller.owns(video["userId"])
+        if video["status"] == "deleted":
+            raise NotPlayable(why_not_ready(video, [], now)[0])
+        ends = now + SECONDS
+        if not owner:  # only the owner may continue after the video has expired
+            ends = min(ends, int(video.get("expiresAt", ends)))
+        film = video.get("source", {})
+        duration = _duration(video)
+        source = self._source(film, duration, ends - now) if owner and film else None
+        renditions = self._renditions(video["videoId"], film, duration, ends - now)
+        if not (source or renditions):
+            raise NotPlayable(_nothing_there(video, now) if owner else "The video has no rendition to play yet.")
+        pictures = self._links.shown({"thumbnails": with_made(video)["thumbnails"]})["thumbnails"]
+        answer = {
+            "videoId": video["videoId"],
+            "duration": duration,
+            "expiresAt": ends,
+            "whyHidden": _why_hidden(video, now) if owner else None,
+            "source": source,
+            "renditions": renditions,
+            **{name: pictures.get(picture) for name, picture in PICTURES.items()},
+        }
+        return _known(answer)
+
+    def text(self, key: str, kind: str, seconds: int) -> str:
+        """Return a URL, valid for `seconds`, of a text object in the media bucket with this media type."""
+        return self._objects.presigned_get(object_uri(self._media_bucket, key), kind, seconds)
+
+    def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
+        media = film.get("media", {})
+        kind, size = film["contentType"], int(film["fileSize"])
+        sides = {"width": media.get("width"), "height": media.get("height")}
+        url = self._objects.presigned_get(film["uri"], kind, seconds)
+        return _known({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
+
+    def _renditions(self, video_id: str, film: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
+        """Return the renditions of the source file, largest first."""
+        folder = renditions_folder(self._media_bucket, video_id)
+        # A video restored into another deployment may name objects in the first deployment's bucket.
+        made = {name: uri for name, uri in film.get("made", {}).items() if uri.startswith(folder)}
+        sides, sizes = film.get("renditions", {}), film.get("sizes", {})
+        shown = [
+            {
+                "name": name,
+                "type": RENDITION_TYPE,
+                **{side: sides.get(name, {}).get(side) for side in ("width", "height")},
+                "size": sizes.get(name),
+                "bitRate": _bit_rate(sizes.get(name), duration),
+                "url": self._objects.presigned_get(uri, RENDITION_TYPE, seconds),
+            }
+            for name, uri in made.items()
+        ]
+        shown.sort(key=lambda rendition: (-(rendition["width"] or 0) * (rendition["height"] or 0), rendition["name"]))
+        return [_known(rendition) for rendition in shown]
+
+
+def _duration(video: Item) -> int | None:
+    """Return the duration of the source file; before it was probed, the duration that the owner stated."""
+    duration = video.get("source", {}).get("media", video).get("duration")
+    return None if duration is None else int(duration)
+
+
+def _bit_rate(size: int | None, duration: int | None) -> int | None:
+    """Return the mean bits per second for `size` bytes in `duration` milliseconds."""
+    return round(int(size) * 8000 / duration) if size and duration else None
+
+
+def _why_hidden(video: Item, now: int) -> str | None:
+    """Return why only the owner and admins can play the video now; `None` if it is published."""
+    if is_published(video, now):
+        return None
+    if video["status"] != "ready":
+        return f"The video is {video['status']}; GET .../why-not-ready says what is missing."
+    if video["visibility"] != "public":
+        return "The video is private."
+    return "The video has expired." if video.get("expiresAt", now + 1) <= now else "The video's publishAt has not come."
+
+
+def _nothing_there(video: Item, now: int) -> str:
+    """Return why the owner has nothing to play: no source file has been uploaded."""
+    if video["status"] != "ready":
+        return why_not_ready(video, [], now)[0]
+    return "The video is ready, but has no film. Begin an upload by POST .../upload."
+
+
+def _known(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if value is not None}

@@ -1,0 +1,79 @@
+"""Reasons why a video is not ready, as sentences for its owner."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shared.core.attributes import Item
+from shared.job_kinds import kind_of
+from shared.processing.desired_jobs import input_hash, wanted
+from shared.processing.job_states import LAST_ATTEMPT, tries
+
+if TYPE_CHECKING:
+    from shared.entities import Job
+
+SOON = 10
+"""Seconds within which a job is queued while the stream consumer keeps up with the table's changes."""
+
+
+def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, Job | None]":
+    """Return the reason as a sentence, and the job that blocks the video, if any; `now` in epoch seconds."""
+    if video["status"] == "ready":
+        return "The video is ready.", None
+    if video["status"] == "deleted":
+        return "The video is deleted; restore it first.", None
+    asked = wanted(video)
+    # Results of another source file say nothing about this one.
+    by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(asked.get(job["kind"], {}))}
+    failure = video.get("failure")
+    if video["status"] == "failed" and failure and failure["job"] not in by_kind:
+        return f"{failure['reason']} Upload a film by POST .../upload.", None
+    if "source" not in video:
+        return "No film has arrived. Begin an upload by POST .../upload.", None
+    needed = [kind for kind in asked if kind_of(kind).needed]
+    # Failures come first because the owner must act on them; the other states only need time.
+    order = ("failed", "missing", "running", "queued")
+    states = {kind: by_kind[kind]["state"] if kind in by_kind else "missing" for kind in needed}
+    blockers = sorted(
+        (kind for kind in needed if states[kind] in order), key=lambda kind: (order.index(states[kind]), kind)
+    )
+    if not blockers:
+        return f"Everything needed is done, but a PATCH set the status to {video['status']}.", None
+    kind = blockers[0]
+    if kind not in by_kind:
+        return _not_queued(kind, now - _asked_at(video, kind, by_kind.get("probe"))), None
+    return _sentence(kind, by_kind[kind], now), by_kind[kind]
+
+
+def _asked_at(video: Item, kind: str, probe: "Job | None") -> int:
+    """Return when the change that requires this job was written, in epoch seconds. The router may not have processed it yet."""
+    arrived = int(video["source"]["arrivedAt"])
+    return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
+
+
+def _not_queued(kind: str, waited: int) -> str:
+    if waited < SOON:
+        return f"{_work(kind)} begins within seconds."
+    # An earlier retry would not help: it would wait behind the same changes.
+    return (
+        f"{_work(kind)} has been waiting for {waited} seconds to be queued: older changes come first, such as those of "
+        f"an import. If that takes more than an hour, POST .../jobs/{kind}/retry."
+    )
+
+
+def _sentence(kind: str, job: "Job", now: int) -> str:
+    work = _work(kind)
+    attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
+    last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
+    match job["state"]:
+        case "failed" if job["error"].get("final"):
+            return f"{work} failed: {job['error']['reason']} Upload another film by POST .../upload."
+        case "failed":
+            return f"{work} failed: {job['error']['reason']} Upload another film, or POST .../jobs/{kind}/retry."
+        case "running":
+            return f"{work} is under way ({int(job['progress'])} %, {attempt}).{last}"
+        case _:
+            return f"{work} has been waiting for a worker for {now - int(job['queuedAt'])} seconds ({attempt}).{last}"
+
+
+def _work(kind: str) -> str:
+    return f"{kind_of(kind).work} {kind.partition('.')[2]}".rstrip()

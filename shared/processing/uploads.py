@@ -1,0 +1,274 @@
+"""Uploads: a client sends a source file straight to S3, by presigned URLs that allow only the announced file.
+
+An Upload item has the announcement and the state:
+
+    open -> received            the object is in S3
+      |        +-> refused      the object does not match the announcement
+      +-> aborted               an object that still arrives is ignored
+
+For a multipart upload, S3 decides between complete and abort. For a single PUT, which S3 cannot cancel, the item
+decides. S3 is called first and the item written afterwards. A crash in between can leave a multipart upload without
+URLs, which the bucket's lifecycle rule aborts. It cannot leave an item that promises an upload unknown to S3. To learn
+the state of an open upload, read S3 also.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.failures import ConditionFailed
+from shared.aws.records import absent_or_purged
+from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
+from shared.core.attributes import Item
+from shared.core.caller import Caller, done_for
+from shared.core.errors import IllegalTransition, NotFound, Unavailable, invalid_field
+from shared.core.limits import MOST_PARTS
+from shared.processing.daily_quota import DAY, QuotaStore
+from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
+from shared.videos.access import owned_by
+
+if TYPE_CHECKING:
+    from shared.entities import Upload
+
+LARGEST_PUT = 100 * 1000**2
+"""Maximum bytes of a single PUT. Larger files are sent in parts, so that a lost connection costs only one part."""
+MIB = 1024**2
+SMALLEST_PART = 32 * MIB
+PUT_SECONDS = 3600
+MULTIPART_SECONDS = 6 * 3600
+"""Maximum lifetime of the URLs. They expire earlier with the credentials that signed them."""
+UPLOAD_DAYS = 2
+"""Days that an upload may take. The lifecycle rule removes its parts at the next midnight (infra/media_stack.py)."""
+KEPT_SECONDS = 7 * DAY
+UPLOAD_ID = r"[0-9a-f]{11}-[0-9a-f]{16}"
+
+
+def new_upload_id(milliseconds: int) -> str:
+    """Return an id that sorts by time; its 11 digits last until the year 2527."""
+    return f"{milliseconds:011x}-{secrets.token_hex(8)}"
+
+
+def part_size(file_size: int) -> int:
+    """Return the part size in bytes: whole MiB, and large enough that all URLs fit into one response."""
+    least = -(-file_size // MOST_PARTS)
+    return max(SMALLEST_PART, -(-least // MIB) * MIB)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an upload: with the URL to send it to, or with the ETag from S3 if it was sent."""
+
+    size: int
+    url: str | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True)
+class OpenUpload:
+    """An open upload and the URLs to send the file to."""
+
+    upload_id: str
+    expires_at: int
+    put: tuple[str, dict[str, str]] | None
+    """URL and headers of a single PUT; `None` for a multipart upload."""
+    parts: Sequence[Part] = ()
+
+
+class UploadStore:
+    """Upload items in the table. Methods raise the errors of shared.core.errors."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def find(self, video_id: str, upload_id: str) -> "Upload | None":
+        """Return the upload's item by a consistent read; `None` if it does not exist."""
+        return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
+
+    def move(self, item: "Upload", state: str, *, since: str = "open") -> str:
+        """Change an upload from the state `since` to another, conditionally; return the state that it then has."""
+        write = self.table.update(
+            UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
+            Expression.of("SET #state = :state", state=state),
+            condition=Expression.of("#state = :since", since=since),
+        )
+        try:
+            self.table.write(write)
+        except ConditionFailed as failure:
+            return str(failure.item["state"]) if failure.item else "aborted"
+        return state
+
+    def create(self, item: "Upload", now: int) -> None:
+        """Store a new upload."""
+        try:
+            self.table.write(self.table.put(item, condition=absent_or_purged(now)))
+        except ConditionFailed as failure:
+            # The id is random, so an existing item is this one: an earlier response was lost.
+            if failure.item is None:
+                raise Unavailable from failure
+
+
+class UploadService:
+    """Operations on uploads in table and bucket. Methods raise the errors of shared.core.errors."""
+
+    def __init__(self, store: UploadStore, objects: Objects, bucket: str, quota: QuotaStore, jobs: int) -> None:
+        """`jobs` is the maximum number of jobs that one upload can start."""
+        self.store = store
+        self.objects = objects
+        self.bucket = bucket
+        self.quota = quota
+        self.jobs = jobs
+
+    def begin(self, video_id: str, content_type: str, size: int, caller: Caller, milliseconds: int) -> OpenUpload:
+        """Begin an upload for a video that the caller owns; `milliseconds` since the epoch. Charges the owner's job quota."""
+        now = milliseconds // 1000
+        video = self._live_video(video_id, caller, now)
+        self.quota.reserve(video["userId"], self.jobs, now)
+        upload_id = new_upload_id(milliseconds)
+        uri = object_uri(self.bucket, f"{video_id}/{upload_id}")
+        upload = {
+            **UPLOAD.key(videoId=video_id, uploadId=upload_id),
+            "videoId": video_id,
+            "uploadId": upload_id,
+            "uri": uri,
+            "contentType": content_type,
+            "fileSize": size,
+            "state": "open",
+            "requestedBy": caller.subject,
+            "requestedAt": now,
+            "schemaVersion": SCHEMA_VERSION,
+            TTL_ATTRIBUTE: now + KEPT_SECONDS,
+        }
+        # The S3 notification names no request, so `arrivals` takes it from here.
+        item = done_for(cast("Upload", upload), caller.correlation_id)
+        if size <= LARGEST_PUT:
+            self.store.create(item, now)
+            return self._signed(item, now)
+        multipart_id = self.objects.start_multipart(uri, content_type)
+        item = item | {"multipartId": multipart_id, "partSize": part_size(size)}
+        self.store.create(item, now)
+        return self._signed(item, now)
+
+    def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
+        """Return the upload's item with its state at `now`, and if it is open, fresh URLs for the missing parts.
+
+        Writes nothing and charges no quota. The state `replaced` is not stored; it means that a later file was
+        uploaded.
+        """
+        video = self._live_video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        state, sent = self._progress(item, video.get("source", {}).get("uploadId", ""), now)
+        return item | {"state": state}, self._signed(item, now, sent) if state == "open" else None
+
+    def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
+        """Complete a multipart upload from its parts. Idempotent."""
+        self._live_video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        if "multipartId" not in item:
+            raise IllegalTransition("This upload is a single PUT, which needs no completion.")
+        if item["state"] == "aborted":
+            raise IllegalTransition("The upload was aborted; begin another.")
+        if item["state"] != "open":
+            return
+        count = -(-item["fileSize"] // item["partSize"])
+        if len(etags) != count:
+            raise invalid_field("/parts", f"the upload has {count} parts, but {len(etags)} were given")
+        try:
+            self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
+        except ObjectExists:
+            pass  # the key belongs to this upload only, so it was completed before
+        except UploadGone as error:
+            if not self.objects.exists(item["uri"]):
+                raise IllegalTransition("The upload was aborted; begin another.") from error
+        except PartsRefused as error:
+            raise invalid_field("/parts", "S3 has other parts: check the ETags, or send the parts again") from error
+        if self.store.move(item, "received") == "aborted":
+            raise IllegalTransition("The upload was aborted; begin another.")
+
+    def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
+        """Abort an upload and discard the parts that were sent. Idempotent."""
+        video = self._video(video_id, caller, now)
+        item = self._upload(video_id, upload_id)
+        if item["state"] in ("received", "refused") or video.get("source", {}).get("uploadId") == upload_id:
+            raise _complete()
+        if "multipartId" in item:
+            try:
+                self.objects.abort_multipart(item["uri"], item["multipartId"])
+            except UploadGone as error:
+                # If the object exists, an earlier call completed the upload and crashed; otherwise it was aborted.
+                if item["state"] == "open" and self.objects.exists(item["uri"]):
+                    self.store.move(item, "received")
+                    raise _complete() from error
+        if item["state"] == "open" and self.store.move(item, "aborted") != "aborted":
+            raise _complete()
+
+    def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
+        """Return the actual state of an upload and the parts in S3, as size and ETag by number.
+
+        `arrived` is the id of the upload of the video's current source file.
+        """
+        if item["state"] in ("open", "received") and arrived > item["uploadId"]:
+            return "replaced", {}
+        if item["state"] != "open":
+            return item["state"], {}
+        in_time = now < _ends(item)
+        if in_time and "multipartId" in item:
+            try:
+                return "open", self.objects.sent_parts(item["uri"], item["multipartId"])
+            except UploadGone:
+                in_time = False
+        # The object may exist although no notification has been handled yet.
+        if self.objects.exists(item["uri"]):
+            return "received", {}
+        return ("open" if in_time else "aborted"), {}
+
+    def _signed(
+        self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
+    ) -> OpenUpload:
+        """Return an upload with URLs for the missing parts; `sent` has size and ETag of the other parts by number."""
+        uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
+        ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _ends(item))
+        if not in_parts:
+            put = self.objects.presigned_put(uri, item["contentType"], size, ends - now)
+            return OpenUpload(item["uploadId"], ends, put)
+
+        def part(number: int, length: int) -> Part:
+            sent_length, etag = sent.get(number, (None, None))
+            if sent_length == length:
+                return Part(length, etag=etag)
+            return Part(length, url=self.objects.presigned_part(uri, item["multipartId"], number, length, ends - now))
+
+        whole = item["partSize"]
+        sizes = [min(whole, size - start) for start in range(0, size, whole)]
+        return OpenUpload(item["uploadId"], ends, None, [part(*numbered) for numbered in enumerate(sizes, 1)])
+
+    def _live_video(self, video_id: str, caller: Caller, now: int) -> Item:
+        video = self._video(video_id, caller, now)
+        if video["status"] == "deleted":
+            raise IllegalTransition("The video is deleted; restore it first.")
+        return video
+
+    def _video(self, video_id: str, caller: Caller, now: int) -> Item:
+        return owned_by(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+
+    def _upload(self, video_id: str, upload_id: str) -> "Upload":
+        item = self.store.find(video_id, upload_id)
+        if item is None:
+            raise NotFound("The video has no such upload.")
+        return item
+
+
+def _ends(item: "Upload") -> int:
+    """Return the deadline of an upload in epoch seconds; no URL is valid for longer.
+
+    At that time the lifecycle rule removes its parts: the first midnight (UTC) after the configured days.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html
+    """
+    return -(-(int(item["requestedAt"]) + UPLOAD_DAYS * DAY) // DAY) * DAY
+
+
+def _complete() -> IllegalTransition:
+    return IllegalTransition("The upload is complete; begin another to replace it.")

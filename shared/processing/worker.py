@@ -1,0 +1,126 @@
+"""Base of the job workers: take a job, do it, and record its result or failure."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from shared.aws.messages import Message, MessageProcessor
+from shared.aws.runtime import process
+from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.settings import LambdaHandler
+from shared.core.telemetry import service_logger
+from shared.job_kinds import base_of
+from shared.media.errors import UnreadableFilm
+from shared.media.sandbox import Sandbox
+from shared.processing.job_states import Beside
+from shared.processing.job_store import JobStore
+from shared.processing.messages import JobMessage, parse
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from shared.entities import Job
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a job: its output, and the edit that puts it into the video's item."""
+
+    output: Item
+    edit: Callable[[Item], Item]
+    beside: Callable[[Item], Beside] | None = None
+    """Extra writes for the given video."""
+
+
+class JobWorker(ABC):
+    """Worker for one kind of job. Its row in `shared/job_kinds.py` declares the attributes and objects that it may write.
+
+        class WaveformWorker(JobWorker):
+            kind = "waveform"
+
+            def do(self, job: Job, video: Item) -> Result:
+                return Result({"peaks": self.read("waveform", job)}, lambda item: item)
+
+    A job may run twice, so writes outside of its result must be idempotent.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, objects: Objects, reader: Sandbox) -> None:
+        self.objects = objects
+        self._reader = reader
+
+    @abstractmethod
+    def do(self, job: "Job", video: Item) -> Result:
+        """Do a job, given its item and the video's; raises UnreadableFilm, ObjectGone, ObjectChanged."""
+
+    def read(self, task: str, job: "Job", *arguments: object) -> Any:
+        """Return the result of a task of `shared/media/reader.py` on the job's source file."""
+        film = job["input"]
+        source = ObjectSource(self.objects, film["source"], film["etag"], film["fileSize"])
+        return self._reader.run(task, source, *arguments)
+
+
+class JobConsumer:
+    """Consumer of a queue of jobs, with one worker per kind; `name` is recorded as the author of its writes."""
+
+    def __init__(self, name: str, jobs: JobStore, clock: Callable[[], float], workers: Iterable[JobWorker]) -> None:
+        self._caller = Caller.job(name)
+        self._jobs = jobs
+        self._clock = clock
+        self._workers = {worker.kind: worker for worker in workers}
+        self._logger = service_logger()
+
+    def function(self) -> LambdaHandler:
+        """Return the handler of the queue's function."""
+
+        def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
+            return process(event, self.handle, MessageProcessor())
+
+        return self._logger.inject_lambda_context(handle)
+
+    def handle(self, message: Message) -> None:
+        """Do the job of one message, unless another worker has taken it or it is no longer required.
+
+        A job that cannot be done fails with a reason, at once or after its last attempt, and its message is deleted.
+        Raises Unavailable or WriteContention if that cannot be written either; then the lease expires.
+        """
+        ticket = parse(JobMessage, message.json_body).ticket
+        log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
+        job = self._jobs.take(ticket, self._caller, self._now())
+        video = self._jobs.wanting(job) if job else None
+        if job is None or video is None:
+            self._logger.info("job not wanted", extra=log)
+            return
+        try:
+            result = self._workers[base_of(job["kind"])].do(job, video)
+        except (UnreadableFilm, ObjectGone, ObjectChanged) as error:
+            self._logger.info("film not usable", extra=log | {"reason": str(error)})
+            self._jobs.fail(
+                ticket, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
+            )
+        except Exception as error:
+            self._logger.exception("job failed", exc_info=error, extra=log)
+            self._jobs.fail(ticket, _reason(error), self._caller, self._now(), retry=True)
+        else:
+            done = self._jobs.complete(ticket, result.output, self._caller, self._now(), result.edit, result.beside)
+            self._logger.info("job done" if done else "result not wanted", extra=log)
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case UnreadableFilm():
+            return error.reason
+        case ObjectGone():
+            return "The uploaded file is gone."
+        case ObjectChanged():
+            return "The uploaded file was replaced while it was read."
+        case _:
+            # Details belong in the log.
+            return "The worker could not finish; the service's log says why."

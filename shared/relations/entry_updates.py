@@ -1,0 +1,130 @@
+"""Mover of a video's index entries: updates credits, releases, tags, series and schedule to match the video."""
+
+from collections.abc import Callable, Mapping
+
+from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
+from shared.aws.expressions import Expression, change_between
+from shared.aws.records import CONFLICTS, key_of, retry_on_conflict, unchanged
+from shared.core.attributes import Item
+from shared.core.position import Page, Position
+from shared.relations.children import children_of
+from shared.schema import CREDIT, SCHEDULE, SORT_KEY, TAG, VIDEO
+from shared.videos.entries import (
+    ENTRIES,
+    OWN_ENTRIES,
+    as_read,
+    next_move,
+    own_entries,
+    placed,
+    schedule,
+    stand_alike,
+)
+from shared.videos.store import VideoStore
+
+MOVED_AT_A_TIME = LARGEST_TRANSACTION - 1
+"""Maximum number of entries per transaction, in addition to the condition check on the video.
+
+A Query page ends earlier after 1 MB.
+"""
+
+LAST = max(entity.sort_prefix for entity in ENTRIES if entity is not TAG)
+"""Upper bound of the sort keys of a video's entries, except tags. Credits have the lowest."""
+SINGLE = tuple(entity.sort_prefix for entity in (SCHEDULE, *OWN_ENTRIES) if entity is not TAG)
+"""Sort key prefixes of the entries that are replaced as a whole, except tags."""
+
+SOON = 60
+"""Seconds. Changes that are due sooner may fall between two runs of the sweeper."""
+
+
+class EntryMover:
+    """Moves entries in the table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.videos = VideoStore(table)
+
+    def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
+        """Update a video's entries to match the video: credits, releases, tags, series and schedule.
+
+        Returns the delay in seconds until the next call. It is `None` if nothing remains, and 0 if `in_time`, which is
+        called before each step, returned false.
+
+        Each change of a video's index position triggers its own, later call. Calls are idempotent: an interrupted call
+        can be repeated, and then only reads the entries that were moved. Raises WriteContention.
+        """
+        after: Position | None = None
+
+        def attempt(_: Item | None) -> tuple[Item | None, Position | None] | None:
+            """Move the next page of entries of the video as it is now; return `None` if there was no time."""
+            if not in_time():
+                return None
+            video = self.videos.settle(video_id, now)
+            return video, self._move_page(video, now, after) if video else None
+
+        while moved := retry_on_conflict(attempt, "the video", pause=self.table.pause, on=CONFLICTS):
+            video, after = moved
+            if video is None:
+                # The video is deleted permanently, and a purge deletes its items. Until then, the sweeper must not find
+                # its schedule.
+                self.table.delete(SCHEDULE.key(videoId=video_id))
+                return None
+            if after is None:
+                due = next_move(video, now)
+                return due - now if due is not None and due - now <= SOON else None
+        return 0
+
+    def _move_page(self, video: Item, now: int, after: Position | None) -> Position | None:
+        """Move the next page of entries and return the position of the next one.
+
+        Tags come first, schedule and series last.
+        """
+        writes: list[Write] = []
+        due = schedule(video, now)
+        wanted = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
+        tags = {sk: wanted.pop(sk) for sk in [*wanted] if TAG.has_sort_key(sk)}
+        if after is None:
+            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG.sort_prefix).items}
+            writes += self._exchanges(present, tags)
+        page = self._beside(video, CREDIT.sort_prefix, LAST, after)
+        for entry in page.items:
+            if "personId" in entry or "region" in entry:
+                change = change_between(entry, placed(entry, video))
+                if change.text:
+                    writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
+        last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
+        if page.resume is not None:
+            # Entries on later pages may exist already.
+            wanted = {sk: entry for sk, entry in wanted.items() if sk in last}
+        writes += self._exchanges(last, wanted)
+        check = self.table.check(VIDEO.key(videoId=video["videoId"]), condition=as_read(video))
+        for start in range(0, len(writes), MOVED_AT_A_TIME):
+            self.table.transact([check, *writes[start : start + MOVED_AT_A_TIME]])
+        return page.resume
+
+    def _exchanges(self, present: Mapping[str, Item], wanted: Mapping[str, Item]) -> list[Write]:
+        """Return the writes that replace the present entries by the wanted ones; both are by sort key."""
+        gone = [self.table.remove(key_of(present[sk])) for sk in sorted(present.keys() - wanted.keys())]
+        come = [
+            self.table.put(entry)
+            for sk, entry in wanted.items()
+            if sk not in present or not stand_alike(present[sk], entry)
+        ]
+        return gone + come
+
+    def _beside(self, video: Item, first: str, last: str | None = None, after: Position | None = None) -> Page[Item]:
+        """Return a page of a video's related items: with the prefix `first`, or from it to `last`."""
+        return children_of(
+            self.table,
+            video["videoId"],
+            first,
+            up_to=last,
+            limit=MOVED_AT_A_TIME,
+            after=after,
+            consistent=True,
+        )
+
+
+def unmoved(entry: Item) -> Expression:
+    """Return the condition that neither the version nor the index position of a credit or release has changed."""
+    stands = "attribute_exists" if "rel" in entry else "attribute_not_exists"
+    return unchanged(entry) & Expression.of(f"#relSort = :stood AND {stands}(#rel)", stood=entry["relSort"])

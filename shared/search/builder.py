@@ -1,0 +1,261 @@
+"""Index builder: one run updates the newest generation from the feed, or rebuilds it, and publishes the result.
+
+A rebuild is necessary in these cases:
+
+- nothing was published yet,
+- the feed no longer retains the changes after the generation's checkpoint,
+- the index format has changed,
+- the caller requests it.
+
+A rebuild never scans the table. It lists videos through RelationIndex, by feed and status, as an export does. Then it
+consumes the feed from a position shortly before its start, to include concurrent changes. Drafts checkpoint the
+progress, so a later run on any machine can resume.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.leases import LeaseLost
+from shared.aws.s3 import ObjectGone
+from shared.core.attributes import Item, decode_item
+from shared.core.errors import Gone, Unavailable
+from shared.core.telemetry import log_failure, service_logger
+from shared.feed.log import Feed, shard_logs
+from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
+from shared.search.consumer import Follower
+from shared.search.engine import Engine, Mark, OtherForm
+from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat, Pointer
+from shared.search.loader import Films
+from shared.videos.video import STATUSES
+
+PAGE = 100
+"""Page size of the Queries of a rebuild, and changes per commit. A builder commits less often than a search function.
+"""
+SAVED_EVERY = 10_000
+"""Videos between two drafts of a rebuild."""
+SECONDS_BEFORE = 300
+"""Seconds by which a rebuild's feed position precedes its start, because RelationIndex is eventually consistent."""
+PUBLISHED_EVERY = 3600
+"""Seconds after which a generation is published even if no video has changed, so that copies have less to catch up."""
+SOURCES = tuple(
+    (relation, shard)
+    for relation in (FEED, *(status_relation(status) for status in STATUSES if status != "deleted"))
+    for shard in range(SHARDS)
+)
+"""Relation and shard of each RelationIndex partition that lists searchable videos."""
+
+CANNOT_GO_ON = (Gone, OtherForm, ObjectGone, DamagedFile)
+"""Errors after which a generation or draft is unusable and a rebuild starts from scratch."""
+
+Outcome = Literal["busy", "unchanged", "published", "unfinished"]
+"""`busy`: another builder holds the lease. `unfinished`: the next run resumes the rebuild."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Result of a run."""
+
+    outcome: Outcome
+    behind: float = 0
+    """Seconds by which the published generation lags the feed. 0 if `busy`."""
+    put: int = 0
+    """Videos that were indexed or removed from the index."""
+    removed: int = 0
+    """Unreferenced objects that were deleted."""
+
+
+class At(NamedTuple):
+    """Progress of a rebuild: a position in one of SOURCES."""
+
+    source: int = 0
+    after: Item | None = None
+    begun: int = 0
+    """Start of the rebuild, in epoch seconds."""
+
+    @classmethod
+    def of(cls, item: Item) -> "At":
+        """Read the progress from a draft's item."""
+        return cls(item["source"], item.get("after"), item["begun"])
+
+    @property
+    def item(self) -> Item:
+        """The progress as attributes of a draft's item."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def some_videos(table: Table, at: At) -> tuple[list[str], At]:
+    """Return the ids of the next page of videos and the progress after it. Costs one Query."""
+    relation, shard = SOURCES[at.source]
+    names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
+    page = table.query(
+        index=RELATION_INDEX.name,
+        condition=Expression(
+            "#rel = :rel AND #shard = :shard AND #sort >= :first",
+            dict(zip(("#rel", "#shard", "#sort"), names, strict=True)),
+            {":rel": relation, ":shard": shard, ":first": 0},
+        ),
+        attributes=("relId",),
+        limit=PAGE,
+        start=at.after,
+    )
+    after = decode_item(page.last_key) if page.last_key else None
+    # The last page of a partition leads to the first page of the next one.
+    return [entry["relId"] for entry in page.items], At(at.source if after else at.source + 1, after, at.begun)
+
+
+class Builder:
+    """Builds the index in a local folder."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        copy: Copy,
+        table: Table,
+        feed: Feed,
+        films: Films,
+        *,
+        clock: Callable[[], float] = time.time,
+        tell: Callable[[int], None] = lambda _: None,
+        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[object]] = Heartbeat,
+    ) -> None:
+        """`tell` receives the number of videos that a rebuild has indexed in this run.
+
+        `heartbeat` calls a function regularly.
+        """
+        self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
+        self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
+
+    def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> Run:
+        """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
+
+        Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
+        """
+        held = self._generations.lease()
+        if held is None:
+            return Run("busy")
+        is_lost = threading.Event()
+
+        def renew() -> None:
+            try:
+                self._generations.renew(held)
+            except LeaseLost:
+                is_lost.set()
+            except Unavailable as error:  # the next heartbeat comes before the lease expires
+                log_failure("lease not renewed", error)
+
+        def goes_on() -> bool:
+            if is_lost.is_set():
+                raise LeaseLost
+            return in_time()
+
+        try:
+            with self._heartbeat(renew):
+                return self._run(held, goes_on, anew)
+        finally:
+            self._generations.release(held)
+
+    def _run(self, held: Pointer, in_time: Callable[[], bool], anew: bool) -> Run:
+        if not anew and held.draft is None and held.readable is not None:
+            try:
+                return self._fold(held, in_time)
+            except CANNOT_GO_ON as error:
+                # The published generation stays in use until the rebuild is published.
+                _warn(held.readable, error)
+        if held.draft is not None:
+            try:
+                return self._rebuild(held, in_time)
+            except CANNOT_GO_ON as error:
+                _warn(held.draft.generation, error)
+                held = self._generations.drop_draft(held)
+        return self._rebuild(held, in_time)
+
+    def _fold(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+        """Update the published generation from the feed."""
+        self._generations.copy_of(held.readable, self._copy)
+        engine = Engine(self._copy.folder)
+        try:
+            follower = self._follower(engine)
+            before = dict(held.places)
+            follower.catch_up(in_time)
+            # Includes changes that an earlier run committed but did not publish.
+            moved = dict(follower.mark.places) != before
+            is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
+            if not moved or not (follower.put or self._is_ahead(engine, held) or is_old):
+                return Run("unchanged", self._behind(follower))
+            return self._published(held, engine, follower)
+        finally:
+            engine.close()
+
+    def _is_ahead(self, engine: Engine, held: Pointer) -> bool:
+        return engine.mark is not None and dict(engine.mark.places) != dict(held.places)
+
+    def _rebuild(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+        """Index every video, then consume the changes since the start. Resumes from the draft if there is one."""
+        draft = held.draft
+        self._generations.copy_of(draft.generation if draft else None, self._copy)
+        at = At.of(draft.at) if draft else At(begun=int(self._clock()))
+        engine = Engine(self._copy.folder)
+        try:
+            if draft is None:
+                before = (at.begun - SECONDS_BEFORE) * 1000
+                engine.commit(Mark({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
+            put = saved = 0
+            while at.source < len(SOURCES):
+                if not in_time():
+                    self._save(held, engine, at)
+                    return Run("unfinished", self._unfinished(held, at), put)
+                if put - saved >= SAVED_EVERY:
+                    held, saved = self._save(held, engine, at), put
+                ids, at = some_videos(self._table, at)
+                for _, film in self._films.read(ids):
+                    if film:
+                        engine.put([film])
+                        put += 1
+                self._tell(put)
+            follower = self._committed(engine)
+            if not follower.catch_up(in_time):
+                self._save(held, engine, at)
+                return Run("unfinished", self._unfinished(held, at), put)
+            return replace(self._published(held, engine, follower), put=put + follower.put)
+        finally:
+            engine.close()
+
+    def _save(self, held: Pointer, engine: Engine, at: At) -> Pointer:
+        self._committed(engine)
+        return self._generations.save_draft(held, self._copy, engine.files(), at.item)
+
+    def _committed(self, engine: Engine) -> Follower:
+        """Commit all indexed videos and return the follower."""
+        follower = self._follower(engine)
+        engine.commit(follower.mark)
+        return follower
+
+    def _follower(self, engine: Engine) -> Follower:
+        return Follower(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
+
+    def _published(self, held: Pointer, engine: Engine, follower: Follower) -> Run:
+        follower.keep()
+        files = engine.files()
+        held = self._generations.publish(held, self._copy, files, follower.mark, engine.size)
+        _, removed = self._generations.tidy(held)
+        return Run("published", self._behind(follower), follower.put, removed)
+
+    def _behind(self, follower: Follower) -> float:
+        return self._seconds_since(follower.mark.as_of)
+
+    def _unfinished(self, held: Pointer, at: At) -> float:
+        """Return the lag in seconds. If nothing is published, it counts from the start of the rebuild."""
+        return self._seconds_since(held.as_of or at.begun * 1000)
+
+    def _seconds_since(self, as_of: int) -> float:
+        return max(0.0, self._clock() - as_of / 1000)
+
+
+def _warn(generation: str, error: Exception) -> None:
+    service_logger().warning("index cannot go on", extra={"generation": generation, "reason": type(error).__name__})

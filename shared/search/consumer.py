@@ -1,0 +1,133 @@
+"""Feed consumer of a local index, in the builder and in each search function.
+
+The feed lists which videos changed, not their new state, so the consumer reads them from the table. Consuming a change
+twice, or a video that has changed again, is therefore harmless.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from shared.feed.log import OLDEST, Feed, Place, shard_logs
+from shared.feed.reader import MOST_EXAMINED, page
+from shared.search.engine import Engine, Mark
+from shared.search.loader import Films
+
+TYPES = ("video.*", "credit.*", "release.*", "captions.*")
+"""Change types that can affect search results."""
+SLICE = 16
+"""Changes per commit. Small, so that a search request can stop between commits."""
+LONGEST_REST = 0.2
+"""Maximum delay in seconds between two polls of a waiting request."""
+
+
+class Follower:
+    """An engine and its position in the feed."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        feed: Feed,
+        films: Films,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+        slice_: int = SLICE,
+    ) -> None:
+        """`clock` returns epoch seconds. `slice_` is the number of changes per commit.
+
+        An engine without a checkpoint consumes the whole retained feed.
+        """
+        self.engine = engine
+        self._feed, self._films = feed, films
+        self._clock, self._sleep, self._slice = clock, sleep, slice_
+        self.mark = engine.mark or Mark(dict.fromkeys(shard_logs(), OLDEST), 0)
+        """Current checkpoint. May be newer than the engine's own if the changes since then do not affect the index."""
+        self.put = 0
+        """Videos that were indexed or removed."""
+        self.is_caught_up = False
+        """Whether the last `catch_up` reached the end of the feed."""
+        self.reached = self.mark.as_of
+        """Epoch milliseconds of the last consumed change, or up to which all changes are consumed."""
+
+    def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
+        """Consume the feed to its end or until `in_time` returns false. Returns whether the end was reached.
+
+        `in_time` is called after each slice. Raises Gone if the feed no longer retains the next change, which requires
+        a rebuild. Raises Unavailable.
+        """
+        self.is_caught_up = False
+        while True:
+            seen_at = int(self._clock() * 1000)
+            changes = page(self._feed, self.mark.places, TYPES, MOST_EXAMINED)
+            end = Mark(changes.places, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of)
+            read: set[str] = set()
+            for start in range(0, len(changes.items), self._slice):
+                if start and not in_time():
+                    return False
+                behind = start + self._slice
+                # Each video once per page, because it is read after all changes of the page.
+                ids = {change["videoId"]: None for change in changes.items[start:behind]}
+                is_last = behind >= len(changes.items)
+                self._put(
+                    [video_id for video_id in ids if video_id not in read],
+                    end if is_last else replace(self.mark, places=changes.behind[behind - 1]),
+                )
+                read.update(ids)
+                self.reached = max(self.reached, changes.items[min(behind, len(changes.items)) - 1]["at"])
+            self.mark = end
+            if changes.caught_up:
+                self.is_caught_up, self.reached = True, end.as_of
+                return True
+            if not in_time():
+                return False
+
+    def _put(self, video_ids: Sequence[str], mark: Mark) -> None:
+        """Index the current state of these videos, remove deleted videos, and advance the checkpoint."""
+        gone: list[str] = []
+        for video_id, film in self._films.read(video_ids):
+            if film is None:
+                gone.append(video_id)
+            else:
+                self.engine.put([film])
+        if video_ids:
+            self.engine.put([], gone)
+            self.engine.commit(mark)
+        self.mark = mark
+        self.put += len(video_ids)
+
+    def has(self, places: Mapping[str, Place]) -> bool:
+        """Return whether the index has consumed these logs, of all owners' changes, up to these places."""
+        return all(_position(self.mark.places[log]) >= _position(place) for log, place in places.items())
+
+    def is_behind(self, places: Mapping[str, Place]) -> bool:
+        """Return whether these places are ahead of the index in some logs and behind it in no log."""
+        return not self.has(places) and all(
+            _position(place) >= _position(self.mark.places[log]) for log, place in places.items()
+        )
+
+    def wait_for(self, places: Mapping[str, Place], in_time: Callable[[], bool]) -> bool:
+        """Consume until the index includes all changes before these places or `in_time` returns false. Returns whether
+        it does.
+
+        Raises Gone, Unavailable.
+        """
+        rest = LONGEST_REST / 8
+        while not self.has(places):
+            if not in_time():
+                return False
+            self.catch_up(in_time)
+            if not self.has(places):
+                self._sleep(rest)
+                rest = min(rest * 2, LONGEST_REST)
+        return True
+
+    def keep(self) -> None:
+        """Store the current checkpoint in the engine."""
+        if self.engine.mark != self.mark:
+            self.engine.commit(self.mark)
+
+
+def _position(place: Place) -> int:
+    """Return the position of the next change. It is the same for a place in the tail and in a block."""
+    return place.first + place.skip

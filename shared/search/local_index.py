@@ -1,0 +1,168 @@
+"""Local index of a search function: a copy of the newest generation that consumes the feed before it answers a query.
+
+The first query triggers the copy. An instance far behind the feed copies a newer generation instead.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from shared.aws.s3 import ObjectGone
+from shared.core.deadline import within
+from shared.core.errors import Gone, Unavailable
+from shared.core.telemetry import service_logger
+from shared.feed.log import Feed, Place
+from shared.queries import INDEX_WAIT
+from shared.search.generations import Copy, DamagedFile, Generations, own_folder
+from shared.search.loader import Films
+
+if TYPE_CHECKING:
+    from shared.search.consumer import Follower
+    from shared.search.engine import Engine
+
+LOOK_EVERY = 0.3
+"""Seconds for which the index counts as current, so that queries in this time do not poll the feed."""
+LONGEST_CATCH_UP = 1.0
+"""Maximum seconds of catching up per query. The query then uses the index as it is, or a newer generation."""
+LONGEST_FIRST_CATCH_UP = 10.0
+"""The same limit for an instance that is new or was idle for IDLE_SECONDS. It has about a minute of changes to consume,
+or more if no indexer runs."""
+MOST_BEHIND = 10
+"""Maximum lag in seconds with which a new or idle instance answers."""
+IDLE_SECONDS = 60
+LONGEST_REFUSAL = 60
+"""Seconds for which such an instance may refuse queries. After that it answers with a stale index and reports so,
+because it may never catch up, for example during an import."""
+PREPARING_SECONDS = 24
+"""Time limit in seconds for copying a generation and catching up. It exceeds the usual limit because a retry would take
+equally long."""
+
+
+class Newest(NamedTuple):
+    """Current state of the local index."""
+
+    engine: "Engine"
+    as_of: int
+    """Epoch milliseconds up to which all changes are included."""
+    is_complete: bool
+    """Whether the last poll, at most LOOK_EVERY seconds ago, reached the end of the feed."""
+
+
+class Local:
+    """Engine that is created at first use. Methods raise Unavailable."""
+
+    def __init__(
+        self,
+        generations: Generations,
+        feed: Feed,
+        films: Films,
+        *,
+        folder: Callable[[], Path] = own_folder,
+        clock: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`clock` returns epoch seconds, `elapsed` monotonic seconds. `folder` creates an empty folder."""
+        self._generations, self._feed, self._films = generations, feed, films
+        self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
+        self._copy: Copy | None = None
+        self._follower: Follower | None = None
+        self._looked_at: float | None = None
+        self._answered_at: float | None = None
+        """Epoch seconds of the last answered query."""
+        self._refused_from: float | None = None
+        self._refused_at: float | None = None
+        """Epoch seconds of the first and last refusal since then."""
+
+    def newest(self, places: Mapping[str, Place] | None = None) -> "Newest":
+        """Return the engine after it has caught up with the feed or the time limit is reached.
+
+        The result includes all changes before `places`, which are positions in the logs of all owners' changes. The
+        method waits up to INDEX_WAIT seconds for them.
+        """
+        with within(PREPARING_SECONDS, self._elapsed):
+            try:
+                self._follow(places or {})
+            except Gone:
+                # The feed no longer retains the next change. A newer generation includes it.
+                self._forget()
+                try:
+                    self._follow(places or {})
+                except Gone as gone:
+                    self._forget()
+                    raise being_built() from gone
+            follower = self._made()
+        self._answered_at, self._refused_at = self._clock(), None
+        return Newest(follower.engine, follower.mark.as_of, follower.is_caught_up)
+
+    def _follow(self, places: Mapping[str, Place]) -> None:
+        follower, began = self._made(), self._elapsed()
+        is_new = self._answered_at is None or self._clock() - self._answered_at > IDLE_SECONDS
+        if is_new or self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
+            longest = LONGEST_FIRST_CATCH_UP if is_new else LONGEST_CATCH_UP
+            if not follower.catch_up(lambda: self._elapsed() - began < longest):
+                follower = self._leapt(follower)
+                if is_new and self._clock() - follower.reached / 1000 > MOST_BEHIND and self._refuses():
+                    raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
+            self._looked_at = began
+        if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
+            raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
+
+    def _refuses(self) -> bool:
+        """Return whether the instance, which is far behind, may refuse to answer: for LONGEST_REFUSAL, while requests arrive."""
+        now = self._clock()
+        if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:
+            self._refused_from = now
+        self._refused_at = now
+        return now - self._refused_from < LONGEST_REFUSAL
+
+    def _leapt(self, follower: "Follower") -> "Follower":
+        """Return a follower of the published generation if that is newer, else this one."""
+        pointer = self._generations.pointer()
+        if pointer.readable is None or not follower.is_behind(pointer.places):
+            return follower
+        seen_at = follower.mark.as_of
+        self._forget()
+        follower = self._made()
+        # The new generation includes all changes seen before, even if its builder last reached the feed's end earlier.
+        follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
+        follower.reached = max(follower.reached, follower.mark.as_of)
+        return follower
+
+    def _made(self) -> "Follower":
+        if self._follower is None:
+            # Imported here because only search requests should pay the import time.
+            from shared.search.consumer import Follower
+            from shared.search.engine import Engine, OtherForm
+
+            began = self._elapsed()
+            copy = self._copy = self._copy or Copy(self._folder())
+            try:
+                pointer = self._generations.copy_newest(copy)
+                if pointer.readable is None:
+                    raise being_built()
+                engine = Engine(copy.folder)
+            except (DamagedFile, ObjectGone, OtherForm) as error:
+                copy.is_of(None)
+                raise being_built() from error
+            service_logger().info(
+                "index copied",
+                extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
+            )
+            self._follower = Follower(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
+            self._looked_at = None
+        return self._follower
+
+    def _forget(self) -> None:
+        """Close the engine. The next one copies the newest generation and reuses unchanged files."""
+        if self._follower and self._copy:
+            self._follower.engine.close()
+            self._copy.is_of(None)
+        self._follower = None
+
+
+def being_built() -> Unavailable:
+    """Return the error for a missing index, or an index of another format version."""
+    return Unavailable("The index is being built; try again.", retry_after=10)

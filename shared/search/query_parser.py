@@ -1,0 +1,166 @@
+"""Parser of search queries: turns user input into clauses that a video must or must not match.
+
+Tantivy's own parser never reads user input, so its operators are plain text here.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+
+from shared.core.errors import InvalidParameter
+from shared.core.text import BREAKS
+from shared.search.tokenizer import ONE_TYPO, Token, distance, prefix_distance, tokens, typos_allowed
+
+LONGEST = 256
+"""Maximum characters of a query."""
+MOST_CLAUSES = 32
+"""Maximum words and phrases of a query: enough for a pasted sentence."""
+SHORTEST_PREFIX_WITH_TYPO = 6
+"""Minimum letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
+
+_OPENING, _CLOSING = '"\u201c\u201e\u00ab\u300c\u300e', '"\u201d\u201c\u00bb\u300d\u300f'
+_PART = re.compile(rf'(?P<minus>-+)?(?:[{_OPENING}](?P<phrase>[^{_CLOSING}]*)(?P<closed>[{_CLOSING}]?)|(?P<word>[^\s{_OPENING}]+))')  # fmt: skip
+
+EXACT, PREFIX, TYPO, PREFIX_TYPO = 4, 3, 2, 1
+"""Quality of a match, best first."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word to match, perhaps with typos. The last word of a query may be incomplete and then matches as a prefix."""
+
+    text: str
+    typos: int = 0
+    """Maximum number of typos."""
+    may_lack_letter: bool = False
+    """Whether it may be a word of ONE_TYPO letters that lacks one. No other typo is allowed in a word this short."""
+    is_prefix: bool = False
+    prefix_typos: int = 0
+    """Maximum number of typos in the prefix if `is_prefix`."""
+
+    def fit(self, word: str, *, forgiving: bool = True) -> int:
+        """Return EXACT, PREFIX, TYPO or PREFIX_TYPO, or 0 if `word` does not match.
+
+        Typos are allowed only if `forgiving`.
+        """
+        if word == self.text:
+            return EXACT
+        if self.is_prefix and word.startswith(self.text):
+            return PREFIX
+        if not forgiving:
+            return 0
+        if self.may_lack_letter and len(word) == ONE_TYPO and distance(self.text, word, 1) == 1:
+            return TYPO
+        if self.typos and distance(self.text, word, self.typos) <= self.typos:
+            return TYPO
+        if self.prefix_typos and prefix_distance(self.text, word, self.prefix_typos) <= self.prefix_typos:
+            return PREFIX_TYPO
+        return 0
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """Adjacent words to match exactly."""
+
+    texts: tuple[str, ...]
+
+
+Clause = Word | Phrase
+
+
+@dataclass(frozen=True)
+class Question:
+    """Clauses that must all match, and clauses that must not match. A query without clauses matches all videos."""
+
+    clauses: tuple[Clause, ...] = ()
+    """Without duplicates."""
+    excluded: tuple[Clause, ...] = ()
+    words: tuple[str, ...] = ()
+    """All required words, in the order of the query."""
+    is_open: bool = False
+    """Whether the last word may be incomplete."""
+
+
+def parse(q: str) -> Question:
+    """Parse user input. Raises InvalidParameter.
+
+    The last word may be incomplete unless a space follows. An unclosed quote extends to the end.
+    """
+    if len(q) > LONGEST or re.search(f"[{BREAKS}]", q):
+        raise InvalidParameter.named("q", f"must have at most {LONGEST} characters and no control characters")
+    clauses: list[Clause] = []
+    excluded: list[Clause] = []
+    for part in _PART.finditer(q):
+        is_phrase = part["word"] is None
+        found = tokens(part["phrase"] if is_phrase else part["word"])
+        if not found:
+            continue
+        if part["minus"]:
+            excluded.append(_together(found))
+        elif is_phrase and part["closed"]:
+            clauses.append(_together(found))
+        else:
+            clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
+    texts = ((clause.text,) if isinstance(clause, Word) else clause.texts for clause in clauses)
+    question = Question(
+        tuple(dict.fromkeys(clauses)),
+        tuple(dict.fromkeys(excluded)),
+        tuple(chain(*texts)),
+        is_open=bool(clauses) and isinstance(clauses[-1], Word) and clauses[-1].is_prefix,
+    )
+    if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
+        raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
+    if not clauses:
+        raise InvalidParameter.named(
+            "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)
+        )
+    return question
+
+
+def _together(found: list[Token]) -> Clause:
+    """Return a clause that matches these adjacent tokens exactly."""
+    texts = _as_asked(found)
+    if len(texts) > 1:
+        return Phrase(texts)
+    # A single character of a run matches the start of a pair.
+    return Word(texts[0], is_prefix=found[-1].run and len(texts[0]) == 1)
+
+
+def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause]:
+    """Return words that may have typos, the last perhaps incomplete, or a phrase that is still incomplete."""
+    if is_phrase and is_last and len(found) > 1 and not found[-1].run:
+        return [_together(found[:-1]), _word(found[-1], is_last=True)]
+    if is_phrase:
+        return [_together(found)]
+    clauses: list[Clause] = []
+    run: list[Token] = []
+    for token in found:
+        # Overlapping tokens of a run form one phrase.
+        if run and not (token.run and token.start < run[-1].end):
+            clauses.append(_together(run))
+            run = []
+        if token.run:
+            run.append(token)
+        else:
+            clauses.append(_word(token, is_last=is_last and token is found[-1]))
+    return [*clauses, _together(run)] if run else clauses
+
+
+def _word(token: Token, *, is_last: bool) -> Word:
+    typos = typos_allowed(token.word)
+    return Word(
+        token.word,
+        typos,
+        may_lack_letter=len(token.word) == ONE_TYPO - 1 and not token.word.isdigit(),
+        is_prefix=is_last,
+        prefix_typos=1 if is_last and typos and len(token.word) >= SHORTEST_PREFIX_WITH_TYPO else 0,
+    )
+
+
+def _as_asked(found: list[Token]) -> tuple[str, ...]:
+    """Return the words of tokens, without the last one if it ends a run.
+
+    In a longer text, that character is part of a pair.
+    """
+    ends_run = len(found) > 1 and found[-1].run and found[-2].run and found[-1].end == found[-2].end
+    return tuple(token.word for token in (found[:-1] if ends_run else found))

@@ -1,0 +1,177 @@
+"""Search results as clients see them.
+
+The index finds the videos. The table then decides which of them, and which attributes, the caller may see. A video
+hidden a moment ago is never shown, even if the index is stale.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.core.position import Position
+from shared.core.regions import language as usual_language
+from shared.schema import VIDEO
+from shared.search.engine import DEEPEST, Engine, Hit
+from shared.search.fields import NOTHING_STORED
+from shared.search.highlights import Highlighter, Highlights
+from shared.search.index_query import Filters
+from shared.search.query_parser import Question
+from shared.video_fields import VISIBILITY_ATTRIBUTES
+from shared.videos.access import seen_by
+from shared.videos.documents import summary
+from shared.videos.store import VideoStore
+from shared.videos.video import folded_tags
+
+SPARE = 10
+"""Extra similar videos to read, because some may be hidden."""
+MOST_QUOTED = 10_000_000
+"""Maximum number of caption characters to read per page: about 100 feature films, or 0.5 seconds of work."""
+
+Shown = Callable[[dict[str, Any]], dict[str, Any]]
+"""Replaces stored references to thumbnails by their URLs."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A page of results."""
+
+    items: list[dict[str, Any]]
+    total: int
+    facets: dict[str, list[dict[str, Any]]]
+    resume: Position | None
+    """Position of the next page. `None` on the last page."""
+
+
+class Finding:
+    """Combines the engine and the table."""
+
+    def __init__(self, engine: Engine, videos: VideoStore, shown: Shown) -> None:
+        self._engine, self._videos, self._shown = engine, videos, shown
+
+    def page(
+        self,
+        question: Question,
+        filters: Filters,
+        caller: Caller,
+        now: int,
+        *,
+        facets: Collection[str],
+        limit: int,
+        after: Position | None,
+        consistent: bool = False,
+    ) -> Results:
+        """Return a full page, or a shorter one at the end of the results.
+
+        `consistent` reads the videos with strong consistency. Counts come from the index, minus hits of this page that
+        the table rejects. Raises Unavailable if the table rejects more than DEEPEST.
+        """
+        last = _hit_at(after) if after else None
+        videos: dict[str, Item | None] = {}
+        dropped: set[str] = set()
+        size = limit
+        while True:
+            found = self._engine.search(
+                question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
+            )
+            # Reads only videos that were not read yet.
+            missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
+            videos.update(zip(missing, self._kept(missing, filters, caller, now, consistent), strict=True))
+            gone = {video_id for video_id in missing if videos[video_id] is None}
+            if not gone:
+                break
+            dropped |= gone
+            if len(dropped) > DEEPEST:
+                raise Unavailable("The index is far behind the videos; try again.", retry_after=10)
+            # Rejected videos often follow each other, because they were changed together. So the page size grows with
+            # their number.
+            is_full = len(found.hits) - len(gone) >= limit
+            size = limit if is_full else limit + len(dropped)
+        items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
+        counted = {
+            name: [{"value": value, "count": count} for value, count in values] for name, values in found.facets.items()
+        }
+        is_last = len(found.hits) <= limit and not found.more
+        resume = None if is_last else _place_of(items[-1][0])
+        return Results(self._documents(items, question), found.total, counted, resume)
+
+    def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
+        """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
+        item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
+        seen_by(item, caller, now)
+        hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
+        videos = self._kept([hit.video_id for hit in hits], Filters(), caller, now)
+        alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
+        return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
+
+    def _kept(
+        self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int, consistent: bool = False
+    ) -> list[Item | None]:
+        """Return the videos from the table.
+
+        `None` if the caller may not see a video or it no longer matches the filters.
+        """
+        more = ("tags", "language", "description")
+        videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
+        return [video if video is not None and _keeps(filters, video) else None for video in videos]
+
+    def _documents(self, items: Sequence[tuple[Hit, Item]], question: Question) -> list[dict[str, Any]]:
+        if not question.clauses:
+            return [self._document(video) for _, video in items]
+        highlighter, left = Highlighter(question), MOST_QUOTED
+        documents = []
+        for hit, video in items:
+            indexed = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
+            left -= indexed.said
+            # Highlights use the current texts, because the index may still contain removed ones.
+            texts = {
+                "title": video["title"],
+                "tags": sorted(video.get("tags", ())),
+                "description": video.get("description", ""),
+            }
+            fits = highlighter.of(indexed._replace(**texts))
+            documents.append(self._document(video) | {"score": _score(hit)} | _fits(fits))
+        return documents
+
+    def _document(self, video: Item) -> dict[str, Any]:
+        return {"video": self._shown(summary(video))}
+
+
+def _fits(fits: Highlights) -> dict[str, Any]:
+    shown: dict[str, Any] = {"highlights": [part._asdict() for part in fits.parts]}
+    return shown | ({"quote": fits.quote._asdict()} if fits.quote else {})
+
+
+def _keeps(filters: Filters, video: Item) -> bool:
+    wanted = {"userId": filters.user_id, "category": filters.category}
+    if any(value is not None and video.get(name) != value for name, value in wanted.items()):
+        return False
+    if filters.tag is not None and filters.tag not in folded_tags(video):
+        return False
+    if filters.language is not None:
+        said = usual_language(video.get("language", "")).lower()
+        if not f"{said}-".startswith(f"{filters.language.lower()}-"):
+            return False
+    created = video["createdAt"]
+    return (filters.created_from is None or filters.created_from <= created) and (
+        filters.created_before is None or created < filters.created_before
+    )
+
+
+def _score(hit: Hit) -> float:
+    return round(hit.score, 4)
+
+
+def _place_of(hit: Hit) -> Position:
+    """Return the position after a hit.
+
+    A position's number is an integer, so the fractional rank is stored with the id.
+    """
+    return Position(0, f"{hit.rank!r} {hit.video_id}")
+
+
+def _hit_at(position: Position) -> Hit:
+    rank, _, video_id = position.id.partition(" ")
+    return Hit(video_id, float(rank))

@@ -1,0 +1,520 @@
+"""Delivery of changes to subscribers: each change is retried until accepted, in order for each video or playlist.
+
+A webhook has a position in the logs of the feed (shared/webhooks/delivery_state.py). A worker reads from there, sends, and then
+writes the new position. Delivery is therefore at least once, and no change is skipped. Deliveries continue in each
+case:
+
+- A change was appended: the message of its stream batch becomes one message for each subscriber. It is retried until
+  all of them are sent.
+- A worker dies, or the table is throttled: its message is received again after the lease has expired.
+- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see `Deliverer.to_wake`.
+- A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
+- The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
+  from the new state.
+- The receiver fails, or the webhook was created, changed or replayed: it is in the index of due webhooks. The sweeper
+  sends a message if none was sent or it was lost. It also checks a minute later, because the index of subscribers
+  may not have had the webhook in time for a change.
+- The worker's turn or its time ends: it sends a message itself after it releases the lease.
+- The quota of the owner is used up: the webhook waits, and the worker that releases a claim sends a message. If that
+  message is lost, the sweeper finds the webhook in the index of due webhooks.
+- The receiver is slow: the webhook rests after each turn, and is due after that.
+- The webhook is paused: its owner resumes it, which makes it due.
+"""
+
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from heapq import merge
+from statistics import fmean
+from typing import Protocol
+
+from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
+from shared.aws.quotas import Claim
+from shared.aws.records import retry_on_conflict
+from shared.core.attributes import Item, without
+from shared.core.errors import PASSING, Gone, Unavailable
+from shared.core.telemetry import log_failure, service_logger
+from shared.feed.change import Change, is_of
+from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
+from shared.webhooks.attempt import shown
+from shared.webhooks.delivery_state import (
+    LEASE_SECONDS,
+    LONGEST_LEASE,
+    QUEUED,
+    WAKE,
+    WAKE_SECONDS,
+    PlaceStore,
+    due,
+    idle,
+    plain,
+    seen_at,
+)
+from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
+from shared.webhooks.retry_schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
+from shared.webhooks.transport import Carrier, Try
+
+BUS = "event-bus"
+"""Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
+
+MOST_DELIVERED = 64
+"""Maximum changes of one page. It limits the changes sent again after a worker dies, and the changes that one failure
+delays."""
+MOST_EXAMINED = 5000
+"""Maximum changes read for one page, when few of them have the webhook's types."""
+TURN_SECONDS = 10
+"""Seconds during which a worker starts requests for one webhook, before it serves others. A slow request may extend a
+turn to twice the time."""
+REST_TIMES, MOST_REST = 3, 60
+"""Rest of a slow receiver after a turn: a multiple of the turn's duration, and its maximum in seconds."""
+QUOTA_SECONDS, MOST_QUOTA_SECONDS = 120, 900
+"""Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
+
+The message of a released claim may be lost. The delay doubles each time."""
+SECONDS_TO_STOP = 40
+"""Seconds before its time-out at which a worker starts no more requests. The last one may take 10 s, and the table may
+be throttled."""
+SECONDS_TO_SAVE = 15
+"""Seconds before its time-out at which a worker stops retrying to store its results."""
+INDEX_SECONDS = 60
+"""Maximum delay of the index after a webhook is created or resumed, in seconds. Messages for changes may miss it until
+then."""
+
+LONGEST_DELAY = 900
+"""Maximum delay of an SQS message, in seconds."""
+FRESH_MS = 60_000
+"""Maximum milliseconds by which a change may be older than the preceding end of its log."""
+
+GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
+
+
+class Wake(Protocol):
+    """Sender of messages about webhooks to the worker queue."""
+
+    def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
+        """Send a message with a delay in seconds. Raises Unavailable.
+
+        `claimed` is the owner and queue of a quota in which the webhook already has a claim.
+        """
+
+
+@dataclass
+class Delivered:
+    """Counters for a batch of delivery attempts."""
+
+    done: int = 0
+    failed: int = 0
+    paused: int = 0
+    lag: int | None = None
+    """Latency of the slowest change in milliseconds, among new changes that the first attempt delivered."""
+    wait: int | None = None
+    """Seconds for which deliverable changes had no worker, or for which the bus has failed."""
+
+
+@dataclass
+class _Page:
+    """Page of changes read from the webhook's positions."""
+
+    matching: list[Change]
+    """Changes of the webhook's types."""
+    places: dict[str, Place]
+    """Positions behind the page, of the logs that were read."""
+    last: int
+    """Time of the last change, in epoch milliseconds."""
+    is_end: bool
+
+
+class Deliverer:
+    """Delivers to webhooks with `receivers`, and to the event bus with `bus` if there is one.
+
+    `measure` receives counters of the attempts.
+    """
+
+    def __init__(
+        self,
+        places: PlaceStore,
+        feed: Feed,
+        receivers: Carrier,
+        quotas: DeliveryQuotas,
+        wake: Wake,
+        *,
+        bus: Carrier | None = None,
+        measure: Callable[[Delivered], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.places = places
+        self.feed = feed
+        self.receivers = receivers
+        self.quotas = quotas
+        self.bus = bus
+        self.wake = wake
+        self.measure = measure
+        self.clock = clock
+
+    def to_wake(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
+        """Return the ids of webhooks to send a message for, after changes of these owners were appended.
+
+        The subscribers of these owners and of all owners are considered, including the bus. Three kinds need no
+        message:
+
+        - Leased webhooks, because their worker reads the feed again after it releases the lease.
+        - Webhooks that are not due, because they are checked later.
+        - Webhooks with a queued message, because it is received before the feed is read.
+
+        Messages are recorded only while the queue `is_behind`; otherwise they are received at once.
+        """
+        ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
+        ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
+        now = self.clock()
+        woken: list[str] = []
+        for id_, place in zip(ids, self.places.read_all(ids), strict=True):
+            if place and (
+                is_leased(place, now, LONGEST_LEASE)
+                or not is_due(place.get("nextAttemptAt", 0), now)
+                or abs(now - place.get(WAKE, 0)) < WAKE_SECONDS
+            ):
+                continue
+            if place and is_behind:
+                with suppress(*PASSING):  # in that case later changes send further messages
+                    self.places.set_wake(place, int(now))
+            woken.append(id_)
+        return woken
+
+    def deliver(
+        self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
+    ) -> None:
+        """Deliver until the log ends, the receiver fails, or time is short.
+
+        Does nothing for a webhook that is paused, deleted, leased or not due. `claimed` is the owner and queue of a
+        quota in which the webhook already has a claim. Raises Unavailable and WriteContention: the message must be
+        retried.
+        """
+        run = _Run(self, webhook_id, seconds_left, claimed)
+        try:
+            # The owner took the turn, or another worker that may have read the feed before this message's change.
+            retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
+        except Exception:
+            run.end()  # the lease may remain until it expires, but no worker serves the webhook
+            raise
+        run.end()
+
+
+class _Run:
+    """One worker's run for one webhook."""
+
+    def __init__(
+        self,
+        deliverer: Deliverer,
+        webhook_id: str,
+        seconds_left: Callable[[], float],
+        claimed: tuple[str, str] | None,
+    ) -> None:
+        self.to = deliverer
+        self.webhook_id = webhook_id
+        self.is_bus = webhook_id == BUS
+        self.seconds_left = seconds_left
+        self.begun = deliverer.clock()
+        self.lease: Lease | None = None
+        """Lease of this worker, once it sends."""
+        self.hook: Item = {}
+        self.place: Item = {}
+        """Delivery state as last read or written."""
+        self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
+        """Quota claims that this worker holds, by owner and queue."""
+        self.is_called = claimed is not None
+        """Whether the message was sent because another worker released a claim."""
+        self.kept: Collection[tuple[str, str]] = ()
+        """Claims to keep after this run: another worker has the webhook, or it waits for a further quota."""
+        self.answer_ms: int | None = None
+        """Average response time of the receiver in milliseconds, once this worker has a response."""
+
+    def in_time(self) -> bool:
+        """Return whether there is time for another request."""
+        return self.seconds_left() > SECONDS_TO_STOP and self.to.clock() < self.begun + TURN_SECONDS
+
+    def carry_on(self) -> None:
+        """Deliver page by page from the stored positions. Raises LeaseLost."""
+        if not self._look_up():
+            return
+        try:
+            while self._round():
+                pass
+        except Gone:
+            self._pause(self.place, GONE)
+
+    def end(self) -> None:
+        """Release the quota claims, and send messages for the webhooks that waited for them."""
+        try:
+            for claim in [claim for quota, claim in self.claims.items() if quota not in self.kept]:
+                for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
+                    self.to.wake(webhook_id, 0, (claim.owner, claim.queue))
+        except PASSING as error:  # claims follow leases, and the sweeper sends for webhooks that wait
+            log_failure("quota not released", error, webhook_id=self.webhook_id)
+
+    def _look_up(self) -> bool:
+        """Read the webhook and its state. Return whether this worker may deliver now."""
+        places, now = self.to.places, self.to.clock()
+        place = places.read(self.webhook_id)
+        if not self.is_bus:
+            hook = self._webhook()  # read after its state: see PlaceStore.webhook
+        elif self.to.bus:
+            hook = {"types": []}
+            if place is None:
+                places.begin(BUS, dict.fromkeys(shard_logs(), OLDEST))
+                place = places.read(BUS)
+        else:
+            hook = None
+        if place is None or hook is None:
+            return False
+        if WAKE in place:
+            # The message was received. Later changes send another one, even if this worker cannot deliver now.
+            places.set_wake(place, None)
+            place = without(place, WAKE)
+        self.place, self.hook = place, hook
+        if hook.get("paused"):
+            if self._is_holder():  # it was paused while this worker was sending
+                self._save(idle(place))
+            return False
+        is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
+        self.kept = () if is_free else tuple(self.claims)
+        is_called = self.is_called and QUEUED in place
+        return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
+
+    def _is_holder(self) -> bool:
+        return self.lease is not None and Lease.of(self.place) == self.lease
+
+    def _webhook(self) -> Item | None:
+        return self.to.places.webhook(self.webhook_id)
+
+    def _round(self) -> bool:
+        """Deliver all available changes.
+
+        Return whether to check again for changes that other workers left to this one.
+        """
+        told, was_leased = self._told(), self._is_holder()
+        while True:
+            page = self._read_page(told)
+            known = self.place.get("delivered", ())
+            wanted = [change for change in page.matching if change["id"] not in known]
+            if wanted:
+                was_leased = True
+                if not self._send(wanted):
+                    return False
+            is_over = page.is_end or not self.in_time()
+            if page.places or self._is_holder() or self.place.get("relSort", math.inf) <= self.to.clock():
+                self._save(self._behind(page, is_over=is_over))
+            if not is_over:
+                continue
+            rest = self._rest()
+            if rest or not page.is_end:
+                self.to.wake(self.webhook_id, rest)
+            return page.is_end and was_leased and not rest
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def _told(self) -> Iterator[tuple[str, Told]]:
+        """Yield all changes behind the positions with their logs: in order for each log, merged approximately by time.
+
+        Consistent, because a check after the release of the lease must see all earlier appends.
+        """
+        logs = [self._of_log(log, Place(*place)) for log, place in self.place["places"].items()]
+        return merge(*logs, key=lambda told: told[1].change["at"])
+
+    def _of_log(self, log: str, place: Place) -> Iterator[tuple[str, Told]]:
+        is_end = False
+        while not is_end:
+            try:
+                stretch = self.to.feed.read(log, place, sys.maxsize, consistent=True)
+            except Gone:
+                if not self.is_bus or place == OLDEST:
+                    raise
+                # The bus has no owner that could resume it.
+                service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
+                place = OLDEST
+                continue
+            for told in stretch.told:
+                yield log, told
+            place, is_end = stretch.place, stretch.is_end
+
+    def _read_page(self, told: Iterator[tuple[str, Told]]) -> _Page:
+        page = _Page([], {}, 0, is_end=False)
+        for examined, (log, one) in enumerate(told, 1):
+            page.places[log], page.last = one.place, one.change["at"]
+            if is_of(one.change, self.hook["types"]):
+                page.matching.append(one.change)
+            if len(page.matching) == MOST_DELIVERED or examined == MOST_EXAMINED:
+                return page
+        page.is_end = True
+        return page
+
+    # Sending --------------------------------------------------------------------------------------------------------
+
+    def _send(self, wanted: Sequence[Change]) -> bool:
+        """Send changes and return whether all were accepted. Otherwise store the accepted ones and the next attempt."""
+        before, is_first = self.place, not self._is_holder()
+        if is_first:
+            if not self._is_admitted():
+                return False
+            self.lease = Lease.new(int(self.to.clock()) + LEASE_SECONDS)
+            self._save(without(before, QUEUED) | self.lease.attributes)
+        groups: dict[str, list[Change]] = {}
+        for change in wanted:
+            groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
+        # Previously failed changes are last, so that a permanently failing change does not delay the others.
+        counts = before.get("tried", {})
+        ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
+        carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
+        tries = sorted(carrier.carry(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
+        if tries and not self.is_bus:
+            average = before.get("answerMs") if self.answer_ms is None else self.answer_ms
+            self.answer_ms = average_ms(average, fmean(tried.answer.ms for tried in tries))
+        self._report(before, wanted, tries, is_first=is_first)
+        taken = [tried.change["id"] for tried in tries if tried.is_taken]
+        left = [change for change in wanted if change["id"] not in taken]
+        if not left:
+            return True
+        failed = [tried for tried in tries if not tried.is_taken]
+        new = self.place | {
+            "delivered": [*self.place.get("delivered", ()), *taken],
+            "oldestWaiting": min(change["at"] for change in left),
+        }
+        if failed:
+            self._failed(new, failed, has_taken=bool(taken))
+        else:
+            self._save(self._resting(idle(without(new, *_FAILURES) if taken else new)))
+            self.to.wake(self.webhook_id, self._rest())
+        return False
+
+    def _is_admitted(self) -> bool:
+        """Claim each quota of the webhook and return whether all succeeded. Otherwise store that the webhook waits."""
+        if self.is_bus:
+            return True
+        now = int(self.to.clock())
+        claims = claims_of(self.place, self.hook["userId"], now)
+        for number, claim in enumerate(claims):
+            if not self.to.quotas.claim_or_wait(claim, now):
+                self.kept = [(before.owner, before.queue) for before in claims[:number]]
+                waits = max(QUOTA_SECONDS, min(now - claim.since, MOST_QUOTA_SECONDS))
+                self._save(due(self.place | {QUEUED: claim.since}, now + waits))
+                return False
+            self.claims[claim.owner, claim.queue] = claim
+        return True
+
+    def _rest(self) -> int:
+        """Return the seconds to rest after this turn: 0 unless the receiver is slow and was called."""
+        if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
+            return 0
+        return min(MOST_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
+
+    def _resting(self, new: Item) -> Item:
+        """Return the state at the end of a turn; while the receiver rests, the webhook is not due."""
+        if not (rest := self._rest()):
+            return new
+        at = int(self.to.clock()) + rest
+        return seen_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
+
+    def _failed(self, new: Item, failed: Sequence[Try], *, has_taken: bool) -> None:
+        """Pause the webhook, or schedule the next attempt."""
+        now = int(self.to.clock())
+        tried = {
+            change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
+        }
+        tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
+        # If the receiver accepts other changes, the failing period starts again. At most MOST_DELIVERED changes are
+        # accepted before the failed one must be.
+        if has_taken or "failingSince" not in new:
+            new = without(new, "failures") | {"failingSince": now}
+        new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
+        answers = [one.answer for one in failed]
+        if self.is_bus:  # no owner sees its attempts
+            service_logger().error("event bus refused changes", extra={"reason": answers[-1].error})
+        because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
+        if because:
+            self._pause(new, because)
+            return
+        delay = delay_after(new["failures"], answers, random.uniform, longest=MOST_BUS_DELAY if self.is_bus else None)
+        self._save(due(without(new, *LEASE), now + delay))
+        if delay <= LONGEST_DELAY:
+            try:
+                self.to.wake(self.webhook_id, delay)
+            except Unavailable as error:  # the sweeper finds the due webhook
+                log_failure("message not sent", error, webhook_id=self.webhook_id)
+
+    def _pause(self, new: Item, because: str) -> None:
+        def attempt(hook: Item | None) -> None:
+            if hook is None:
+                return  # the webhook was deleted
+            self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
+            service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
+            self.to.measure(Delivered(paused=1))
+
+        # After a conflict, another attribute of the webhook changed, such as its description.
+        retry_on_conflict(attempt, "the webhook", present=self.hook)
+
+    def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Try], *, is_first: bool) -> None:
+        """Store the attempts for the webhook's owner, and measure them."""
+        now, counts = self.to.clock(), before.get("tried", {})
+        since = max(before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(one["at"] for one in wanted) / 1000)
+        if self.is_bus:  # its failures concern the operators
+            since = before.get("failingSince", since)
+        fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
+        lags = [
+            max(0, tried.at + tried.answer.ms - tried.change["at"])
+            for tried in tries
+            if tried.is_taken and tried.change["at"] >= fresh and tried.change["id"] not in counts
+        ]
+        done = sum(tried.is_taken for tried in tries)
+        self.to.measure(
+            Delivered(
+                done=done,
+                failed=len(tries) - done,
+                lag=max(lags, default=None),
+                wait=max(0, int(tries[0].at / 1000 - since)) if is_first and tries else None,
+            )
+        )
+        if not tries or self.is_bus:
+            return
+        attempts = [_attempt(tried, counts.get(tried.change["id"], 0) + 1) for tried in tries]
+        try:
+            self.to.places.add_attempts(self.webhook_id, int(now * 1000), self.place["turn"], attempts)
+        except Unavailable as error:  # the delivery itself is still stored
+            log_failure("attempts not kept", error, webhook_id=self.webhook_id)
+
+    # Writing down ---------------------------------------------------------------------------------------------------
+
+    def _save(self, new: Item) -> None:
+        if self.answer_ms is not None:
+            new = new | {"answerMs": self.answer_ms}
+        self.place = self.to.places.save(
+            self.place, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
+        )
+
+    def _behind(self, page: _Page, *, is_over: bool) -> Item:
+        """Return the state behind a completely delivered page."""
+        new = without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
+        new["places"] = self.place["places"] | plain(page.places)
+        if page.is_end:
+            new["caughtUpAt"] = int(self.to.clock() * 1000)
+            settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
+            return self._resting(seen_at(new, settled) if settled > self.to.clock() else new)
+        # Some delivered changes may be behind the page, if it includes more types than when they were delivered.
+        there = {change["id"] for change in page.matching}
+        if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
+            new["delivered"] = beyond
+        if is_over:
+            return self._resting(new | {"oldestWaiting": page.last})  # waiting changes are about as old, or newer
+        return new | {name: self.place[name] for name in LEASE if name in self.place}
+
+
+_FAILURES = ("failures", "failingSince")
+
+
+def _attempt(tried: Try, number: int) -> Mapping[str, object]:
+    """Return an attempt as the owner of the webhook sees it."""
+    about: dict[str, object] = {
+        name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
+    }
+    return {"at": tried.at, "changeId": tried.change["id"], **about, **shown(tried.answer), "attempt": number}

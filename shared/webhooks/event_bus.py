@@ -1,0 +1,70 @@
+"""EventBridge event bus that receives all changes, for subscribers on AWS."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orjson
+from botocore.exceptions import BotoCoreError, ClientError
+
+from shared.core.attributes import Item
+from shared.feed.change import Change
+from shared.webhooks.http_client import Answer
+from shared.webhooks.transport import Try
+
+LARGEST_PUT = 10
+"""Maximum events per PutEvents request."""
+SOURCE = "video-metadata"
+
+
+class EventBus:
+    """Transport to an event bus, given by name or ARN. One attempt per change."""
+
+    def __init__(self, name: str, client: Any, clock: Callable[[], float] = time.time) -> None:
+        self.name = name
+        self._client = client
+        self._clock = clock
+
+    def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
+        """Send changes in order within each group, until one fails or time is up. Return the attempts.
+
+        A request has up to ten changes, each of a different group, because each of them may fail separately.
+        """
+        tries: list[Try] = []
+        left = deque(deque(group) for group in groups)
+        while left and in_time():
+            several = [left.popleft() for _ in range(min(LARGEST_PUT, len(left)))]
+            put = self._put([group.popleft() for group in several])
+            tries += put
+            if not all(tried.is_taken for tried in put):
+                break
+            left.extend(group for group in several if group)
+        return tries
+
+    def _put(self, changes: Sequence[Change]) -> list[Try]:
+        begun = self._clock()
+        try:
+            entries = self._client.put_events(Entries=[self._entry(change) for change in changes])["Entries"]
+            errors = [entry.get("ErrorCode") for entry in entries]
+        except ClientError as refusal:
+            errors = [refusal.response["Error"]["Code"]] * len(changes)
+        except BotoCoreError:  # not reached, or no response in time
+            errors = ["nothing"] * len(changes)
+        ms = round((self._clock() - begun) * 1000)
+        return [Try(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)]
+
+    def _entry(self, change: Change) -> dict[str, Any]:
+        return {
+            "Time": change["at"] / 1000,
+            "Source": SOURCE,
+            "DetailType": change["type"],
+            "Detail": orjson.dumps(change).decode(),
+            "EventBusName": self.name,
+        }
+
+
+def _answer(code: str | None, ms: int) -> Answer:
+    """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
+    error = f"The bus answered {code}." if code else None
+    return Answer(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

@@ -1,0 +1,55 @@
+"""Retry schedule of failing receivers, and the conditions for pausing a webhook."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from shared.webhooks.http_client import Answer
+
+DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
+"""Seconds before the second, third and later attempts. The last delay applies to all further attempts."""
+JITTER = 0.2
+"""Random fraction by which a delay varies, so that receivers that failed together are not retried together."""
+LONGEST_RETRY_AFTER = 28_800
+"""Maximum Retry-After of a receiver, in seconds."""
+MOST_BUS_DELAY = 600
+"""Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume it.
+"""
+DAYS_FAILING = 3
+"""Days without an accepted change after which a webhook is paused."""
+
+GONE_FOR_GOOD = "The receiver answered 410 Gone."
+
+
+def delay_after(
+    failures: int, answers: Sequence[Answer], chance: Callable[[float, float], float], *, longest: int | None = None
+) -> int:
+    """Return the seconds until the next attempt after consecutive failures; at most `longest`.
+
+    `answers` are the responses of the last attempt. `chance` returns a random number between its two arguments.
+    """
+    delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
+    asked = max(answer.retry_after or 0 for answer in answers)
+    delay = math.ceil(max(delay, min(asked, LONGEST_RETRY_AFTER)))
+    return delay if longest is None else min(delay, longest)
+
+
+def is_due(at: int, now: float) -> bool:
+    """Return whether a retry time (epoch seconds) is reached, or is so late that a fast clock must have set it."""
+    return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
+
+
+def reason_to_pause(answers: Sequence[Answer], seconds: int) -> str | None:
+    """Return why to pause a webhook whose receiver has accepted nothing for `seconds`, or `None` to retry it.
+
+    `answers` are the responses of the last attempt.
+    """
+    for answer in answers:
+        if answer.is_forbidden:
+            return answer.error
+        if answer.status == 410:
+            return GONE_FOR_GOOD
+    if seconds < DAYS_FAILING * 86_400:
+        return None
+    last = answers[-1]
+    words = f". {last.error}" if last.status is None else f"; the last answer was {last.status}."
+    return f"The receiver has not taken a change for {DAYS_FAILING} days{words}"

@@ -1,0 +1,86 @@
+"""The service with its feed, and the index of films that follows it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from local.testbed.audited import Trailed
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.core.attributes import Item
+from shared.feed.change import change_of
+from shared.feed.log import Feed
+from shared.schema import AUDIT_TABLE_NAME
+from shared.search.builder import Builder
+from shared.search.engine import Engine
+from shared.search.fields import Stored
+from shared.search.generations import Copy, Generations
+from shared.search.loader import Films
+
+WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
+
+
+def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
+    """Build the first index, for tests that are of something else; `folder` is the builder's."""
+    assert Followed(table, objects, clock).builder(folder).run().outcome == "published"
+
+
+class Followed(Trailed):
+    """All that happens behind the API, the feed that tells of it, and what builders and readers of the index need."""
+
+    def __init__(self, table: Table, objects: Objects, clock: Clock) -> None:
+        super().__init__(make_api(table, clock, objects))
+        self.objects = objects
+        self.feed_table = Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
+        self.feed = Feed(self.feed_table, clock)
+        self.films = Films(table, objects, MEDIA_BUCKET)
+        self.generations = Generations(table, objects, MEDIA_BUCKET, clock)
+
+    def add(self, made: Item) -> None:
+        """Keep an entry, and tell of it."""
+        change = change_of(made)
+        self.feed.prepare([change])
+        super().add(made)
+        self.feed.append([change])
+
+    def film(self, title: str, owner: str = "alice", **fields: object) -> str:
+        """A film that everybody sees, and of which the feed has told."""
+        video_id = str(self.api.publish(owner, title=title, **fields)["videoId"])
+        self.settle()
+        return video_id
+
+    def say(self, video_id: str, text: str, language: str = "en") -> None:
+        """Let captions say something, and the feed tell of it."""
+        path = f"/v1/videos/{video_id}/captions/{language}"
+        reply = self.api.request("PUT", path, body=WEBVTT.format(text), headers={"content-type": "text/vtt"})
+        assert reply.status in (200, 201), reply.body
+        self.settle()
+
+    def builder(
+        self,
+        folder: Path,
+        tell: Callable[[int], None] = lambda _: None,
+        heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
+    ) -> Builder:
+        """A builder with a folder of its own; its lease is not renewed unless a test does so."""
+        return Builder(
+            self.generations,
+            Copy(folder),
+            self.table,
+            self.feed,
+            self.films,
+            clock=self.clock,
+            tell=tell,
+            heartbeat=heartbeat,
+        )
+
+    def published(self, folder: Path, *video_ids: str) -> dict[str, Stored | None]:
+        """What who copies the generation that holds finds of these videos."""
+        copy = Copy(folder)
+        self.generations.copy_newest(copy)
+        engine = Engine(copy.folder)
+        found = {video_id: engine.stored(video_id) for video_id in video_ids}
+        engine.close()
+        return found

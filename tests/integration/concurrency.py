@@ -1,0 +1,33 @@
+"""What is let go at the same moment, each in a thread of its own."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
+from typing import TypeVar
+
+from local.testbed.harness import Api, Reply
+from tests.polling import LIMIT
+
+Request = Callable[[Api], Reply]
+Instance = Callable[[], Api]
+"""Makes an instance of the service."""
+
+_Result = TypeVar("_Result")
+
+
+def together(*jobs: Callable[[], _Result]) -> list[_Result]:
+    """The results of jobs that begin at once, in their order."""
+    start = Barrier(len(jobs))
+
+    def run(job: Callable[[], _Result]) -> _Result:
+        start.wait(LIMIT)
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return list(pool.map(run, jobs))
+
+
+def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
+    """The answers to requests that are sent at once, each to an instance of its own, as Lambda has it."""
+    return together(*(partial(request, instance()) for request in requests))

@@ -1,0 +1,559 @@
+"""Four hundred random writes of all kinds, each answer recorded: the past is what was read then, or nobody says what it was.
+
+The requests go through the service, jobs through their store, and the stream through router and audit function.
+"""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from local.testbed.background import MEDIA, RENDITIONS, Backstage, make_audit
+from local.testbed.harness import (
+    LINKS,
+    NOW,
+    Api,
+    Clock,
+    Context,
+    create_audit_table,
+    create_table,
+    make_api,
+    remove_video,
+)
+from local.testbed.streams import EXPIRY, Raw, deliver, event
+from local.testbed.stub import Stub, StubClient
+from local.testbed.wire import unconditional_puts
+from shared.aws.dynamodb import Table, make_client
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Gone, NotFound, ServiceError, TrailBehind
+from shared.history.as_of import Version, at_time, at_version, versions
+from shared.history.entries import UNKNOWN
+from shared.history.trail import AuditStore
+from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, VIDEO
+from shared.videos import video
+from tools.importing import video_item
+
+WRITES = 400
+VIDEOS = 8
+LONGEST_LOST = 10
+"""Versions of a video that may be removed."""
+DAY = 24 * 3600
+KEYS = ("plain", "a.b", "a/b", "~", "~1", "%", "ü", " ", '"')
+TAGS = ("a", "A", "b", "ü", "two words")
+NAMES = ("poster", "poster-1.jpg", "one.two", "~", "1080p")
+VALUES: tuple[Any, ...] = ("", "text", 0, 1, -1.5, 1e-100, 2**53 - 1, 1e15, True, False)
+TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
+
+
+@dataclass
+class Told:
+    """The documents that were read of one video, while it lived for the last time, without view counts."""
+
+    by_version: dict[int, str] = field(default_factory=dict)
+    by_second: dict[int, str] = field(default_factory=dict)
+
+
+class Chronicle:
+    """Writes at random, and reads after each."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        client = make_client()
+        create_table(client, TABLE_NAME)
+        create_audit_table(client, AUDIT_TABLE_NAME)
+        self.clock = Clock()
+        self.table = Table(TABLE_NAME, client, sleep=lambda _: None)
+        self.api: Api = make_api(self.table, self.clock)
+        self.backstage = Backstage(self.table, self.clock)
+        self.told: dict[str, Told] = {}
+        self.done: defaultdict[str, int] = defaultdict(int)
+        self._read = 0
+        """How many records of the stream have been looked at."""
+        self.kept: dict[str, Item] = {}
+        """Videos that were removed, as an export has them."""
+        kinds: list[tuple[int, Callable[[str], object]]] = [
+            (30, self.patch),
+            (6, self.delete_or_restore),
+            (4, self.batch),
+            (4, self.next_status),
+            (4, self.arrive),
+            (8, self.probe),
+            (10, self.picture),
+            (12, self.report),
+            (10, self.choose_picture),
+            (4, self.fail),
+            (5, self.retry),
+            (3, self.settle),
+            (4, self.make_older),
+            (4, self.edit_by_hand),
+            (1, self.remove),
+            (6, self.bring_back),
+        ]
+        self._weights, self._kinds = zip(*kinds, strict=True)
+
+    def write(self) -> None:
+        """Write until there are WRITES versions of VIDEOS videos."""
+        for _ in range(VIDEOS):
+            self.create()
+        for kind in (self.make_older, self.settle):
+            for video_id in list(self.told)[:3]:
+                self.carry_out(kind, video_id)
+        while sum(len(told.by_version) for told in self.told.values()) < WRITES:
+            if self.random.random() < 0.7:
+                self.clock.advance(self.random.choice((1, 1, 1, 2, 40, 3000)))
+            (kind,) = self.random.choices(self._kinds, self._weights)
+            video_id = self.random.choice(list(self.told))
+            self.carry_out(kind, video_id)
+
+    def carry_out(self, kind: Callable[[str], object], video_id: str) -> None:
+        """Write, let the service do what follows, and read."""
+        kind(video_id)
+        self.backstage.settle()
+        self.record(kind.__name__)
+
+    def record(self, kind: str) -> None:
+        """Read the videos that have changed, as their owners see them."""
+        changed = {
+            raw["dynamodb"]["Keys"]["pk"]["S"].removeprefix("VIDEO#") for raw in self.backstage.seen[self._read :]
+        }
+        self._read = len(self.backstage.seen)
+        for video_id in sorted(changed & self.told.keys()):
+            told = self.told[video_id]
+            reply = self.api.get(f"/v1/videos/{video_id}", user="admin")
+            if reply.status == 404:
+                continue
+            document = {name: value for name, value in reply.json.items() if name != "viewCount"}
+            version, read = document["version"], canonical(document)
+            self.done[kind] += read != told.by_version.get(version)
+            told.by_version[version] = told.by_second[self.now] = read
+
+    @property
+    def now(self) -> int:
+        """The present second."""
+        return int(self.clock.now)
+
+    def stored(self, video_id: str) -> Item:
+        """A video as the table has it; empty: it is gone."""
+        return self.table.get(VIDEO.key(videoId=video_id), consistent=True) or {}
+
+    def some(self, values: Sequence[Any], most: int = 4) -> list[Any]:
+        """A few of these values."""
+        return self.random.sample(values, self.random.randint(0, min(most, len(values))))
+
+    def fields(self) -> Item:
+        """A few fields with values of their own."""
+        pick = self.random.choice
+        every: dict[str, Any] = {
+            "title": pick(("A film", "A film 🎬", "Another")),
+            "description": pick((None, "", "Two\nlines")),
+            "duration": pick((None, 0, 1000)),
+            "fileSize": pick((None, 7)),
+            "format": pick((None, "mp4", "webm")),
+            "resolution": pick((None, "640x360")),
+            "videoCodec": pick((None, "h264")),
+            "audioCodec": pick((None, "aac")),
+            "frameRate": pick((None, 25, 23.976)),
+            "resolutions": {
+                name: pick((None, "s3://bucket/1", "s3://bucket/2")) for name in self.some(("one", "1080p"))
+            },
+            "tags": pick((None, [], self._tags())),
+            "category": pick((None, "film", "news")),
+            "releaseYear": pick((None, 1985)),
+            "language": pick((None, "en", "mi")),
+            "seriesId": pick((None, "3f2504e0-4f89-41d3-9a0c-0305e82c3301")),
+            "visibility": pick(("public", "private")),
+            "publishAt": pick((None, self.now - 60, self.now + 2)),
+            "expiresAt": pick((None, self.now + 2, self.now + 5000)),
+            "metadata": pick((None, {}, {key: pick((None, *VALUES)) for key in self.some(KEYS)})),
+            "thumbnails": {
+                name: pick((None, {"url": "https://example.com/1"}, {"url": "https://example.com/2", "width": 3}))
+                for name in self.some([name for name in NAMES if name != "~"], 2)
+            },
+        }
+        return {name: every[name] for name in self.some(sorted(every), 5) or ["title"]}
+
+    def _tags(self) -> list[str]:
+        return [tag for tag in self.some(TAGS) if tag != "A"]
+
+    def create(self) -> None:
+        """One of a user, or one that an admin brings."""
+        content = {name: value for name, value in self.fields().items() if value is not None and value != {}}
+        for name in ("metadata", "resolutions", "thumbnails"):
+            content[name] = {key: value for key, value in content.get(name, {}).items() if value is not None}
+        if self.random.random() < 0.5:
+            video_id = self.api.create(**content)["videoId"]
+        else:
+            own = {"userId": "bob", "createdAt": NOW - 7 * DAY, "status": "ready"}
+            video_id = self.api.create("admin", **content, **own)["videoId"]
+        self.told[str(video_id)] = Told()
+        self.backstage.settle()
+        self.record("create")
+
+    def patch(self, video_id: str) -> None:
+        """Change some fields, or nothing if that is refused."""
+        if self.stored(video_id).get("status") == "deleted":
+            self.delete_or_restore(video_id)
+        self.api.patch(f"/v1/videos/{video_id}", self.fields(), user="admin")
+
+    def batch(self, video_id: str) -> None:
+        """Change several videos, and one of them twice."""
+        others = self.some(list(self.told), 3)
+        operations: list[Item] = [
+            {"op": "patch", "videoId": film, "patch": self.fields()} for film in (video_id, *others, video_id)
+        ]
+        operations.append({"op": "delete", "videoId": self.random.choice(operations)["videoId"]})
+        for operation in operations:  # one at a time: else versions come and go that nobody has read
+            assert self.api.post("/v1/videos/batch", {"operations": [operation]}, user="admin").status == 200
+            self.backstage.settle()
+            self.record("batch")
+
+    def next_status(self, video_id: str) -> None:
+        """Take a step of the status machine."""
+        status = self.random.choice(("uploaded", "processing", "ready", "failed"))
+        self.api.patch(f"/v1/videos/{video_id}", {"status": status}, user="admin")
+
+    def delete_or_restore(self, video_id: str) -> None:
+        """Delete it, or bring it back."""
+        if self.stored(video_id).get("status") == "deleted":
+            self.api.post(f"/v1/videos/{video_id}/restore", user="admin")
+        elif self.random.random() < 0.5:
+            self.api.delete(f"/v1/videos/{video_id}", user="admin")
+
+    def arrive(self, video_id: str) -> None:
+        """A film arrives."""
+        if self.stored(video_id):
+            self.backstage.arrive(video_id, upload=f"{self.now:012}", etag=f"e{self.now}")
+
+    def _worked(self, queue: str, edit: Callable[[Any, Item], Item]) -> None:
+        messages = self.backstage.queues[queue].sent
+        if not messages:
+            return
+        message = self.backstage.message(queue, self.random.choice(messages)["kind"])
+        messages.remove(
+            next(body for body in messages if body["videoId"] == message.videoId and body["kind"] == message.kind)
+        )
+        worker = Caller.job(queue)
+        if self.backstage.jobs.take(message.ticket, worker, self.now):
+            self.backstage.jobs.complete(message.ticket, {}, worker, self.now, lambda item: edit(message, item))
+
+    def probe(self, _: str) -> None:
+        """A film is looked at."""
+        facts = {"duration": self.random.randint(1, 9), "format": "mp4", "frameRate": 25.0}
+        self._worked("probe", lambda _, item: video.probed(item, MEDIA, facts, RENDITIONS))
+
+    def picture(self, _: str) -> None:
+        """Pictures are made."""
+        url = f"s3://media/thumbnails/{self.random.randint(0, 2)}.jpg"
+        self._worked("thumbnails", lambda message, item: video.pictured(item, {message.kind: {"url": url, "width": 2}}))
+
+    def report(self, _: str) -> None:
+        """A transcoder says how far it is."""
+        messages = self.backstage.queues["transcode"].sent
+        if not messages:
+            return
+        kind = self.random.choice(messages)["kind"]
+        message = self.backstage.message("transcode", kind)
+        state = self.random.choice(("running", "done", "done", "failed"))
+        more: dict[str, Item] = {"done": {"uri": message.output, "fileSize": 5}, "failed": {"reason": "It broke."}}
+        body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more.get(state, {})}
+        path = f"/v1/videos/{message.videoId}/renditions/{kind.partition('.')[2]}"
+        self.api.request("PUT", path, json_body=body, **TRANSCODER)
+        if state != "running":
+            messages[:] = [body for body in messages if (body["videoId"], body["kind"]) != (message.videoId, kind)]
+
+    def fail(self, _: str) -> None:
+        """A job is given up."""
+        for queue in ("probe", "thumbnails"):
+            if messages := self.backstage.queues[queue].sent:
+                message = self.backstage.message(queue, messages[-1]["kind"])
+                messages.pop()
+                self.backstage.jobs.fail(message.ticket, "It broke.", Caller.job(queue), self.now, retry=False)
+                return
+
+    def retry(self, video_id: str) -> None:
+        """What failed is tried again."""
+        for kind, state in self.backstage.states(video_id).items():
+            if state == "failed":
+                self.api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry", user="admin")
+
+    def choose_picture(self, video_id: str) -> None:
+        """The poster shall show another moment."""
+        self.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": self.random.randint(0, 1_000_000)}, user="admin")
+
+    def settle(self, video_id: str) -> None:
+        """Bring it to the present schema, and into or out of the lists as its times have it."""
+        self.backstage.videos.settle(video_id, self.now)
+
+    def make_older(self, video_id: str) -> None:
+        """Remove it, and bring one of the schema version before, which an upgrade will change."""
+        stored = self.stored(video_id)
+        if stored and self._is_young(video_id):
+            self.remove(video_id)
+            self.clock.advance(100)  # what an import brings is of another time
+            self._put(
+                video_item(stored, Caller.job("import"), self.now)
+                | {"schemaVersion": 2, "tags": {"a", "A", *stored.get("tags", ())}}
+            )
+
+    def edit_by_hand(self, video_id: str) -> None:
+        """Edit it behind the service's back: what the service would write, it still can."""
+        stored = self.stored(video_id)
+        if stored:
+            extra: Item = self.random.choice(
+                ({}, {"deep": {"er": {}}}, {"deep": {"er": {"a/b": [1, {"x": None}]}, "n": 1e21}})
+            )
+            edit: Item = self.random.choice(({"extra": extra}, {"description": "By hand"}, {"metadata": {}}))
+            self._put(stored | edit)
+
+    def _put(self, item: Item) -> None:
+        parameters = self.table.put(item).parameters
+        self.table.client.put_item(TableName=parameters["TableName"], Item=parameters["Item"])
+
+    def remove(self, video_id: str) -> None:
+        """Its time is up."""
+        stored = self.stored(video_id)
+        if stored and self._is_young(video_id):
+            remove_video(self.table, video_id)
+            self.kept[video_id] = stored
+            for told in (self.told[video_id].by_version, self.told[video_id].by_second):
+                told.clear()
+            self.backstage.settle()
+
+    def _is_young(self, video_id: str) -> bool:
+        """Whether little is lost with it: what is to be compared is the last life of each video."""
+        return len(self.told[video_id].by_version) <= LONGEST_LOST
+
+    def bring_back(self, _: str) -> None:
+        """What was removed is imported anew: by the tools as it was, or as a video of its own."""
+        if not self.kept:
+            return
+        video_id, stored = self.kept.popitem()
+        if self.stored(video_id):
+            return
+        self.clock.advance(100)
+        if self.random.random() < 0.5:
+            self._put(video_item(stored, Caller.job("import"), self.now))
+        else:
+            assert self.api.create("admin", videoId=video_id, userId="alice")
+
+    @cached_property
+    def records(self) -> list[Raw]:
+        """All that the stream had, in order."""
+        return [raw | {"userIdentity": EXPIRY} if raw["eventName"] == "REMOVE" else raw for raw in self.backstage.seen]
+
+    def living(self) -> Iterator[tuple[str, Told, Item]]:
+        """The videos that are there in the end: what was read of them, and as the table has them."""
+        for video_id, told in self.told.items():
+            if stored := self.stored(video_id):
+                yield video_id, told, stored
+
+
+class Trail:
+    """The entries that the audit function made of the records that it was shown."""
+
+    def __init__(self) -> None:
+        self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()))
+        self._function = make_audit(self.table)
+
+    def show(self, records: Sequence[Raw]) -> None:
+        """Show records of the stream to the audit function."""
+        if records:
+            assert self._function(event(*records), Context()) == {"batchItemFailures": []}
+
+    def entries(self, video_id: str) -> list[Item]:
+        """The entries of a video, the newest first."""
+        return list(AuditStore(self.table).back(video_id, 0))
+
+    def partitions(self) -> dict[str, Any]:
+        """Return what is stored of all videos and playlists, without the feed, whose order is that of the deliveries."""
+        stored = self.table.client.stub.partitions
+        return {key: items for key, items in stored.items() if "CHANGES#" not in key}
+
+
+@pytest.fixture(scope="module")
+def chronicle() -> Iterator[Chronicle]:
+    """What was written, and read after each write."""
+    with mock_aws():
+        made = Chronicle(seed=17)
+        made.write()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def whole(chronicle: Chronicle) -> Trail:
+    """The trail that has all of it."""
+    trail = Trail()
+    unconditional = unconditional_puts(trail.table.client)
+    trail.show(chronicle.records)
+    assert unconditional == []
+    return trail
+
+
+def canonical(value: Any) -> str:
+    """Tells 1 from true, which Python takes for equal."""
+    return json.dumps(value, sort_keys=True)
+
+
+def as_read(version: Version) -> Item:
+    """A version as it was read."""
+    document = LINKS.shown(version.document())
+    assert document.pop("without") == ["viewCount"]
+    return document
+
+
+class Once:
+    """The versions of a video, to be looked through again and again; an error comes where it came."""
+
+    def __init__(self, item: Item, entries: Sequence[Item], now: int) -> None:
+        self.known: list[Version] = []
+        self.error: ServiceError | None = None
+        self._read: dict[int, str] = {}
+        try:
+            for version in versions(item, entries, now):
+                self.known.append(version)
+        except ServiceError as error:
+            self.error = error
+
+    def at_version(self, number: int) -> str | type[ServiceError]:
+        """What is answered for a version: the document, or which error."""
+        return self._outcome(at_version, number)
+
+    def at_time(self, second: int) -> str | type[ServiceError]:
+        """What is answered for a time, likewise."""
+        return self._outcome(at_time, second)
+
+    def _outcome(self, find: Callable[["Once", int], Version], wanted: int) -> str | type[ServiceError]:
+        try:
+            version = find(self, wanted)
+        except ServiceError as error:
+            return type(error)
+        if id(version) not in self._read:
+            self._read[id(version)] = canonical(as_read(version))
+        return self._read[id(version)]
+
+    def __iter__(self) -> Iterator[Version]:
+        return chain(self.known, self._end())
+
+    def _end(self) -> Iterator[Version]:
+        if self.error:
+            raise self.error
+        yield from ()
+
+
+def seconds_of(told: Told, until: int) -> Iterator[tuple[int, str]]:
+    """Each second in which something was read, and the one before it, and what the document was in it: what is not read anew
+    is as before.
+    """
+    read = ""
+    for second in sorted({*told.by_second, *(second - 1 for second in told.by_second), until}):
+        read = told.by_second.get(second, read)
+        if read:
+            yield second, read
+
+
+def test_all_kinds_of_writes_took_part(chronicle: Chronicle) -> None:
+    kinds = {kind.__name__ for kind in chronicle._kinds} - {"remove"} | {"create"}
+    assert kinds <= {kind for kind, count in chronicle.done.items() if count}
+
+
+def test_every_version_is_what_was_read_of_it(chronicle: Chronicle, whole: Trail) -> None:
+    read = make_api_over(chronicle, whole)
+    compared = 0
+    for video_id, told, _ in chronicle.living():
+        for number, expected in told.by_version.items():
+            reply = read.get(f"/v1/videos/{video_id}", query=f"version={number}", user="admin")
+            assert reply.status == 200, reply.body
+            document = reply.json
+            assert document.pop("without") == ["viewCount"]
+            assert canonical(document) == expected
+            compared += 1
+        assert read.get(f"/v1/videos/{video_id}", query=f"version={number + 1}", user="admin").status == 404
+    assert compared >= WRITES
+
+
+def make_api_over(chronicle: Chronicle, trail: Trail) -> Api:
+    """The service with this trail."""
+    return make_api(chronicle.table, chronicle.clock, audit=trail.table)
+
+
+def test_every_second_is_what_was_read_in_it(chronicle: Chronicle, whole: Trail) -> None:
+    for video_id, told, stored in chronicle.living():
+        past = Once(stored, whole.entries(video_id), chronicle.now)
+        for second, expected in seconds_of(told, chronicle.now):
+            assert past.at_time(second) == expected
+        assert past.at_time(min(told.by_second) - 1) is NotFound
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_that_come_twice_late_and_in_another_order_make_the_same_trail(
+    chronicle: Chronicle, whole: Trail, seed: int
+) -> None:
+    chance = random.Random(seed)
+    again = Trail()
+    unconditional = unconditional_puts(again.table.client)
+    shards: list[list[Raw]] = [[] for _ in range(4)]
+    for raw in chronicle.records:  # a partition's records stay in one shard, and so in their order
+        shards[sum(raw["dynamodb"]["Keys"]["pk"]["S"].encode()) % len(shards)].append(raw)
+
+    def invoke(event: dict[str, Any]) -> dict[str, Any]:
+        if chance.random() < 0.1:
+            raise ConnectionError
+        records = event["Records"]
+        done = chance.randint(1, len(records))
+        again.show(records[:done])
+        if chance.random() < 0.1:
+            raise ConnectionError  # its answer is lost, so all of it comes again
+        failures = [{"itemIdentifier": raw["dynamodb"]["SequenceNumber"]} for raw in records[done : done + 1]]
+        return {"batchItemFailures": failures}
+
+    while any(shards):
+        shard = chance.choice([shard for shard in shards if shard])
+        size = chance.randint(1, 50)
+        batch = shard[:size]
+        del shard[:size]
+        assert deliver(batch, invoke, retries=1000) == []
+        if chance.random() < 0.2:  # read again from some place on
+            assert deliver(batch[chance.randrange(len(batch)) :], invoke, retries=1000) == []
+    assert unconditional == []
+    assert again.partitions() == whole.partitions()
+
+
+@pytest.mark.parametrize("late", [30, 100, 300])
+def test_while_records_are_late_nothing_wrong_is_said(chronicle: Chronicle, whole: Trail, late: int) -> None:
+    to_come = {raw["dynamodb"]["SequenceNumber"] for raw in chronicle.records[-late:]}
+    seen = set()
+    for video_id, told, stored in chronicle.living():
+        entries = [entry for entry in whole.entries(video_id) if entry["sequence"] not in to_come]
+        past = Once(stored, entries, chronicle.now)
+        for number, expected in told.by_version.items():
+            seen.add(answer := past.at_version(number))
+            assert answer in (expected, TrailBehind, Gone)
+        for second, expected in seconds_of(told, chronicle.now):
+            assert past.at_time(second) in (expected, TrailBehind, Gone)
+    assert len(seen) > VIDEOS
+    assert TrailBehind in seen
+
+
+def test_whichever_entry_is_missing_nothing_wrong_is_said(chronicle: Chronicle, whole: Trail) -> None:
+    chance = random.Random(5)
+    answers = set()
+    for video_id, told, stored in chronicle.living():
+        entries = whole.entries(video_id)
+        by_hand = [place for place, entry in enumerate(entries) if entry["by"] == UNKNOWN]
+        for place in {0, *by_hand[:3], *chance.sample(range(len(entries)), min(4, len(entries)))}:
+            left = [entry for entry in entries if entry is not entries[place]]
+            past = Once(stored, left, chronicle.now + chance.choice((0, 2 * DAY)))
+            for number, expected in told.by_version.items():
+                answers.add(answer := past.at_version(number))
+                assert answer in (expected, TrailBehind, Gone)
+            for second, expected in chance.sample(list(seconds_of(told, chronicle.now)), 20):
+                assert past.at_time(second) in (expected, TrailBehind, Gone)
+    assert {TrailBehind, Gone} < answers

@@ -1,0 +1,324 @@
+"""A change set over 120 videos, later edits on 30 of them, and the undo: exactly the untouched fields are restored."""
+
+import pickle
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from local.testbed.harness import Api, Clock, make_api
+from local.testbed.lean_moto import put_back, stored_tables
+from local.testbed.wire import come_between
+from shared.aws.dynamodb import Table
+from shared.aws.stream import Record
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import TrailBehind
+from shared.history.outcome import Outcome
+from shared.routes import ADMIN, WRITE
+from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
+from shared.videos.video import new_item, patched
+from tests.integration.faults import Killed
+from tests.reverting import Undoing
+from tests.unit.conftest import Shared
+
+VIDEOS, EDITED, SEED = 120, 30, 1
+"""More videos than a change set may have to be reverted at once, so that a run is begun."""
+SET, RUN = "import-1", "a-run"
+IMPORT = Caller.job("import").acting_for(SET)
+PEOPLE = [Caller(name, frozenset({WRITE, ADMIN})) for name in ("bob", "carol", "dan")]
+ROOT = Caller("root", frozenset({ADMIN}))
+WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
+FIELDS = ("/category", "/metadata/genre", "/tags", "/title")
+"""What the import changes of each video, or some of it."""
+
+KNOWN = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
+"""Attributes of a library."""
+
+Named = dict[str, dict[str, str]]
+"""By videoId and field, who is to be named."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A library at some time: the tables, and what is known of them."""
+
+    tables: bytes
+    known: bytes
+
+
+class Library(Undoing):
+    """Videos that an import changed, and of which people have edited some since."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api)
+        self.random = random.Random(SEED)
+        self.of_the_set: defaultdict[str, dict[str, Item]] = defaultdict(dict)
+        """What the trail has of the change set, by video and sort key."""
+        self.ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
+        self.expected: dict[str, Item] = {}
+        """What each field shall be in the end."""
+        self.named: Named = {}
+        self.reverted: dict[str, tuple[str, ...]] = {}
+        """The fields of each that shall come back."""
+
+    def fill(self) -> None:
+        """Write all of it."""
+        for number, video_id in enumerate(self.ids):
+            self._create(number, video_id)
+        for number, video_id in enumerate(self.ids):
+            self._import(number, video_id)
+        for video_id in self.random.sample(self.ids, EDITED):
+            self._edit(video_id)
+
+    def saved(self) -> "Saved":
+        """All that there is now."""
+        return Saved(stored_tables(), pickle.dumps({name: vars(self)[name] for name in KNOWN}))
+
+    def restore(self, saved: "Saved") -> None:
+        """Go back to what there was."""
+        put_back(saved.tables)
+        vars(self).update(pickle.loads(saved.known))  # noqa: S301 -- made here
+
+    def _create(self, number: int, video_id: str) -> None:
+        self.expected[video_id] = {
+            "title": f"Film {number}",
+            "category": "drama",
+            "tags": [f"t{number % 7}"],
+            "metadata": {"genre": "noir", "kept": number},
+        }
+        content = self.expected[video_id] | {"visibility": "private"}
+        item = new_item(content, video_id=video_id, owner="alice", created_at=1, status="uploaded")
+        self.videos.create(item, ROOT, int(self.clock()))
+
+    def _import(self, number: int, video_id: str) -> None:
+        """The mistake: in one write or two, of some fields or all."""
+        wrong = {"title": f"film_{number}.mp4", "category": "misc", "tags": ["imported"], "metadata": {"genre": None}}
+        names = [name for name in sorted(wrong) if name == "title" or number % 3]
+        if number % 5 == 0:
+            self._write(video_id, IMPORT, {"title": "?"})
+        self._write(video_id, IMPORT, {name: wrong[name] for name in names})
+        self.reverted[video_id] = tuple(field for field in FIELDS if field.split("/")[1] in names)
+
+    def _edit(self, video_id: str) -> None:
+        """People correct some of what was imported, and write other things beside it."""
+        corrections = {"title": "Corrected", "category": "right", "metadata": {"genre": "crime"}, "tags": ["right"]}
+        by_field = {"/title": "title", "/category": "category", "/metadata/genre": "metadata", "/tags": "tags"}
+        touched = [field for field in self.reverted[video_id] if self.random.random() < 0.6] or ["/title"]
+        for field in touched:
+            person, name = self.random.choice(PEOPLE), by_field[field]
+            self._write(video_id, person, {name: corrections[name]})
+            merged = {**self.expected[video_id]["metadata"], "genre": "crime"}
+            self.expected[video_id][name] = merged if name == "metadata" else corrections[name]
+            self.named.setdefault(video_id, {})[field] = person.subject
+        self._write(video_id, self.random.choice(PEOPLE), {"description": "A note", "metadata": {"note": "beside"}})
+        self.expected[video_id] |= {"description": "A note"}
+        self.expected[video_id]["metadata"] = self.expected[video_id]["metadata"] | {"note": "beside"}
+        self.reverted[video_id] = tuple(field for field in self.reverted[video_id] if field not in touched)
+
+    def _write(self, video_id: str, caller: Caller, patch: Mapping[str, Any]) -> None:
+        self.videos.change(video_id, caller, int(self.clock()), lambda item: patched(item, patch, int(self.clock())))
+
+    def add(self, made: Item) -> None:
+        super().add(made)
+        if made.get(CHANGESET) == SET:
+            self.of_the_set[made["videoId"]][made[SORT_KEY]] = made
+
+    def all_records(self) -> list[dict[str, Any]]:
+        """The stream's records since the last time; the router is another matter."""
+        records: list[dict[str, Any]] = []
+        while page := self.records():
+            records += page
+        return records
+
+    def take_back(self, video_id: str) -> Outcome | None:
+        """Take back what the trail has of the change set in a video; None: it has nothing of it."""
+        there = self.of_the_set[video_id]
+        if not there:
+            return None
+        entries = [there[sort_key] for sort_key in sorted(there, reverse=True)]
+        return self.reverts.take_back(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
+
+    def take_set_back(self) -> dict[str, Any]:
+        """Take the change set back by a request and the run that it begins; what there is to say of that in the end."""
+        begun = self.undo(SET)
+        assert begun.status == 202, begun.body
+        self.work()
+        items: list[Item] = []
+        query = "limit=100"
+        while query:
+            run: dict[str, Any] = self.run(SET, begun.json["revertId"], query=query).json
+            items += run["items"]
+            query = f"limit=100&cursor={run['nextCursor']}" if run["nextCursor"] else ""
+        return run | {"items": items}
+
+    def content(self) -> dict[str, Item]:
+        """What the videos have now."""
+        names = ("title", "description", "category", "tags", "metadata")
+        items = (self.item(video_id) for video_id in self.ids)
+        return {
+            item["videoId"]: {
+                name: sorted(item[name]) if name == "tags" else item[name] for name in names if name in item
+            }
+            for item in items
+        }
+
+    def versions(self) -> dict[str, int]:
+        """How often each video was written."""
+        return {video_id: self.item(video_id)["version"] for video_id in self.ids}
+
+    def assert_as_expected(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Exactly what nobody else touched is back, and everybody else is named."""
+        assert self.content() == self.expected
+        assert {video_id: outcome.fields for video_id, outcome in outcomes.items()} == self.reverted
+        assert named(outcomes) == self.named
+        assert len(self.named) == EDITED
+
+
+def named(outcomes: Mapping[str, Outcome]) -> Named:
+    """Who is named for what was left alone; each with the time and the version."""
+    assert all(left.at and left.version for outcome in outcomes.values() for left in outcome.skipped)
+    return {
+        video_id: {left.field: (left.by or {})["id"] for left in outcome.skipped}
+        for video_id, outcome in outcomes.items()
+        if outcome.skipped
+    }
+
+
+@pytest.fixture(scope="module")
+def saved(empty_tables: bytes, shared_client: Shared) -> tuple[Saved, Saved]:
+    """The library, before its trail follows and afterwards: to write it takes longer than to take it back."""
+    with mock_aws():
+        put_back(empty_tables)
+        library = Library(make_api(Table(TABLE_NAME, shared_client.as_made(), sleep=lambda _: None), Clock()))
+        library.fill()
+        written = library.saved()
+        library.keep(library.all_records())
+        return written, library.saved()
+
+
+@pytest.fixture
+def library(api: Api, saved: tuple[Saved, Saved]) -> Library:
+    """The library, all of which is in the trail."""
+    library = Library(api)
+    library.restore(saved[1])
+    return library
+
+
+@pytest.fixture
+def unfollowed(api: Api, saved: tuple[Saved, Saved]) -> Library:
+    """The library, with an empty trail."""
+    library = Library(api)
+    library.restore(saved[0])
+    return library
+
+
+def test_exactly_the_untouched_fields_come_back_and_a_second_revert_writes_nothing(library: Library) -> None:
+    untouched = sum(not library.reverted[video_id] for video_id in library.ids)
+    first = library.take_set_back()
+    assert (first["state"], first["failed"]) == ("done", 0)
+    assert (first["reverted"], first["skipped"]) == (VIDEOS - untouched, untouched)
+    assert library.content() == library.expected
+    assert _named_by(first) == library.named
+
+    versions = library.versions()
+    second = library.take_set_back()
+    assert library.versions() == versions
+    assert (second["reverted"], second["unchanged"], second["skipped"]) == (0, VIDEOS - EDITED, EDITED)
+    assert _named_by(second) == library.named
+
+
+def _named_by(run: Mapping[str, Any]) -> Named:
+    return {
+        item["videoId"]: {left["field"]: left["by"]["id"] for left in item["skipped"]}
+        for item in run["items"]
+        if item["skipped"]
+    }
+
+
+def test_with_a_stream_that_repeats_delays_and_reorders(unfollowed: Library) -> None:
+    library = unfollowed
+    outcomes: dict[str, Outcome] = {}
+    due = library.all_records()
+    delivered: list[dict[str, Any]] = []
+    while due:
+        now, due = _some(due, library.random)
+        again = library.random.sample(delivered, len(delivered) // 5)
+        library.keep(library.random.sample(again, len(again)) + now)
+        delivered += now
+        for video_id in dict.fromkeys(_video_of(raw) for raw in now):
+            try:
+                outcome = library.take_back(video_id)
+            except TrailBehind:
+                continue
+            if outcome:
+                outcomes[video_id] = _merged(outcomes.get(video_id), outcome)
+        due += library.all_records()
+    library.assert_as_expected(outcomes)
+
+
+def _video_of(raw: dict[str, Any]) -> str:
+    return Record(raw).pk.removeprefix(VIDEO.partition_prefix)
+
+
+def _some(
+    records: Sequence[dict[str, Any]], chance: random.Random
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Records that arrive now, and those that come later: as a stream keeps them, in order for each item alone."""
+    by_item: dict[str, list[dict[str, Any]]] = {}
+    for raw in records:
+        by_item.setdefault(_video_of(raw), []).append(raw)
+    now: list[dict[str, Any]] = []
+    later: list[dict[str, Any]] = []
+    for of_item in chance.sample(list(by_item.values()), len(by_item)):
+        some = chance.randint((len(of_item) + 1) // 2, len(of_item))
+        now += of_item[:some]
+        later += of_item[some:]
+    return now, later
+
+
+def _merged(before: Outcome | None, after: Outcome) -> Outcome:
+    """What a video's outcomes are together: the trail had more of the change set the second time."""
+    return Outcome.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
+
+
+@contextmanager
+def _killed(library: Library, *, after: bool) -> Iterator[None]:
+    """Kill the process at its next write, before it is sent or after it was carried out."""
+
+    def between(operation: str, _: Any, send: Callable[..., Any]) -> Any:
+        if operation in WRITES:
+            if after:
+                send()
+            raise Killed
+        return send()
+
+    undo = come_between(library.table.client, between)
+    try:
+        yield
+    finally:
+        undo()
+
+
+@pytest.mark.parametrize("trail_follows", [True, False], ids=["trail follows", "trail is behind"])
+def test_killed_at_each_of_its_writes(library: Library, trail_follows: bool) -> None:
+    before, outcomes = library.versions(), {}
+    for video_id in library.ids:
+        if library.reverted[video_id]:
+            for after in (False, True):
+                with _killed(library, after=after), pytest.raises(Killed):
+                    library.take_back(video_id)
+            if trail_follows:
+                library.keep(library.all_records())
+        outcome = library.take_back(video_id)
+        assert outcome
+        outcomes[video_id] = outcome
+    library.assert_as_expected(outcomes)
+    assert library.versions() == {
+        video_id: version + bool(library.reverted[video_id]) for video_id, version in before.items()
+    }

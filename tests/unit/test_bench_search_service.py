@@ -1,0 +1,240 @@
+"""What `python -m bench.search_service` finds wrong is wrong, and what it lets pass is right: it asks a service made of a few lines."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from bench import search_service
+from bench.search import Language
+from local import LocalError
+from shared.captions import webvtt
+from shared.search.tokenizer import words
+from shared.video_fields import FACETS
+
+SIZES = {"WRITES": 2, "QUOTES": 12, "TALKS": 2, "SENTENCES": 9, "COUNTED": 3, "WARM": 3, "BACKSTAGE": 1}
+
+
+class Service:
+    """Videos in memory, found by their titles and captions; each lie that a test tells is one of `lies`."""
+
+    def __init__(self, *lies: str) -> None:
+        self.lies = lies
+        self.videos: dict[str, dict[str, Any]] = {}
+        self.captions: dict[str, list[tuple[int, list[str]]]] = {}
+        for number in range(30):
+            video_id = f"film-{number:02}"
+            self.videos[video_id] = {
+                "videoId": video_id,
+                "userId": "studio",
+                "title": f"A film of {number}",
+                "tags": ["Drama"],
+                "createdAt": number,
+                "status": "ready",
+                "visibility": "public",
+            }
+
+    def may_read(self, video: Mapping[str, Any] | None, user: str) -> bool:
+        if video is None or (video["status"] == "deleted" and user != "admin"):
+            return False
+        is_open = video["status"] == "ready" and video["visibility"] == "public"
+        return user in ("admin", video["userId"]) or (is_open and not {"publishAt", "expiresAt"} & set(video))
+
+    def finds(self, video: Mapping[str, Any], user: str) -> bool:
+        """Whether search shows a video: admins find what everybody does."""
+        if "shows what is hidden" in self.lies:
+            return True
+        return video["status"] != "deleted" and self.may_read(video, "" if user == "admin" else user)
+
+    def search(self, user: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        wanted = words(asked.get("q", ""))
+        fitting = [
+            video for video in self.videos.values() if self.finds(video, user) and self._fits(video, wanted, asked)
+        ]
+        if "finds no new videos" in self.lies:
+            fitting = [video for video in fitting if video["userId"] == "studio"]
+        first, limit = int(asked.get("cursor", 0)), int(asked.get("limit", 25))
+        facets = search_service.recount(fitting)
+        if "miscounts" in self.lies:
+            facets["tag"] = [(value, count + 1) for value, count in facets["tag"]]
+        page = fitting[first : first + limit]
+        return {
+            "total": len(fitting),
+            "items": [{"video": video} | self._quote(video["videoId"], wanted) for video in page],
+            "facets": {
+                name: [{"value": value, "count": count} for value, count in values] for name, values in facets.items()
+            },
+            "nextCursor": str(first + limit) if first + limit < len(fitting) else None,
+        }
+
+    def _fits(self, video: Mapping[str, Any], wanted: list[str], asked: Mapping[str, str]) -> bool:
+        said = [spoken for _, line in self.captions.get(video["videoId"], []) for spoken in line]
+        texts = [*words(video["title"]), *said]
+        is_kept = asked.get("userId", video["userId"]) == video["userId"]
+        return is_kept and all(any(text.startswith(start) for text in texts) for start in wanted)
+
+    def _quote(self, video_id: str, wanted: list[str]) -> dict[str, Any]:
+        cues = self.captions.get(video_id, [])
+        for (start, line), (_, after) in pairwise([*cues, (0, [])]):
+            if wanted and line[0] == wanted[0] and not Counter(wanted) - Counter([*line, *after]):
+                return {"quote": {"start": start + 1_001 * ("quotes late" in self.lies)}}
+        return {}
+
+
+class User:
+    """The service as a user has it."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self.service, self.name = service, name
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """What the service answers, of the few requests that are made here."""
+        service, name = self.service, path.removeprefix("/v1/videos/").partition("/")[0]
+        params = options.get("params") or {}
+        if (method, path) == ("GET", "/v1/search"):
+            return httpx.Response(200, json=service.search(self.name, params))
+        if (method, path) == ("GET", "/v1/videos"):
+            published = [video for video in service.videos.values() if service.may_read(video, "")]
+            return httpx.Response(200, json={"items": published, "nextCursor": None})
+        if (method, path) == ("POST", "/v1/videos"):
+            service.videos[options["json"]["videoId"]] = {"createdAt": 50, **options["json"]}
+            return httpx.Response(201, json={})
+        if name == "batch-get":
+            found = [service.videos[video_id] for video_id in options["json"]["videoIds"]]
+            return httpx.Response(200, json={"items": [video for video in found if service.may_read(video, self.name)]})
+        if path.endswith("/captions/en"):
+            cues = webvtt.read(options["content"])
+            service.captions[name] = [(cue.start, words(cue.text)) for cue in cues]
+            return httpx.Response(201, json={})
+        if not service.may_read(service.videos.get(name), self.name):
+            return httpx.Response(404)
+        if method in ("PATCH", "DELETE"):
+            service.videos[name] |= options.get("json", {"status": "deleted"})
+        return httpx.Response(204 if method == "DELETE" else 200)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Service], dict[str, bool]]:
+    """Measures a service in small; returns which rows hold, by how they begin."""
+    for size, value in {**SIZES, "LONGEST_WAIT": -1}.items():
+        monkeypatch.setattr(search_service, size, value)
+
+    def measure(service: Service) -> dict[str, bool]:
+        callers = {name: User(service, name) for name in search_service.CALLERS}
+        return {row.what.partition(" (")[0]: row.holds for row in search_service.measure(callers, 20)}
+
+    return measure
+
+
+class TestARun:
+    def test_finds_nothing_wrong_with_a_service_that_holds_what_it_promises(
+        self, measured: Callable[[Service], dict[str, bool]]
+    ) -> None:
+        rows = measured(Service())
+        assert len(rows) == 6
+        assert all(rows.values())
+
+    @pytest.mark.parametrize(
+        ("lie", "row"),
+        [
+            ("shows what is hidden", "hits that GET shows to who asked"),
+            ("miscounts", "facets that equal a recount"),
+            ("quotes late", "quotes that lead to their film and second"),
+            ("finds no new videos", "from a write to the hit"),
+        ],
+    )
+    def test_finds_what_is_wrong(
+        self,
+        measured: Callable[[Service], dict[str, bool]],
+        capsys: pytest.CaptureFixture[str],
+        lie: str,
+        row: str,
+    ) -> None:
+        assert measured(Service(lie))[row] is False
+        assert capsys.readouterr().out or lie == "finds no new videos"
+
+    @pytest.mark.parametrize("lies", [(), ("finds no new videos",)])
+    def test_deletes_what_it_has_made(
+        self, measured: Callable[[Service], dict[str, bool]], lies: tuple[str, ...]
+    ) -> None:
+        service = Service(*lies)
+        measured(service)
+        assert {video["userId"] for video in service.videos.values() if video["status"] != "deleted"} == {"studio"}
+        assert len(service.videos) > 30
+
+    def test_needs_a_catalogue(self, measured: Callable[[Service], dict[str, bool]]) -> None:
+        service = Service()
+        service.videos.clear()
+        with pytest.raises(LocalError, match="make demo"):
+            measured(service)
+
+    def test_asks_only_this_machine(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        monkeypatch.setattr(search_service, "running_service", lambda: {"baseUrl": "https://api.example", "tokens": {}})
+        assert search_service.main([]) == 1
+        assert "is not on this machine" in capsys.readouterr().err
+
+    def test_ends_with_status_1_if_something_does_not_hold(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        rows = [search_service.Row("quotes", "100 right"), search_service.Row("facets", "29 equal", holds=False)]
+        monkeypatch.setattr(search_service, "running_service", dict)
+        monkeypatch.setattr(search_service, "connect", lambda _: {})
+        monkeypatch.setattr(search_service, "measure", lambda _, asks: rows[:asks])
+        assert search_service.main(["1"]) == 0
+        assert search_service.main(["2"]) == 1
+        assert capsys.readouterr().out.splitlines()[-2:] == ["  quotes  100 right", "! facets  29 equal"]
+
+
+class TestWhatIsMadeUp:
+    def test_captions_have_the_sentences_at_their_starts(self) -> None:
+        said = search_service.talk(Language(Random(1), 300), 12)
+        cues = webvtt.read(search_service.webvtt(said.cues))
+        assert [(cue.start, cue.text) for cue in cues] == said.cues
+        assert len(said.sentences) == 12 < len(said.cues), "some sentences have two cues"
+        starts = dict(said.cues)
+        for start, spoken in said.sentences:
+            assert words(spoken)[: len(words(starts[start]))] == words(starts[start])
+
+    def test_times_of_cues_go_beyond_an_hour(self) -> None:
+        assert "01:01:01.500 --> 01:01:02.900" in search_service.webvtt([(3_661_500, "late")])
+
+    def test_questions_are_the_same_each_time_and_of_all_kinds(self) -> None:
+        catalogue = search_service.Catalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
+        asked = search_service.questions(catalogue, Random(3), 300)
+        assert asked == search_service.questions(catalogue, Random(3), 300)
+        assert {ask.caller for ask in asked} == set(search_service.CALLERS)
+        assert {name for ask in asked for name in ask.query} == {"q", "category", "tag", "userId", "from", "to"}
+        assert {"big", "the sleep"[:3]} <= {ask.query.get("q") for ask in asked}
+        assert all(int(ask.query.get("from", 5)) < int(ask.query.get("to", 10)) for ask in asked)
+
+
+def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    videos: list[dict[str, Any]] = [
+        {"category": "b", "tags": ["Épée", "x"], "releaseYear": 1999},
+        {"category": "a", "tags": ["épée"]},
+        {"category": "a", "releaseYear": 1995},
+        {},
+    ]
+    assert search_service.recount(videos) == {facet: [] for facet in FACETS} | {
+        "category": [("a", 2), ("b", 1)],
+        "tag": [("épée", 2), ("x", 1)],
+        "year": [(1995, 1), (1999, 1)],
+    }
+    monkeypatch.setattr(search_service, "MOST_VALUES", 1)
+    assert search_service.recount(videos)["tag"] == [("épée", 2)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ([], "too few to say"),
+        ([0.01, 0.02, 0.03], "p50 20 ms, p95 29 ms"),
+        ([1.0] * 5 + [2.5], "p50 1.00 s, p95 2.12 s"),
+    ],
+)
+def test_times_are_told_by_their_middle_and_their_end(seconds: list[float], said: str) -> None:
+    assert search_service.times(seconds) == said

@@ -1,0 +1,397 @@
+"""Captions that a job takes out of a film."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from local.testbed.background import READER, Backstage
+from local.testbed.harness import Clock, make_api
+from local.testbed.video_files import TINY, Spoken, film, spoken
+from shared.aws.dynamodb import Table
+from shared.aws.expressions import Expression
+from shared.aws.s3 import Objects
+from shared.captions import embedded_store, webvtt
+from shared.captions.embedded import cues_of, texts_of
+from shared.captions.languages import tag_of
+from shared.captions.store import captions_folder
+from shared.core.attributes import Item
+from shared.core.errors import Unavailable
+from shared.job_kinds import kind_of
+from shared.media import errors, subtitles
+from shared.media.results import SubtitleTrack
+from shared.media.sandbox import Sandbox
+from shared.media.source import Source
+from shared.processing.job_store import JobStore
+from shared.schema import AUDIT, CAPTION, CHANGESET
+from tests.reverting import Undoing
+from tests.workers import Workers
+
+ENGLISH = "WEBVTT\n\n00:00:00.500 --> 00:00:01.500\nThe tide is out.\n\n00:00:02.000 --> 00:00:03.000\nIt comes back.\n"
+SENT = "WEBVTT\n\n00:00:01.000 --> 00:00:03.500\nMine.\n"
+GERMAN = Spoken("ger", ((0, 900, "Ebbe <i>und</i> Flut & Strand"),))
+
+
+@pytest.fixture
+def workers(table: Table, clock: Clock, objects: Objects) -> Workers:
+    """The functions over empty stores."""
+    return Workers(make_api(table, clock, objects), Backstage(table, clock), objects)
+
+
+def uploaded(
+    workers: Workers, *tracks: Spoken, video_id: str | None = None, upload: str = "0001", **options: Any
+) -> str:
+    """A video of alice's whose film has these tracks, and was worked on."""
+    video_id = workers.upload(spoken(*tracks, **options) if tracks else film(1, TINY), video_id, upload)
+    workers.work()
+    return video_id
+
+
+def listed(workers: Workers, video_id: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = workers.api.get(f"/v1/videos/{video_id}/captions").json["items"]
+    return items
+
+
+def said(workers: Workers, video_id: str, language: str = "en") -> str:
+    return workers.api.get(f"/v1/videos/{video_id}/captions/{language}").body.decode()
+
+
+def send(workers: Workers, video_id: str, language: str = "en", text: str = SENT) -> int:
+    path = f"/v1/videos/{video_id}/captions/{language}"
+    return workers.api.request("PUT", path, body=text, headers={"Content-Type": "text/vtt"}).status
+
+
+def output(workers: Workers, video_id: str) -> Item:
+    job = workers.backstage.job(video_id, "captions")
+    assert job["state"] == "done"
+    made: Item = job["output"]
+    return made
+
+
+# The job ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("container", "codec"), [("matroska", "subrip"), ("mp4", "mov_text")])
+def test_the_texts_of_a_film_are_captions_of_it(workers: Workers, container: str, codec: str) -> None:
+    video_id = uploaded(workers, Spoken(codec=codec), container=container)
+    (captions,) = listed(workers, video_id)
+    assert captions == {
+        "videoId": video_id,
+        "language": "en",
+        "cues": 2,
+        "size": len(ENGLISH),
+        "origin": "film",
+        "version": 1,
+        "updatedAt": int(workers.backstage.clock()),
+    }
+    assert said(workers, video_id) == ENGLISH
+    assert output(workers, video_id) == {"captions": [{"track": 1, "language": "en", "cues": 2}], "skipped": []}
+
+
+def test_each_language_is_taken_and_its_name_is_the_services(workers: Workers) -> None:
+    video_id = uploaded(workers, Spoken("eng"), GERMAN, Spoken("pt-br"), Spoken("haw"), Spoken("?"))
+    assert [item["language"] for item in listed(workers, video_id)] == ["de", "en", "haw", "pt-BR", "und"]
+    assert said(workers, video_id, "de").endswith("\nEbbe <i>und</i> Flut &amp; Strand\n")
+
+
+def test_a_film_without_subtitles_has_no_such_job(workers: Workers) -> None:
+    video_id = uploaded(workers)
+    assert "captions" not in workers.backstage.states(video_id)
+
+
+def test_tracks_that_are_not_taken_have_a_reason(workers: Workers) -> None:
+    pictures = Spoken("fra", codec="dvdsub", texts=())
+    video_id = uploaded(workers, Spoken(forced=True), Spoken(), pictures, Spoken("spa", ((0, 900, " "),)))
+    assert output(workers, video_id) == {
+        "captions": [{"track": 2, "language": "en", "cues": 2}],
+        "skipped": [
+            {"track": 3, "language": "fr", "codec": "dvd_subtitle", "reason": errors.PICTURES},
+            {"track": 4, "language": "es", "codec": "subrip", "reason": "It has no text that captions could show."},
+            {
+                "track": 1,
+                "language": "en",
+                "codec": "subrip",
+                "reason": "Another track of the film has the same language.",
+            },
+        ],
+    }
+
+
+def test_captions_that_were_sent_stay(workers: Workers) -> None:
+    video_id = str(workers.api.create()["videoId"])
+    assert send(workers, video_id) == 201
+    uploaded(workers, Spoken(), GERMAN, video_id=video_id)
+    assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [
+        ("de", "film"),
+        ("en", "owner"),
+    ]
+    assert said(workers, video_id) == SENT
+    (left,) = output(workers, video_id)["skipped"]
+    assert (left["language"], left["reason"]) == ("en", "The video has captions in this language that were sent.")
+
+
+def test_who_sends_captions_replaces_those_of_the_film(workers: Workers) -> None:
+    video_id = uploaded(workers, Spoken())
+    assert send(workers, video_id) == 200
+    assert [(item["origin"], item["version"]) for item in listed(workers, video_id)] == [("owner", 2)]
+
+
+def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(workers: Workers) -> None:
+    video_id = uploaded(workers, Spoken(), GERMAN)
+    send(workers, video_id, "mi")
+    other = Spoken("eng", ((0, 900, "Another film."),))
+    uploaded(workers, other, Spoken("fra"), video_id=video_id, upload="0002")
+    assert [(item["language"], item["origin"], item["version"]) for item in listed(workers, video_id)] == [
+        ("en", "film", 1),
+        ("fr", "film", 1),
+        ("mi", "owner", 1),
+    ]
+    assert "Another film." in said(workers, video_id)
+
+
+def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(workers: Workers) -> None:
+    video_id = uploaded(workers, Spoken(), GERMAN)
+    send(workers, video_id, "de")
+    workers.upload(film(1, TINY), video_id, "0002")
+    assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [("de", "owner")]
+    workers.backstage.replay()
+    assert [item["language"] for item in listed(workers, video_id)] == ["de"]
+
+
+def test_what_is_told_late_of_an_earlier_film_removes_nothing_of_the_present_one(workers: Workers) -> None:
+    video_id = uploaded(workers, GERMAN)
+    uploaded(workers, Spoken(), video_id=video_id, upload="0002")
+    workers.backstage.replay()
+    assert [item["language"] for item in listed(workers, video_id)] == ["en"]
+
+
+def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: Workers) -> None:
+    video_id = workers.upload(spoken(GERMAN))
+    workers.deliver("probe")
+    late = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+    workers.upload(spoken(Spoken()), video_id, "0002")
+    workers.deliver("thumbnails", *late)
+    workers.work()
+    assert [item["language"] for item in listed(workers, video_id)] == ["en"]
+
+
+def test_a_job_that_fails_keeps_no_video_from_being_ready(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subtitles, "MOST_READ", 0)
+    monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
+    workers.begin()
+    video_id = uploaded(workers, Spoken(), container="matroska")
+    job = workers.backstage.job(video_id, "captions")
+    assert (job["state"], job["error"]["reason"], job["error"]["final"]) == ("failed", errors.TOO_LONG_TO_READ, True)
+    assert (workers.document(video_id)["status"], "failure" in workers.document(video_id)) == ("processing", False)
+    assert "captions" not in workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json["reason"]
+
+
+class _Here(Sandbox):
+    """Reads subtitles in this process, where tests can reach what reads them."""
+
+    def run(self, task: str, source: Source, *arguments: Any) -> Any:
+        return subtitles.subtitles(source, *arguments) if task == "subtitles" else READER.run(task, source, *arguments)
+
+
+# Limits -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_video_takes_no_more_languages_than_it_may_have(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_store, "MOST_LANGUAGES", 2)
+    video_id = str(workers.api.create()["videoId"])
+    send(workers, video_id, "mi")
+    uploaded(workers, Spoken(), GERMAN, video_id=video_id)
+    assert [item["language"] for item in listed(workers, video_id)] == ["en", "mi"]
+    assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["de"]
+
+
+def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, language: str = "eng") -> SubtitleTrack:
+    return SubtitleTrack(number, language, codec, False, texts)
+
+
+def test_more_languages_than_one_transaction_takes_are_left() -> None:
+    names = [f"q{one}{two}" for one in "abcdefghi" for two in "klmnopqrstu"]
+    tracks = [track((0, 900, "a"), number=number, language=name) for number, name in enumerate(names, 1)]
+    texts, left = texts_of(tracks)
+    assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The film has more than 90 languages.")
+
+
+def test_what_captions_do_not_take_is_left_out() -> None:
+    kept = (1000, 2000, "Kept.")
+    strange = [(0, 900, "x" * 2001), (5, 5, "never shown"), (9, 360_000_001, "too late"), (0, 900, "{\\b1}")]
+    assert [cue.text for cue in cues_of(track(*strange, kept, kept))] == ["Kept."]
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "payload"),
+    [
+        ("subrip", "<i>in</i>\r\n\r\nline\x00 2 <x> --> &", "<i>in</i>\nline 2 &lt;x&gt; --&gt; &amp;"),
+        ("ass", r"{\b1}bold{\b0} & plain", "bold &amp; plain"),
+        ("mov_text", "a < b", "a &lt; b"),
+        ("webvtt", "<v Ada>Hello\n\n<c.loud>you</c>", "<v Ada>Hello\n<c.loud>you</c>"),
+        ("webvtt", "<script>1</script> --> <b>x", "&lt;script&gt;1&lt;/script&gt; --&gt; <b>x</b>"),
+        ("webvtt", "<b>never closed", "<b>never closed</b>"),
+    ],
+)
+def test_texts_become_payloads_that_every_player_reads(codec: str, text: str, payload: str) -> None:
+    (cue,) = cues_of(track((0, 900, text), codec=codec))
+    assert cue.text == payload
+    assert webvtt.read(webvtt.write([cue])) == [cue]
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        *(("eng", "en"), ("ENG", "en"), ("deu", "de"), ("ger", "de"), ("zho", "zh"), ("chi", "zh"), ("haw", "haw")),
+        *(("en", "en"), ("en-nz", "en-NZ"), ("zh_hant", "zh-Hant"), ("por-BR", "pt-BR"), ("und", "und")),
+        *(("", "und"), ("English", "english"), ("no language", "und"), ("e#g", "und")),
+    ],
+)
+def test_languages_have_the_services_tags(name: str, tag: str) -> None:
+    assert tag_of(name) == tag
+
+
+# Repeats, faults and races ------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_comes_twice_writes_once(workers: Workers) -> None:
+    video_id = workers.upload(spoken(Spoken()))
+    workers.deliver("probe")
+    bodies = workers.backstage.queues["thumbnails"].take()
+    workers.deliver("thumbnails", *bodies, *bodies)
+    assert [item["version"] for item in listed(workers, video_id)] == [1]
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
+def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_once(
+    workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    video_id = workers.upload(spoken(Spoken()))
+    workers.deliver("probe")
+    with monkeypatch.context() as patch:
+        transact = workers.backstage.table.client.transact_write_items
+
+        def ended(**parameters: Any) -> Any:
+            if len(parameters["TransactItems"]) > 2 and applied:
+                transact(**parameters)
+            raise SystemExit
+
+        patch.setattr(workers.backstage.table.client, "transact_write_items", ended)
+        captions = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+        with pytest.raises(SystemExit):
+            workers.deliver("thumbnails", *captions)
+    for _ in range(2):
+        clock.advance(kind_of("captions").lease + 1)
+        workers.backstage.sweep()
+        workers.work()
+    assert [item["version"] for item in listed(workers, video_id)] == [1]
+    assert said(workers, video_id) == ENGLISH
+
+
+def test_a_text_that_cannot_be_stored_is_tried_again(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    video_id = workers.upload(spoken(Spoken()))
+    workers.deliver("probe")
+    put = workers.objects.put
+
+    def refused(bucket: str, key: str, *args: Any, **options: Any) -> None:
+        if key.startswith(captions_folder(video_id)):
+            raise Unavailable
+        put(bucket, key, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.objects, "put", refused)
+        workers.deliver("thumbnails")
+    assert (listed(workers, video_id), workers.backstage.states(video_id)["captions"]) == ([], "queued")
+    workers.work()
+    assert said(workers, video_id) == ENGLISH
+
+
+def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: Workers, deed: Callable[[], object]) -> None:
+    """Let something happen when a job has read what is there, and writes next."""
+    transact, left = JobStore._write_both, [deed]
+
+    def late(store: JobStore, *args: Any) -> None:
+        if len(args) > 4 and args[4] and left:
+            left.pop()()
+        transact(store, *args)
+
+    monkeypatch.setattr(JobStore, "_write_both", late)
+
+
+def test_captions_that_are_sent_while_the_job_ends_stay(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    video_id = workers.upload(spoken(Spoken(), GERMAN))
+    before_the_end(monkeypatch, workers, lambda: send(workers, video_id))
+    workers.work()
+    assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [
+        ("de", "film"),
+        ("en", "owner"),
+    ]
+    assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["en"]
+
+
+def test_a_film_that_arrives_while_the_job_ends_wins(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    video_id = workers.upload(spoken(GERMAN))
+    before_the_end(monkeypatch, workers, lambda: workers.upload(spoken(Spoken()), video_id, "0002"))
+    workers.work()
+    workers.work()
+    assert [item["language"] for item in listed(workers, video_id)] == ["en"]
+
+
+def test_the_video_itself_is_not_written(workers: Workers) -> None:
+    video_id = workers.upload(spoken(Spoken()))
+    workers.deliver("probe")
+    captions = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
+    before = workers.document(video_id)["version"]
+    workers.deliver("thumbnails", *captions)
+    assert workers.document(video_id)["version"] == before
+    assert len(listed(workers, video_id)) == 1
+
+
+def test_who_wrote_them_and_for_which_request_is_known(workers: Workers, table: Table) -> None:
+    video_id = uploaded(workers, Spoken())
+    item = table.get(CAPTION.key(videoId=video_id, language="en"))
+    assert item is not None
+    job = workers.backstage.job(video_id, "captions")
+    assert (item["updatedBy"], item.get("updatedFor")) == ("job:thumbnails", job.get("updatedFor"))
+
+
+# The trail ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def undoing(table: Table, clock: Clock, objects: Objects) -> Undoing:
+    """The service, and a trail that follows what happens."""
+    return Undoing(make_api(table, clock, objects))
+
+
+def entries_of(undoing: Undoing, video_id: str) -> list[dict[str, Any]]:
+    """What the trail says of captions, the oldest first."""
+    items = undoing.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
+    return [entry for entry in reversed(items) if entry["entity"] == "captions"]
+
+
+def test_the_trail_says_what_jobs_did(undoing: Undoing, objects: Objects) -> None:
+    workers = Workers(undoing.api, undoing, objects)
+    video_id = uploaded(workers, Spoken(), GERMAN)
+    undoing.clock.advance(1)
+    uploaded(workers, Spoken(), video_id=video_id, upload="0002")
+    told = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(undoing, video_id)]
+    thumbnails, router = ({"kind": "job", "id": f"job:{name}"} for name in ("thumbnails", "router"))
+    assert sorted(told[:2], key=str) == [("created", "de", thumbnails), ("created", "en", thumbnails)]
+    assert sorted(told[2:4], key=str) == [("removed", "de", router), ("removed", "en", router)]
+    assert told[4:] == [("created", "en", thumbnails)]
+
+
+def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(undoing: Undoing, objects: Objects) -> None:
+    workers = Workers(undoing.api, undoing, objects)
+    video_id = uploaded(workers, Spoken())
+    undoing.clock.advance(1)
+    assert send(workers, video_id) == 200
+    undoing.settle()
+    of_video = Expression.of("#pk = :pk", pk=AUDIT.key(videoId=video_id, at="", sequence="")["pk"])
+    entries = undoing.trail.table.query(index=None, condition=of_video, limit=100).items
+    sets = [entry.get(CHANGESET) for entry in entries if entry["entity"] == "captions"]
+    assert sets == [None, undoing.last_changeset(video_id)]
+    assert undoing.undone(undoing.last_changeset(video_id))["reverted"] == 1
+    assert said(workers, video_id) == ENGLISH
+    assert [item["origin"] for item in listed(workers, video_id)] == ["film"]

@@ -1,0 +1,430 @@
+"""Taking back what one change set did to videos: what is planned, what is written, and what a second time finds."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from local.testbed.audited import Trailed
+from local.testbed.harness import NOW, Api, recorded
+from local.testbed.wire import come_between
+from shared.aws.records import key_of
+from shared.core.attributes import Item
+from shared.core.caller import IMPORT, Caller
+from shared.core.errors import Gone, IllegalTransition, InvalidContent, NotFound, QuotaExceeded, TrailBehind
+from shared.history.outcome import Outcome
+from shared.history.revert_plan import Plan, Skipped, keeper, without_set
+from shared.routes import WRITE
+from shared.schema import CHANGESET, VIDEO
+from shared.videos.store import VideoStore
+from shared.videos.video import new_item
+
+ALICE = Caller("alice", frozenset({WRITE}))
+BOB = {"kind": "person", "id": "bob"}
+RUN = "a-run"
+SERIES = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+def made(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
+    """An entry by `set` (the change set in question), `run` (what takes it back), or a person; None: nothing there."""
+    content: list[Item] = [
+        {
+            "field": field,
+            **({} if old is None else {"from": old}),
+            **({} if new is None else {"to": new}),
+            **({cut: 9999} if cut else {}),
+        }
+        for field, old, new in changes
+    ]
+    author = {"kind": "person", "id": "alice" if by in ("set", "run") else by}
+    return {"sk": f"{number:05}", "at": number, "version": number, "by": author, CHANGESET: by, "changes": content}
+
+
+def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> Plan:
+    """The plan for the entries of `set`; entries are given oldest first."""
+    newest_first = list(reversed(later))
+    entries = [entry for entry in newest_first if entry[CHANGESET] == "set"]
+    return without_set(now, entries, newest_first, "run", writable=lambda field: field != "/server", force=force)
+
+
+class TestThePlan:
+    def test_what_only_the_set_changed_comes_back(self) -> None:
+        plan = planned(
+            {"a": 2, "b": 5, "m": {"k": 1}}, [made(1, "set", ("/a", 1, 2), ("/b", None, 5), ("/m/l", 3, None))]
+        )
+        assert plan.state == {"a": 1, "m": {"k": 1, "l": 3}}
+        assert [change["field"] for change in plan.changes] == ["/a", "/b", "/m/l"]
+        assert plan.skipped == []
+
+    def test_however_often_it_changed_it(self) -> None:
+        later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "set", ("/a", 3, None))]
+        assert planned({}, later).state == {"a": 1}
+
+    def test_what_somebody_changed_since_is_named_with_who_and_when(self) -> None:
+        later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "bob", ("/a", 2, 7))]
+        plan = planned({"a": 7, "b": 2}, later)
+        assert plan.state == {"a": 7, "b": 1}
+        assert plan.skipped == [Skipped("/a", "changedSince", BOB, 2, 2)]
+
+    @pytest.mark.parametrize(("mine", "theirs"), [("/m", "/m/k"), ("/m/k", "/m")])
+    def test_a_change_inside_or_around_counts(self, mine: str, theirs: str) -> None:
+        later = [made(1, "set", (mine, "x", "y")), made(2, "bob", (theirs, "y", "z"))]
+        assert [left.field for left in planned({"m": {"k": "z"}}, later).skipped] == [mine]
+
+    def test_a_neighbour_does_not(self) -> None:
+        later = [made(1, "set", ("/m/k", 1, 2)), made(2, "bob", ("/m/kk", None, 1), ("/mm", None, 1))]
+        assert planned({"m": {"k": 2, "kk": 1}, "mm": 1}, later).skipped == []
+
+    def test_force_takes_back_even_that(self) -> None:
+        later = [made(1, "set", ("/m/k", 1, 2), ("/a", 1, 2)), made(2, "bob", ("/m/k", 2, 3), ("/a", 2, 3))]
+        plan = planned({"m": {"k": 3}, "a": 3}, later, force=["/m"])
+        assert (plan.state, [left.field for left in plan.skipped]) == ({"m": {"k": 1}, "a": 3}, ["/a"])
+        assert planned({"m": {"k": 3}, "a": 3}, later, force=[""]).state == {"m": {"k": 1}, "a": 1}
+
+    def test_what_is_as_before_the_set_needs_nothing_and_no_mention(self) -> None:
+        later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "bob", ("/a", 3, 1))]
+        plan = planned({"a": 1}, later)
+        assert (plan.changes, plan.skipped, plan.already) == ([], [], ["/a"])
+
+    def test_what_the_set_overwrote_comes_back_as_somebody_made_it(self) -> None:
+        later = [made(1, "set", ("/a", 1, 2)), made(2, "bob", ("/a", 2, 5)), made(3, "set", ("/a", 5, 6))]
+        plan = planned({"a": 6}, later)
+        assert (plan.state, [left.by for left in plan.skipped]) == ({"a": 5}, [BOB])
+
+    def test_what_the_run_has_written_is_not_somebody_elses(self) -> None:
+        later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "run", ("/a", 2, 1))]
+        assert planned({"a": 1, "b": 2}, later).state == {"a": 1, "b": 1}
+
+    def test_a_value_that_nobody_is_known_to_have_written_is_left_alone(self) -> None:
+        plan = planned({"a": 9}, [made(1, "set", ("/a", 1, 2))])
+        assert (plan.changes, plan.skipped[0].by) == ([], {"kind": "service", "id": "unknown"})
+
+    def test_a_value_of_which_only_the_beginning_is_kept_cannot_come_back(self) -> None:
+        plan = planned({"a": "new", "b": 2}, [made(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""])
+        assert (plan.changes, plan.skipped) == ([], [Skipped("/a", "notKept")])
+
+    def test_a_value_that_was_cut_when_it_was_set_can_go_again(self) -> None:
+        assert planned({"a": "whole"}, [made(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {"a": "old"}
+
+    def test_what_people_do_not_write_is_passed_over(self) -> None:
+        plan = planned({"server": 2, "a": 2}, [made(1, "set", ("/server", 1, 2), ("/a", 1, 2))])
+        assert (plan.state, plan.skipped) == ({"server": 2, "a": 1}, [])
+
+    def test_true_and_one_are_different(self) -> None:
+        assert planned({"a": True}, [made(1, "set", ("/a", 1, True))]).state["a"] == 1
+
+    def test_who_keeps_what_was_created(self) -> None:
+        created, job, other = made(1, "set"), made(2, "x"), made(3, "another-import", ("/a", 1, 2))
+        job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
+        assert keeper([created], [job, created], "run") is None
+        assert keeper([created], [other, job, created], "run") == Skipped("", "changedSince", other["by"], 3, 3)
+        assert keeper([created], [made(4, "run", ("/a", 2, 3)), created], "run") is None
+        assert keeper([created], [made(4, "nothing shown"), created], "run") is None
+        assert keeper([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
+
+
+class Undoing(Trailed):
+    """Takes back what the last request did."""
+
+    def batch(self, *operations: Item, user: str = "alice") -> list[Item]:
+        """Carry out operations as one change set; their results."""
+        items: list[Item] = self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user).json["items"]
+        assert all(item["status"] < 300 for item in items), items
+        return items
+
+    def rename(self, *video_ids: str, **fields: Any) -> None:
+        """One request that changes videos."""
+        self.batch(*({"op": "patch", "videoId": video_id, "patch": fields} for video_id in video_ids))
+
+    def take_back(self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any) -> Outcome:
+        """Take back what one change set did to one video, as alice."""
+        self.clock.advance(1)
+        outcome = self.reverts.take_back(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
+        if settle:
+            self.settle()
+        return outcome
+
+
+@pytest.fixture
+def past(api: Api) -> Undoing:
+    """The service with its audit trail."""
+    return Undoing(api)
+
+
+def set_of(past: Trailed, video_id: str) -> list[Item]:
+    """What the request that wrote a video last did to it, the newest first."""
+    return past.of_last_request(video_id)[video_id]
+
+
+class TestFields:
+    def test_they_come_back_in_one_change_by_who_asked_and_for_the_run(self, past: Undoing) -> None:
+        video_id = past.create(title="Right", tags=["a"], metadata={"k": 1})
+        before = past.shown(video_id)
+        past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
+        outcome = past.take_back(set_of(past, video_id))
+        assert outcome == Outcome("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
+        assert past.shown(video_id) == before
+        newest = past.entries(video_id)[0]
+        assert (newest["by"], newest["correlationId"], newest[CHANGESET]) == (
+            {"kind": "person", "id": "alice"},
+            RUN,
+            RUN,
+        )
+
+    def test_later_edits_stay_and_are_named(self, past: Undoing) -> None:
+        video_id = past.create(title="Right", category="right")
+        past.rename(video_id, title="Wrong", category="wrong")
+        entries = set_of(past, video_id)
+        past.patch(video_id, user="admin", title="Corrected", description="More")
+        outcome = past.take_back(entries)
+        by = {"kind": "person", "id": "admin"}
+        left = Skipped("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
+        assert outcome == Outcome("reverted", ("/category",), (left,))
+        shown = past.shown(video_id)
+        assert (shown["title"], shown["category"], shown["description"]) == ("Corrected", "right", "More")
+
+    def test_when_all_were_changed_since_nothing_is_written(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.patch(video_id, title="Corrected")
+        assert past.take_back(entries).result == "skipped"
+        assert past.item(video_id)["version"] == 3
+
+    def test_an_undo_can_be_undone(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        past.take_back(set_of(past, video_id))
+        assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
+        assert past.shown(video_id)["title"] == "Wrong"
+
+    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries, before = set_of(past, video_id), past.item(video_id)
+        dry = past.take_back(entries, dry_run=True)
+        assert past.item(video_id) == before
+        assert dry == past.take_back(entries)
+
+    def test_what_todays_model_refuses_is_refused(self, past: Undoing) -> None:
+        video_id = past.create()
+        past.rename(video_id, seriesId=SERIES, season=1)
+        entries = set_of(past, video_id)
+        past.patch(video_id, season=2)
+        with pytest.raises(InvalidContent) as refused:
+            past.take_back(entries)
+        assert "season and episode need the seriesId" in refused.value.errors[0]["detail"]
+
+    def test_a_video_that_was_deleted_since_is_to_be_restored_first(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.write("DELETE", f"/v1/videos/{video_id}")
+        with pytest.raises(IllegalTransition, match="restore it first"):
+            past.take_back(entries)
+
+
+class TestWholeVideos:
+    def test_what_was_created_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
+        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id = result["videoId"]
+        assert past.take_back(set_of(past, video_id)) == Outcome("reverted", ("/status",))
+        assert past.shown(video_id)["status"] == "deleted"
+        assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
+        assert past.shown(video_id)["status"] == "uploaded"
+
+    def test_also_once_jobs_have_worked_on_it(self, past: Undoing) -> None:
+        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+        entries = set_of(past, result["videoId"])
+        past.arrive(result["videoId"])
+        past.probe(result["videoId"])
+        assert past.take_back(entries).result == "reverted"
+
+    def test_but_not_once_a_person_has(self, past: Undoing) -> None:
+        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(past, result["videoId"])
+        past.patch(video_id, user="admin", title="Useful")
+        outcome = past.take_back(entries)
+        by = {"kind": "person", "id": "admin"}
+        assert outcome == Outcome("skipped", (), (Skipped("", "changedSince", by, int(past.clock()) * 1000 - 1000, 2),))
+        assert past.take_back(entries, force=["/title"]).result == "skipped"
+        assert past.take_back(entries, force=[""]).result == "reverted"
+
+    def test_what_the_same_set_created_and_changed_goes(self, past: Undoing) -> None:
+        video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3302"
+        past.batch(
+            {"op": "create", "video": {"title": "Mistake", "videoId": video_id, "userId": "alice"}},
+            {"op": "patch", "videoId": video_id, "patch": {"title": "Another"}},
+            user="admin",
+        )
+        assert len(set_of(past, video_id)) == 2
+        assert past.take_back(set_of(past, video_id)).fields == ("/status",)
+
+    def test_what_was_deleted_is_restored(self, past: Undoing) -> None:
+        video_id = past.create()
+        past.batch({"op": "delete", "videoId": video_id})
+        assert past.take_back(set_of(past, video_id)) == Outcome("reverted", ("/status",))
+        assert past.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
+
+    def test_to_what_it_would_be_by_now(self, past: Undoing) -> None:
+        video_id = past.create()
+        past.batch({"op": "delete", "videoId": video_id})
+        entries = set_of(past, video_id)
+        past.arrive(video_id)
+        assert past.take_back(entries).result == "reverted"
+        assert past.shown(video_id)["status"] == "processing"
+
+    def test_what_was_restored_is_deleted_again(self, past: Undoing) -> None:
+        video_id = past.create()
+        past.write("DELETE", f"/v1/videos/{video_id}")
+        past.write("POST", f"/v1/videos/{video_id}/restore")
+        assert past.take_back(set_of(past, video_id)).result == "reverted"
+        assert past.shown(video_id)["status"] == "deleted"
+
+    def test_what_somebody_restored_since_stays(self, past: Undoing) -> None:
+        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(past, result["videoId"])
+        past.write("DELETE", f"/v1/videos/{video_id}")
+        assert past.take_back(entries).result == "unchanged"
+        past.write("POST", f"/v1/videos/{video_id}/restore")
+        assert past.take_back(entries).result == "skipped"
+
+    def test_a_poster_of_another_moment_counts_as_a_job(self, past: Undoing) -> None:
+        video_id = past.uploaded_film(past.api)
+        past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
+        entries = set_of(past, video_id)
+        past.spend_quota("alice")
+        with pytest.raises(QuotaExceeded):
+            past.take_back(entries)
+        past.clock.advance(24 * 3600)
+        assert past.take_back(entries) == Outcome("reverted", ("/posterTime",))
+        assert "time" not in past.job(video_id, "poster")["input"]
+
+
+class TestAgain:
+    def test_another_run_finds_nothing_to_do_and_names_the_same(self, past: Undoing) -> None:
+        video_id = past.create(title="Right", category="right")
+        past.rename(video_id, title="Wrong", category="wrong")
+        entries = set_of(past, video_id)
+        past.patch(video_id, user="admin", title="Corrected")
+        first = past.take_back(entries)
+        with recorded(past.table.client) as operations:
+            second = past.take_back(entries, run="another", settle=False)
+        assert (second.result, second.skipped) == ("skipped", first.skipped)
+        assert {operation.name for operation in operations} == {"GetItem", "Query"}
+
+    def test_nor_where_the_set_wrote_more_than_once(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
+        entries = set_of(past, video_id)
+        assert past.take_back(entries).result == "reverted"
+        assert past.take_back(entries, run="another") == Outcome("unchanged")
+
+    @pytest.mark.parametrize("is_in_the_trail", [True, False])
+    def test_the_same_run_counts_what_it_did_before_it_died(self, past: Undoing, is_in_the_trail: bool) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        first = past.take_back(entries, settle=is_in_the_trail)
+        assert past.take_back(entries, settle=False) == first == Outcome("reverted", ("/title",))
+        assert past.item(video_id)["version"] == 3
+
+    def test_also_after_somebody_else_wrote(self, past: Undoing) -> None:
+        (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
+        video_id, entries = result["videoId"], set_of(past, result["videoId"])
+        first = past.take_back(entries)
+        past.write("POST", f"/v1/videos/{video_id}/restore", user="admin")
+        assert past.take_back(entries).result == "skipped"
+        past.write("DELETE", f"/v1/videos/{video_id}", user="admin")
+        assert past.take_back(entries) == first
+
+    def test_the_parts_of_a_set_one_after_another(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
+        newer, older = set_of(past, video_id)
+        past.take_back([newer])
+        assert past.shown(video_id)["title"] == "Wrong"
+        past.take_back([older], settle=False)
+        assert past.shown(video_id)["title"] == "Right"
+
+    def test_a_race_that_is_lost_is_planned_again(self, past: Undoing) -> None:
+        video_id = past.create(title="Right", category="right")
+        past.rename(video_id, title="Wrong", category="wrong")
+        entries, due = set_of(past, video_id), ["Corrected"]
+
+        def between(operation: str, _: Any, send: Any) -> Any:
+            if operation == "UpdateItem" and due:
+                past.patch(video_id, user="admin", title=due.pop())
+            return send()
+
+        undo = come_between(past.table.client, between)
+        outcome = past.take_back(entries)
+        undo()
+        assert (outcome.fields, [left.field for left in outcome.skipped]) == (("/category",), ["/title"])
+        assert past.shown(video_id)["title"] == "Corrected"
+
+
+class TestWhenItCannot:
+    def test_while_the_trail_is_behind(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        assert past.api.patch(f"/v1/videos/{video_id}", {"category": "c"}).status == 200
+        with pytest.raises(TrailBehind):
+            past.take_back(entries, settle=False)
+
+    def test_when_an_entry_of_a_later_change_is_gone(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.patch(video_id, title="Corrected")
+        newest = past.entries(video_id)[0]
+        past.trail.table.delete({name: newest[name] for name in ("pk", "sk")})
+        past.clock.advance(2 * 86400)
+        with pytest.raises(Gone, match="version 3"):
+            past.take_back(entries)
+
+    def test_a_video_that_is_gone(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.table.delete(VIDEO.key(videoId=video_id))
+        past.settle()
+        with pytest.raises(Gone):
+            past.take_back(entries)
+
+    def test_what_was_before_the_set_need_not_be_known_any_more(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.settle()
+        (created,) = past.entries(video_id)
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.trail.table.delete(key_of(created))
+        past.take_back(entries)
+        assert past.shown(video_id)["title"] == "Right"
+
+    def test_a_later_video_with_the_same_id(self, past: Undoing) -> None:
+        video_id = past.create(title="Right")
+        past.rename(video_id, title="Wrong")
+        entries = set_of(past, video_id)
+        past.table.delete(VIDEO.key(videoId=video_id))
+        past.settle()
+        past.clock.advance(1)
+        item = new_item(
+            {"title": "Wrong", "visibility": "private"},
+            video_id=video_id,
+            owner="alice",
+            created_at=NOW,
+            status="ready",
+        )
+        VideoStore(past.table).create(item, ALICE, int(past.clock()))
+        past.settle()
+        with pytest.raises(Gone, match="later one with the same videoId"):
+            past.take_back(entries)
+        assert past.shown(video_id)["title"] == "Wrong"
+
+    def test_somebody_elses_video(self, past: Undoing) -> None:
+        video_id = past.create("bob", title="Right")
+        past.patch(video_id, user="bob", title="Wrong")
+        with pytest.raises(NotFound):
+            past.take_back(set_of(past, video_id))

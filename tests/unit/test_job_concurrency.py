@@ -1,0 +1,220 @@
+"""The share of the workers that one owner gets: a thousand films of one keep nobody else's waiting."""
+
+from typing import Any
+
+import pytest
+
+from local.testbed.background import Backstage, FakeQueue
+from local.testbed.harness import Api, Clock, remove_video
+from shared.aws.dynamodb import Table
+from shared.aws.quotas import CHECK_SECONDS
+from shared.core.attributes import Item
+from shared.core.caller import Caller
+from shared.core.errors import Unavailable
+from shared.entities import Job
+from shared.job_kinds import JOB_QUEUES, kind_of
+from shared.processing.concurrency import ShareStore
+from shared.processing.job_states import Ticket, ticket_of
+from shared.processing.messages import JobMessage, parse
+from tests.integration.contents import items_of
+
+WORKER = Caller.job("probe")
+SHARE = JOB_QUEUES["probe"]
+
+
+class Work:
+    """Films of several owners that wait to be looked at, and workers that begin what the queue hands out."""
+
+    def __init__(self, api: Api, backstage: Backstage) -> None:
+        self.api = api
+        self.backstage = backstage
+
+    def upload(self, owner: str) -> str:
+        """A film arrives."""
+        video_id = str(self.api.create(user=owner)["videoId"])
+        self.backstage.arrive(video_id)
+        return video_id
+
+    def received(self) -> list[JobMessage]:
+        """What the queue has handed out since the last time, in order."""
+        return [parse(JobMessage, body) for body in self.backstage.queues["probe"].take()]
+
+    def finish(self, ticket: Ticket, *, retry: bool = False) -> Job:
+        """A worker begins a job and fails, so that the video wants nothing more."""
+        now = int(self.backstage.clock())
+        assert self.backstage.jobs.take(ticket, WORKER, now)
+        ended = self.backstage.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
+        self.backstage.settle()
+        assert ended
+        return ended
+
+    def shares(self) -> list[Item]:
+        """What the table keeps of shares."""
+        return [item for item in items_of(self.backstage.table) if item["pk"].startswith("SHARE#")]
+
+
+@pytest.fixture
+def work(api: Api, table: Table, clock: Clock) -> Work:
+    """Nothing to do yet."""
+    return Work(api, Backstage(table, clock))
+
+
+def _job(number: int, owner: str) -> Any:
+    video_id = f"{owner}-{number:04}"
+    return {
+        "videoId": video_id,
+        "kind": "probe",
+        "owner": owner,
+        "state": "queued",
+        "queuedAt": 1_000_000 + number,
+    }
+
+
+def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table) -> None:
+    shares = ShareStore(table, JOB_QUEUES)
+    queued = [*(_job(number, "alice") for number in range(100)), _job(100, "bob")]
+    sent = [job["videoId"] for job in queued if shares.claim(job, 2_000_000)]
+    assert sent == [*(f"alice-{number:04}" for number in range(SHARE)), "bob-0100"]
+
+
+def test_each_that_ends_lets_the_next_of_its_owner_begin_in_the_order_of_arrival(work: Work, clock: Clock) -> None:
+    videos = []
+    for _ in range(SHARE + 3):
+        videos.append(work.upload("alice"))
+        clock.advance(1)
+    begun = work.received()
+    assert [message.videoId for message in begun] == videos[:SHARE]
+    for number, message in enumerate(begun[:3]):
+        work.finish(message.ticket)
+        assert [message.videoId for message in work.received()] == [videos[SHARE + number]]
+
+
+def test_all_are_done_in_the_end_and_nothing_is_left(work: Work) -> None:
+    videos = {work.upload("alice") for _ in range(3 * SHARE)}
+    done = set()
+    while messages := work.received():
+        assert len(messages) <= SHARE
+        for message in messages:
+            work.finish(message.ticket)
+            done.add(message.videoId)
+    assert done == videos
+    assert [share.get("jobs") for share in work.shares()] == [None]
+
+
+def test_waiting_is_not_an_attempt(work: Work) -> None:
+    for _ in range(SHARE):
+        work.upload("alice")
+    last = work.upload("alice")
+    for message in work.received():
+        work.finish(message.ticket)
+    (message,) = work.received()
+    assert (message.videoId, message.attempt) == (last, 1)
+
+
+def test_one_that_is_tried_again_keeps_its_place(work: Work) -> None:
+    work.upload("alice")
+    (first,) = work.received()
+    for _ in range(SHARE):
+        work.upload("alice")
+    assert len(work.received()) == SHARE - 1
+    work.finish(first.ticket, retry=True)
+    (again,) = work.received()
+    assert (again.videoId, again.attempt) == (first.videoId, 2)
+
+
+def test_one_that_is_deleted_while_it_waits_is_passed_over(work: Work) -> None:
+    videos = [work.upload("alice") for _ in range(SHARE + 2)]
+    begun = work.received()
+    waiting = [video_id for video_id in videos if video_id not in {message.videoId for message in begun}]
+    work.api.delete(f"/v1/videos/{waiting[0]}")
+    work.backstage.settle()
+    work.finish(begun[0].ticket)
+    assert [message.videoId for message in work.received()] == [waiting[1]]
+    assert sum(share["sk"].startswith("WAITS#") for share in work.shares()) == 0
+
+
+def test_one_that_is_deleted_while_it_has_a_place_gives_it_up(work: Work) -> None:
+    for _ in range(SHARE + 1):
+        work.upload("alice")
+    begun = work.received()
+    work.api.delete(f"/v1/videos/{begun[0].videoId}")
+    work.backstage.settle()
+    assert len(work.received()) == 1
+
+
+def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Work) -> None:
+    for _ in range(SHARE + 2):
+        work.upload("alice")
+    before = {message.videoId for message in work.received()}
+    work.backstage.replay()
+    assert {message.videoId for message in work.received()} <= before
+
+
+def test_what_could_not_be_sent_is_sent_when_the_record_is_delivered_again(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(SHARE + 1):
+        work.upload("alice")
+    begun = work.received()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise Unavailable
+
+    now = int(work.backstage.clock())
+    assert work.backstage.jobs.take(begun[0].ticket, WORKER, now)
+    assert work.backstage.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
+    records = work.backstage.records()
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeQueue, "send", refused)
+        for record in records:
+            work.backstage.replay(record)
+    work.backstage.replay(*records)
+    assert len(work.received()) == 1
+
+
+def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
+    for _ in range(SHARE):
+        work.upload("alice")
+    for message in work.received():
+        now = int(clock())
+        assert work.backstage.jobs.take(message.ticket, WORKER, now)
+        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
+    work.backstage.records()  # lost: nobody hears that they ended
+    last = work.upload("alice")
+    assert work.received() == []
+    # The sweeper has the message of one that waits sent once more.
+    clock.advance(kind_of("probe").patience + 1)
+    work.backstage.sweep()
+    assert [message.videoId for message in work.received()] == [last]
+
+
+def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
+    for _ in range(SHARE):
+        work.upload("alice")
+    for message in work.received():
+        assert work.backstage.jobs.take(message.ticket, WORKER, int(clock()))
+        assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
+    work.backstage.records()
+    clock.advance(CHECK_SECONDS)
+    next_one = work.upload("alice")
+    assert [message.videoId for message in work.received()] == [next_one]
+
+
+def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
+    videos = [work.upload("alice") for _ in range(SHARE + 1)]
+    gone = work.received()[0]
+    assert work.backstage.jobs.take(gone.ticket, WORKER, int(work.backstage.clock()))
+    remove_video(work.backstage.table, gone.videoId)
+    work.backstage.settle()
+    assert [message.videoId for message in work.received()] == [videos[-1]]
+
+
+def test_kinds_that_share_a_queue_share_the_places_of_it(work: Work) -> None:
+    for _ in range(SHARE):
+        video_id = work.upload("alice")
+        work.backstage.probe(video_id)
+    pictures = work.backstage.queues["thumbnails"].take()
+    assert len(pictures) == JOB_QUEUES["thumbnails"]
+    assert {body["kind"] for body in pictures} == {"poster", "storyboard"}
+    job = work.backstage.job(pictures[0]["videoId"], "poster")
+    assert ticket_of(job).attempt == 1

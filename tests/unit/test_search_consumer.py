@@ -1,0 +1,325 @@
+"""The index follows the feed: what a video has become is found in it, after each kind of change, and nothing else is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local.testbed.harness import MEDIA_BUCKET, Clock, recorded, remove_video
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.captions import cues
+from shared.captions.store import MOST_STORED
+from shared.core.errors import Gone
+from shared.feed import log
+from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
+from shared.feed.reader import ends
+from shared.search.consumer import SLICE, Follower
+from shared.search.document import LARGEST_CAPTIONS, MOST_CUES, searched
+from shared.search.engine import Engine, Mark
+from shared.search.fields import Stored
+from tests.indexed import Followed
+from tests.integration.contents import items_of
+from tests.logs import log_lines
+
+
+@pytest.fixture
+def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+    """The service, and all that happens behind it."""
+    return Followed(table, objects, clock)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An empty index."""
+    return Engine(tmp_path / "index")
+
+
+@pytest.fixture
+def follower(service: Followed, engine: Engine, clock: Clock) -> Follower:
+    """Who takes it to where the feed is."""
+    return Follower(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
+
+
+@pytest.fixture
+def indexed(follower: Follower, engine: Engine) -> Callable[[str], Stored | None]:
+    """What the index has of a video, once it has followed."""
+
+    def stored(video_id: str) -> Stored | None:
+        assert follower.catch_up()
+        return engine.stored(video_id)
+
+    return stored
+
+
+Indexed = Callable[[str], Stored | None]
+
+
+class TestEachKindOfChange:
+    def test_a_new_video(self, service: Followed, indexed: Indexed) -> None:
+        found = indexed(service.film("Apples", tags=["fruit"], description="Of trees"))
+        assert found == Stored("Apples", [], ["fruit"], "Of trees", [])
+
+    def test_a_changed_video(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.patch(film, title="Pears")
+        assert (found := indexed(film))
+        assert found.title == "Pears"
+
+    def test_a_private_video_is_there_for_its_owner(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        service.patch(film, visibility="private")
+        assert indexed(film)
+
+    def test_a_deleted_video_goes_and_comes_back_restored(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.write("DELETE", f"/v1/videos/{film}")
+        assert indexed(film) is None
+        service.write("POST", f"/v1/videos/{film}/restore")
+        assert indexed(film)
+
+    def test_a_video_that_is_removed_for_good(self, service: Followed, table: Table, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        remove_video(table, film)
+        service.settle()
+        assert indexed(film) is None
+
+    def test_who_plays_in_it_and_as_whom(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
+        service.write("PUT", f"/v1/videos/{film}/credits/nm1", body)
+        assert (found := indexed(film))
+        assert found.names == ["Zoë", "Eve"]
+        service.write("DELETE", f"/v1/videos/{film}/credits/nm1")
+        assert (found := indexed(film))
+        assert found.names == []
+
+    def test_what_it_is_called_elsewhere(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
+        assert (found := indexed(film))
+        assert found.names == ["Āporo"]
+
+    def test_what_is_said_in_it(self, service: Followed, indexed: Indexed) -> None:
+        film = service.film("Apples")
+        assert indexed(film)
+        service.say(film, "An <i>apple</i> a day")
+        assert (found := indexed(film))
+        assert [(said.language, said.starts, said.texts) for said in found.captions] == [
+            ("en", "1000", "An apple a day")
+        ]
+        service.say(film, "Keeps the doctor away")
+        assert (found := indexed(film))
+        assert found.captions[0].texts == "Keeps the doctor away"
+        service.write("DELETE", f"/v1/videos/{film}/captions/en")
+        assert (found := indexed(film))
+        assert found.captions == []
+
+    def test_captions_whose_text_went_with_the_video_stop_nobody(
+        self, service: Followed, objects: Objects, indexed: Indexed
+    ) -> None:
+        film = service.film("Apples")
+        service.say(film, "An apple a day")
+        objects.delete_prefix("media", "captions/")
+        assert (found := indexed(film))
+        assert found.captions == []
+
+    @pytest.mark.parametrize("damaged", [b"WEBVTT\n\n00:01.000 --> 00:02.000\n\xff", b"Apples", b""])
+    def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
+        self, service: Followed, objects: Objects, indexed: Indexed, damaged: bytes
+    ) -> None:
+        film = service.film("Apples")
+        service.say(film, "An apple a day")
+        (text,) = objects.listed(MEDIA_BUCKET, "captions/")
+        service.say(film, "Ein Apfel am Tag", "de")
+        objects.put(MEDIA_BUCKET, text.key, damaged, "text/vtt")
+        with log_lines() as lines:
+            assert (found := indexed(film))
+        assert [said.language for said in found.captions] == ["de"]
+        assert [(line["level"], line["message"], line["language"]) for line in lines] == [
+            ("WARN", "captions not readable", "en")
+        ]
+
+    def test_of_many_captions_only_those_that_are_searched_are_read(
+        self, service: Followed, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.search.document.MOST_CUES", 1)
+        film = service.film("Apples", language="fr")
+        service.say(film, "An apple a day")
+        (english,) = objects.listed(MEDIA_BUCKET, "captions/")
+        service.say(film, "Une pomme par jour", "fr")
+        objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
+        with log_lines() as lines:
+            assert (found := indexed(film))
+        assert [said.texts for said in found.captions] == ["Une pomme par jour"]
+        assert lines == []
+
+    def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: Follower) -> None:
+        film = service.film("Apples")
+        follower.catch_up()
+        playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
+        service.write("POST", f"/v1/playlists/{playlist}/entries", {"videoId": film})
+        service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
+        assert follower.catch_up()
+        assert follower.put == 1
+        assert follower.has(ends(service.feed, shard_logs())), "it knows all the same that it has seen them"
+
+    def test_of_many_changes_a_video_is_read_once(self, service: Followed, follower: Follower, table: Table) -> None:
+        film = service.film("Apples")
+        for number in range(5):
+            service.patch(film, title=f"Apples {number}")
+        with recorded(table.client) as operations:
+            follower.catch_up()
+        of_the_table = [asked for asked in operations if asked.parameters["TableName"] == table.name]
+        assert [(asked.name, asked.parameters["ConsistentRead"]) for asked in of_the_table] == [("Query", True)]
+
+    def test_very_many_items_beside_a_video_take_several_pages(
+        self, service: Followed, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shared.search.loader.LARGEST_READ", 2)
+        film = service.film("Apples")
+        for number in range(5):
+            body = {"name": f"Person {number}", "ordering": number + 1, "roles": [{"category": "actor"}]}
+            service.write("PUT", f"/v1/videos/{film}/credits/nm{number}", body)
+        assert (found := indexed(film))
+        assert found.names == [f"Person {number}" for number in range(5)]
+
+
+class TestHowFar:
+    def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: Follower, clock: Clock) -> None:
+        assert follower.catch_up()
+        assert follower.mark.as_of == clock.now * 1000
+
+    def test_it_goes_on_where_another_engine_of_the_folder_has_ended(
+        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+    ) -> None:
+        service.film("Apples")
+        follower.catch_up()
+        engine.close()
+        clock.advance(60)
+        pears = service.film("Pears")
+        again = Engine(tmp_path / "index")
+        second = Follower(again, service.feed, service.films, clock=clock)
+        second.catch_up()
+        assert second.put == 1
+        assert again.stored(pears)
+
+    def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
+        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+    ) -> None:
+        follower.catch_up()
+        empty_at = follower.mark.as_of
+        clock.advance(60)
+        films = [service.film(f"Film {number}") for number in range(SLICE + 4)]
+        assert not follower.catch_up(lambda: False)
+        assert (follower.put, engine.size) == (SLICE, SLICE)
+        assert (engine.mark, follower.mark.as_of) == (follower.mark, empty_at)
+        engine.close()
+        again = Engine(tmp_path / "index")
+        second = Follower(again, service.feed, service.films, clock=clock)
+        assert second.catch_up()
+        assert (second.put, again.size) == (len(films) - SLICE, len(films))
+        assert second.mark.as_of == clock.now * 1000
+
+    def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    ) -> None:
+        monkeypatch.setattr("shared.feed.reader.MOST_EXAMINED", 2)
+        for number in range(5):
+            service.api.post("/v1/playlists", {"title": f"Mine {number}"})
+        service.settle()
+        assert not follower.catch_up(lambda: False)
+        assert follower.mark.as_of == 0
+        assert follower.catch_up()
+        assert follower.mark.as_of == clock.now * 1000
+
+    def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
+        self, service: Followed, engine: Engine, follower: Follower
+    ) -> None:
+        film = service.film("Apples")
+        for number in range(2 * SLICE):
+            service.patch(film, title=f"Apples {number}")
+        asked = iter([True, False])
+        assert not follower.catch_up(lambda: next(asked)), "it has not followed all that it has read"
+        assert (found := engine.stored(film))
+        assert (found.title, follower.put) == (f"Apples {2 * SLICE - 1}", 1)
+
+    def test_an_import_is_taken_in_larger_slices(
+        self, service: Followed, engine: Engine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
+        commits: list[Mark] = []
+        monkeypatch.setattr(engine, "commit", commits.append)
+        Follower(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
+        assert len(commits) == 1
+
+    def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
+        self, service: Followed, engine: Engine, follower: Follower
+    ) -> None:
+        film = service.film("Apples")
+        places = ends(service.feed, shard_logs())
+        assert follower.wait_for(places, lambda: True)
+        assert engine.stored(film)
+        ahead = {name: Place(place.first, place.skip + 1) for name, place in places.items()}
+        asked = iter([True, True, False])
+        assert not follower.wait_for(ahead, lambda: next(asked))
+
+    def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        in_the_tail = ends(service.feed, shard_logs())
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        assert follower.wait_for(in_the_tail, lambda: True)
+        assert follower.has(ends(service.feed, shard_logs()))
+
+    def test_what_the_feed_no_longer_keeps_cannot_be_followed(
+        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+    ) -> None:
+        monkeypatch.setattr(log, "LARGEST_TAIL", 300)
+        film = service.film("Apples")
+        follower.catch_up()
+        for number in range(9):
+            service.patch(film, title=f"Apples {number}")
+        for item in items_of(service.feed_table):
+            if item.get("purgeAt"):
+                service.feed_table.delete({"pk": item["pk"], "sk": item["sk"]})
+        clock.advance(DAYS_KEPT * 86_400)
+        with pytest.raises(Gone):
+            follower.catch_up()
+
+    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: Follower) -> None:
+        assert follower.mark.places == dict.fromkeys(shard_logs(), OLDEST)
+
+
+class TestWhichCaptions:
+    @pytest.mark.parametrize(
+        ("language", "expected"),
+        [
+            ("fr", ["fr", "de", "en-GB", "en-NZ"]),
+            ("FR-ca", ["fr", "de", "en-GB", "en-NZ"]),
+            ("en-NZ", ["en-NZ", "en-GB", "de", "fr"]),
+            (None, ["de", "en-GB", "en-NZ", "fr"]),
+        ],
+    )
+    def test_those_in_the_films_own_language_come_first(self, language: str | None, expected: list[str]) -> None:
+        captions = [{"language": spoken, "size": 9, "cues": 1} for spoken in ("de", "en-GB", "en-NZ", "fr")]
+        assert [item["language"] for item in searched(captions, language)] == expected
+
+    @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MOST_CUES", "cues")])
+    def test_those_beyond_the_most_are_left_out(self, monkeypatch: pytest.MonkeyPatch, limit: str, of: str) -> None:
+        monkeypatch.setattr(f"shared.search.document.{limit}", 12)
+        sizes = {"de": 5, "en": 10, "fr": 2}
+        captions = [{"language": language, "size": 0, "cues": 0} | {of: size} for language, size in sizes.items()]
+        assert [item["language"] for item in searched(captions, "en")] == ["en", "fr"]
+
+    def test_the_largest_that_there_may_be_are_searched(self) -> None:
+        assert 2 * MOST_STORED <= LARGEST_CAPTIONS
+        assert 2 * cues.MOST_CUES <= MOST_CUES

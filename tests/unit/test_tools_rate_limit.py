@@ -1,0 +1,213 @@
+"""Commands that write much wait for the audit trail: which writes they remember, when they wait, and when they give up."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from local.testbed.audited import Trailed
+from local.testbed.harness import Api, Clock
+from shared.aws.dynamodb import Table
+from shared.history.trail import AuditStore
+from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, VIDEO, VIEW_COUNTER
+from tools import ToolError, rate_limit
+from tools.__main__ import main
+from tools.rate_limit import MOST_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, PacedTable, Pool, Sample, TrailPace
+
+RUN = "import-1"
+FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+
+
+class Following(AuditStore):
+    """A trail that follows a write after some seconds of a clock, and says how often it was asked."""
+
+    def __init__(self, clock: Clock, lag: float) -> None:
+        self.clock, self.lag = clock, lag
+        self.written: dict[str, float] = {}
+        self.asked = 0
+
+    def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
+        """Whether enough time has passed since the write."""
+        self.asked += 1
+        return self.clock() - self.written[partition] >= self.lag
+
+
+class Command:
+    """A command that writes a video each second, and waits for its trail."""
+
+    def __init__(self, table: Table, clock: Clock, lag: float) -> None:
+        self.clock, self.trail = clock, Following(clock, lag)
+        self.waits: list[float] = []
+        self.pace = TrailPace(self.trail, RUN, clock=clock, sleep=self._sleep)
+        self.table = PacedTable(self.pace, table.name, table.client)
+
+    def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.clock.advance(seconds)
+
+    def write(self, seconds: int) -> None:
+        """Write for some seconds, as far as the trail allows."""
+        for number in range(seconds):
+            self.pace.wait()
+            key = VIDEO.key(videoId=f"{len(self.trail.written)}-{number}")
+            self.trail.written[key["pk"]] = self.clock()
+            self.table.write(self.table.put(key | {"updatedFor": RUN, "version": 1}))
+            self.clock.advance(1)
+
+
+class TestWaiting:
+    def test_a_command_whose_trail_keeps_up_never_waits(self, table: Table, clock: Clock) -> None:
+        command = Command(table, clock, lag=MOST_BEHIND - 1)
+        command.write(100)
+        assert command.waits == []
+        assert 0 < command.trail.asked <= 100
+
+    def test_a_short_command_never_asks_the_trail(self, table: Table, clock: Clock) -> None:
+        command = Command(table, clock, lag=1_000)
+        command.write(MOST_BEHIND)
+        assert (command.waits, command.trail.asked) == ([], 0)
+
+    def test_a_command_writes_no_faster_than_its_trail_follows(
+        self, table: Table, clock: Clock, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command = Command(table, clock, lag=2 * MOST_BEHIND)
+        start = clock()
+        command.write(200)
+        assert command.waits
+        assert set(command.waits) == {WAIT_SECONDS}
+        assert clock() - start >= 300
+        assert capsys.readouterr().err.count("behind") == 1
+
+    def test_a_trail_that_follows_nothing_ends_the_command(self, table: Table, clock: Clock) -> None:
+        command = Command(table, clock, lag=1e9)
+        with pytest.raises(ToolError, match=r"does not follow: see docs/runbooks/stream-lag\.md.*to continue"):
+            command.write(100)
+        assert sum(command.waits) > STANDSTILL_SECONDS
+
+    def test_a_pool_begins_no_batch_before_the_trail_allows_it(self) -> None:
+        order: list[str] = []
+        pool = Pool(1, before=lambda: order.append("waited"))
+        for name in ("a", "b"):
+            pool.map(order.append, [name])
+        assert order == ["waited", "a", "waited", "b"]
+
+
+class TestSamples:
+    @pytest.fixture
+    def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[Sample]]]:
+        """A table, and what was remembered of the writes to it."""
+        made = TrailPace(Following(clock, 0), RUN, clock=clock)
+        return PacedTable(made, table.name, table.client), lambda: list(made._samples)
+
+    def test_one_write_of_each_second_is_remembered(
+        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]], clock: Clock
+    ) -> None:
+        table, samples = remembered
+        for number in range(10):
+            table.write(table.put(VIDEO.key(videoId=str(number)) | {"updatedFor": RUN, "version": 1}))
+            clock.advance(0.5)
+        assert [sample.partition for sample in samples()] == [f"VIDEO#{number}" for number in range(0, 10, 2)]
+
+    def test_writes_that_make_no_entry_of_the_change_set_are_not_remembered(
+        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]]
+    ) -> None:
+        table, samples = remembered
+        table.write(table.put(VIDEO.key(videoId="a") | {"updatedFor": "another"}))
+        table.write(table.put(VIDEO.key(videoId="b")))
+        table.write(table.put(JOB.key(videoId="a", kind="probe") | {"updatedFor": RUN}))
+        table.write(table.put(VIEW_COUNTER.key(videoId="a", shard=0) | {"updatedFor": RUN}))
+        table.write(table.remove(VIDEO.key(videoId="a")))
+        assert samples() == []
+
+    def test_writes_of_a_transaction_are_remembered_by_what_they_are(
+        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
+        table, samples = remembered
+        video, credit = VIDEO.key(videoId=FILM), CREDIT.key(videoId=FILM, personId="p")
+        table.transact(
+            [
+                table.put(video | {"updatedFor": RUN, "version": 4}),
+                table.put(credit | {"updatedFor": RUN}),
+            ]
+        )
+        assert [(sample.entity, sample.version) for sample in samples()] == [("video", 4), ("credit", 0)]
+
+
+class TestWithATrail:
+    @pytest.fixture
+    def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailPace]:
+        """What commands remember, of each command: every write."""
+        made: list[TrailPace] = []
+
+        class Recorded(TrailPace):
+            def __init__(self, trail: AuditStore, changeset_id: str) -> None:
+                super().__init__(trail, changeset_id)
+                made.append(self)
+
+        monkeypatch.setattr("tools.target.TrailPace", Recorded)
+        monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
+        monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
+        monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
+        initialise = Pool.__init__
+        monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
+        return made
+
+    def followed(self, films: Trailed, paced: TrailPace) -> list[bool]:
+        """Whether the trail has each write that a command remembers."""
+        return [
+            films.trail.follows(sample.partition, sample.entity, paced._id, sample.version) for sample in paced._samples
+        ]
+
+    def test_every_remembered_write_of_an_import_and_of_its_undo_comes_into_the_trail(
+        self, api: Api, paces: list[TrailPace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        films = Trailed(api)
+        assert main(["generate", "imdb", "--titles", "6", "--people", "4"]) == 0
+        assert main(["import-imdb", "imdb", "--table", api.table.name]) == 0
+        (imported,) = paces
+        assert {sample.entity for sample in imported._samples} == {"video", "credit", "release", "rating"}
+        assert not any(self.followed(films, imported))
+        films.settle()
+        assert all(self.followed(films, imported))
+        monkeypatch.setattr("shared.history.changeset_reverts.AT_ONCE", 5)
+        assert main(["undo", imported._id, "--table", api.table.name]) == 0
+        undone = paces[1]
+        assert "video" in {sample.entity for sample in undone._samples}
+        assert not any(self.followed(films, undone))
+        films.settle()
+        assert all(self.followed(films, undone))
+
+    def test_an_export_that_is_imported_is_followed_too(self, api: Api, paces: list[TrailPace], tmp_path: Path) -> None:
+        films = Trailed(api)
+        file = tmp_path / "all.jsonl"
+        lines = (
+            {"entity": "Video", "videoId": FILM, "userId": "alice", "status": "ready", "title": "A film"},
+            {"entity": "Chapters", "videoId": FILM, "chapters": [{"start": 0, "title": "One"}]},
+            {"entity": "Playlist", "playlistId": FILM, "userId": "alice", "title": "Mine"},
+        )
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        assert main(["import", str(file), "--table", api.table.name]) == 0
+        (imported,) = paces
+        assert sorted(sample.entity for sample in imported._samples) == ["chapters", "playlist", "video"]
+        films.settle()
+        assert all(self.followed(films, imported))
+
+    def test_a_later_version_of_the_same_change_set_is_waited_for(self, api: Api) -> None:
+        films = Trailed(api)
+        video_id = films.create()
+        change_set = films.entries(video_id)[0]["changeset"]
+        assert films.trail.follows(f"VIDEO#{video_id}", "video", change_set, 1)
+        assert not films.trail.follows(f"VIDEO#{video_id}", "video", change_set, 2)
+        assert not films.trail.follows(f"VIDEO#{video_id}", "credit", change_set, 0)
+        assert not films.trail.follows(f"VIDEO#{video_id}", "video", "another", 1)
+
+    def test_a_table_without_a_trail_is_written_to_all_the_same(
+        self, table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        table.client.delete_table(TableName=AUDIT_TABLE_NAME)
+        assert main(["generate", str(tmp_path), "--titles", "1", "--people", "1"]) == 0
+        assert main(["import-imdb", str(tmp_path), "--table", table.name]) == 0
+        assert "nothing slows this command down" in capsys.readouterr().err

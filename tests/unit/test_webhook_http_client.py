@@ -1,0 +1,495 @@
+"""What comes of a request to somebody else's server, whatever that does; each one here listens on loopback."""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from ipaddress import IPv4Address
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from local.ports import free_port
+from local.testbed.harness import Clock
+from shared.webhooks import http_client
+from shared.webhooks.http_client import MOST_BYTES, Answer, Connect, seconds_of, send
+from tests.certificates import make_certificate, server_side
+from tests.connections import Listener
+from tests.polling import LIMIT, eventually
+
+BODY = b'{"type":"video.changed"}'
+HEADERS = {"webhook-id": "a", "content-type": "application/json"}
+PUBLIC = "93.184.215.14"
+IPV4 = partial(socket.getaddrinfo, family=socket.AF_INET)
+"""Lookup that ignores IPv6, where another program may listen on the same port."""
+SHORT = 0.1
+"""Seconds for what never ends by itself."""
+LATE = "The receiver did not answer within 0.1 seconds."
+NOT_HTTP = "What the receiver answered is not HTTP."
+NO_ANSWER = "The receiver closed the connection without an answer."
+
+Converse = Callable[[socket.socket, bytes], None]
+"""Given a connection and the request that came by it."""
+
+
+class Receiver(Listener):
+    """A server on loopback that does what a test says with each connection."""
+
+    def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> None:
+        self.requests: list[bytes] = []
+        self.converse, self._expects_http = converse, expects_http
+        super().__init__(self._answer, tls)
+
+    def url(self, path: str = "/in") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def _answer(self, connection: socket.socket) -> None:
+        self.requests.append(self._read(connection))
+        self.converse(connection, self.requests[-1])
+
+    def _read(self, connection: socket.socket) -> bytes:
+        request = connection.recv(65_536)
+        while self._expects_http and not request.endswith(BODY) and (piece := connection.recv(65_536)):
+            request += piece
+        return request
+
+
+Make = Callable[..., Receiver]
+Hurry = Callable[[bytes], Connect]
+
+
+def says(answer: bytes) -> Converse:
+    return lambda connection, _: connection.sendall(answer)
+
+
+def waits(connection: socket.socket, _: bytes, before: bytes = b"") -> None:
+    """Say nothing more until the other side closes, which it has to."""
+    connection.sendall(before)
+    assert connection.recv(1) == b""
+
+
+def trickles(connection: socket.socket, _: bytes, text: bytes, before: bytes = b"") -> None:
+    """Send a byte whenever the other side has been silent for 5 ms, until it closes."""
+    connection.sendall(before)
+    connection.settimeout(0.005)
+    for position in range(len(text)):
+        connection.send(text[position : position + 1])
+        with suppress(TimeoutError):
+            assert connection.recv(1) == b""
+            return
+
+
+class _Read(socket.socket):
+    """Connection that reports all bytes read so far."""
+
+    report: Callable[[bytes], object]
+    content = b""
+
+    def recv_into(self, buffer: Any, *arguments: Any) -> int:
+        count = super().recv_into(buffer, *arguments)
+        self.content += bytes(buffer[:count])
+        self.report(self.content)
+        return count
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
+    """Return what connects, and lets all time pass but SHORT once a text was read; until then the clock stands still."""
+    clock = Clock()
+    monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=clock, time=time.time))
+
+    def hurry(text: bytes) -> Connect:
+        begun = clock.now
+
+        def report(content: bytes) -> None:
+            if text in content:
+                clock.now = begun + LIMIT - SHORT if clock.now == begun else clock.now + SHORT / 4
+
+        def connect(place: tuple[str, int], seconds: float) -> socket.socket:
+            connection = _Read(fileno=socket.create_connection(place, seconds).detach())
+            connection.report = report
+            return connection
+
+        return connect
+
+    return hurry
+
+
+@pytest.fixture
+def receiver() -> Iterator[Make]:
+    made: list[Receiver] = []
+
+    def make(converse: Converse, tls: ssl.SSLContext | None = None, *, expects_http: bool = True) -> Receiver:
+        made.append(Receiver(converse, tls, expects_http=expects_http))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def sent(receiver: Receiver, seconds: float = LIMIT, path: str = "/in") -> Answer:
+    return send(receiver.url(path), HEADERS, BODY, local=True, seconds=seconds)
+
+
+def test_the_request_is_one_post_of_what_was_given(receiver: Make) -> None:
+    one = receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"))
+    sent(one, path="/in?a=b%20c")
+    head, _, body = one.requests.pop().partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    assert first == "POST /in?a=b%20c HTTP/1.1"
+    assert sorted(lines) == [
+        "accept-encoding: identity",
+        "connection: close",
+        f"content-length: {len(BODY)}",
+        "content-type: application/json",
+        f"host: 127.0.0.1:{one.port}",
+        "webhook-id: a",
+    ]
+    assert body == BODY
+    assert one.requests == []
+
+
+ANSWERS = {
+    "200": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 200, b"ok"),
+    "200 that ends with the connection": (b"HTTP/1.1 200 OK\r\n\r\nok", 200, b"ok"),
+    "200 of HTTP/1.0": (b"HTTP/1.0 200 OK\r\n\r\nok", 200, b"ok"),
+    "200 with bare line feeds": (b"HTTP/1.1 200 OK\nA: b\n\nok", 200, b"ok"),
+    "200 without a reason": (b"HTTP/1.1 200\r\ncontent-length: 0\r\n\r\n", 200, b""),
+    "202 in chunks": (
+        b"HTTP/1.1 202 Accepted\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n3;a=b\r\n, a\r\n0\r\nx: y\r\n\r\n",
+        202,
+        b"ok, a",
+    ),
+    "204": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+    "304": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, b""),
+    "200 after 100 and 103": (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na",
+        200,
+        b"a",
+    ),
+    "410": (b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone", 410, b"gone"),
+    "500": (b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", 500, b""),
+    "a status of nobody's": (b"HTTP/1.1 599 Because\r\ncontent-length: 0\r\n\r\n", 599, b""),
+    # The status has come, so the receiver has answered; the rest is only for showing.
+    "a body that is cut off": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart", 200, b"part"),
+    "no body, but a length": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 200, b""),
+    "a chunk that is cut off": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n9\r\npa", 200, b""),
+    "chunks of nonsense": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", 200, b""),
+    "a negative chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nabc", 200, b""),
+    "no length that is a number": (b"HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\nok", 200, b"ok"),
+}
+
+
+@pytest.mark.parametrize(("answer", "status", "body"), ANSWERS.values(), ids=ANSWERS)
+def test_the_status_and_the_body_are_those_of_the_answer(
+    receiver: Make, answer: bytes, status: int, body: bytes
+) -> None:
+    came = sent(receiver(says(answer)))
+    assert (came.status, came.error, came.is_forbidden) == (status, None, False)
+    assert body in (came.body, b"") if body == b"" else came.body == body
+    assert came.ms >= 0
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("place", ["http://169.254.169.254/latest/meta-data/", "/in", "http://127.0.0.1:{port}/else"])
+def test_no_redirect_is_followed(receiver: Make, status: int, place: str) -> None:
+    elsewhere = receiver(says(b"HTTP/1.1 200 OK\r\n\r\n"))
+    location = place.format(port=elsewhere.port)
+    one = receiver(says(f"HTTP/1.1 {status} Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()))
+    assert sent(one).status == status
+    assert (len(one.taken), elsewhere.taken) == (1, [])
+
+
+MEGABYTE = b"x" * 1_000_000
+HUGE = {
+    "with its length": b"Content-Length: 1000000\r\n\r\n" + MEGABYTE,
+    "until the end": b"\r\n" + MEGABYTE,
+    "as one chunk": b"Transfer-Encoding: chunked\r\n\r\nF4240\r\n" + MEGABYTE + b"\r\n0\r\n\r\n",
+    "in chunks": b"Transfer-Encoding: chunked\r\n\r\n" + b"3e8\r\n" + b"\r\n3e8\r\n".join([b"x" * 1000] * 1000),
+}
+
+
+@pytest.mark.parametrize("rest", HUGE.values(), ids=HUGE)
+def test_of_a_megabyte_the_first_64_kb_are_read(receiver: Make, rest: bytes) -> None:
+    came = sent(receiver(says(b"HTTP/1.1 200 OK\r\n" + rest)))
+    assert (came.status, came.error, set(came.body)) == (200, None, set(b"x"))
+    assert MOST_BYTES - 2000 < len(came.body) < MOST_BYTES
+
+
+NOT_ANSWERS = {
+    "nothing": (b"", NO_ANSWER),
+    "half a status line": (b"HTTP/1.1 20", NOT_HTTP),
+    "half of the headers": (b"HTTP/1.1 200 OK\r\nContent-Le", NOT_HTTP),
+    "only 100": (b"HTTP/1.1 100 Continue\r\n\r\n", NOT_HTTP),
+    "another protocol": (b"SSH-2.0-OpenSSH_9.2p1\r\n", NOT_HTTP),
+    "binary": (bytes(range(256)), NOT_HTTP),
+    "HTTP/2": (b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\r\n", NOT_HTTP),
+    "a status of letters": (b"HTTP/1.1 OK\r\n\r\n", NOT_HTTP),
+    "a status of other digits": (b"HTTP/1.1 \xb2\xb2\xb2\r\n\r\n", NOT_HTTP),
+    "a status beyond all": (b"HTTP/1.1 1200 OK\r\n\r\n", NOT_HTTP),
+    "a status of zeros": (b"HTTP/1.1 000 OK\r\n\r\n", NOT_HTTP),
+    "two lengths": (b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nok", NOT_HTTP),
+    "a length of 5,000 digits": (b"HTTP/1.1 200 OK\r\ncontent-length: " + b"9" * 5000 + b"\r\n\r\n", NOT_HTTP),
+    "101 headers": (b"HTTP/1.1 200 OK\r\n" + b"".join(b"a%d: b\r\n" % n for n in range(101)) + b"\r\n", NOT_HTTP),
+    "a header without an end": (b"HTTP/1.1 200 OK\r\na: " + MEGABYTE, NOT_HTTP),
+    "headers beyond 64 KB": (b"HTTP/1.1 200 OK\r\n" + (b"a: " + b"b" * 1000 + b"\r\n") * 99 + b"\r\n", NOT_HTTP),
+}
+
+
+@pytest.mark.parametrize(("answer", "error"), NOT_ANSWERS.values(), ids=NOT_ANSWERS)
+def test_what_is_not_an_answer_is_an_error(receiver: Make, answer: bytes, error: str) -> None:
+    came = sent(receiver(says(answer)))
+    assert (came.status, came.error, came.body, came.is_forbidden) == (None, error, b"", False)
+
+
+class TestNoMoreThanItsSecondsAreGivenToAReceiverThat:
+    @pytest.mark.parametrize("before", [b"", b"HTTP/1.1 ", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+    def test_hangs(self, receiver: Make, before: bytes) -> None:
+        came = sent(receiver(partial(waits, before=before)), SHORT)
+        assert (came.status, came.error) == (None, LATE)
+
+    def test_hangs_after_its_headers(self, receiver: Make, hurry: Hurry) -> None:
+        one = receiver(partial(waits, before=b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart"))
+        came = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"part"))
+        assert (came.status, came.error, came.body) == (200, None, b"part")
+
+    def test_trickles_its_headers(self, receiver: Make) -> None:
+        came = sent(receiver(partial(trickles, text=b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 99)), SHORT)
+        assert (came.status, came.error) == (None, LATE)
+
+    def test_trickles_interim_answers(self, receiver: Make) -> None:
+        came = sent(receiver(partial(trickles, text=b"HTTP/1.1 100 Continue\r\n\r\n" * 99)), SHORT)
+        assert (came.status, came.error) == (None, LATE)
+
+    @pytest.mark.parametrize("head", [b"\r\nstart", b"Transfer-Encoding: chunked\r\n\r\n5\r\nstart\r\n"])
+    def test_trickles_its_body(self, receiver: Make, hurry: Hurry, head: bytes) -> None:
+        text = b"1\r\nx\r\n" * 500
+        one = receiver(partial(trickles, text=text, before=b"HTTP/1.1 200 OK\r\n" + head))
+        came = send(one.url(), HEADERS, BODY, local=True, seconds=LIMIT, connect=hurry(b"x\r\n"))
+        assert (came.status, came.error, came.body[:5]) == (200, None, b"start")
+        assert len(came.body) < len(text) / 2
+
+    def test_does_not_read(self) -> None:
+        """Its buffers, and those of this machine, are full then."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+            came = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
+        assert (came.status, came.error) == (None, LATE)
+
+    @pytest.mark.parametrize(
+        "converse", [waits, partial(trickles, text=b"\x16\x03\x03\x3f\xff\x02\x00\x3f\x00" + b"\x03" * 2000)]
+    )
+    def test_never_ends_its_handshake(self, receiver: Make, converse: Converse) -> None:
+        one = receiver(converse, expects_http=False)
+        came = send(one.url().replace("http", "https"), HEADERS, BODY, local=True, seconds=SHORT)
+        assert (came.status, came.error) == (None, LATE)
+
+
+def no_lookup_is_left() -> None:
+    for thread in threading.enumerate():
+        if thread.name.endswith("(look_up)"):
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+
+
+class TestANameWhoseLookup:
+    def test_never_ends_is_given_up(self) -> None:
+        """The threads that wait for the system are limited, and give their places back."""
+        asked, release = [], threading.Event()
+
+        def hang(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            asked.append(host)
+            release.wait()
+            return []
+
+        def give_up() -> int:
+            came = send("https://example.com/", HEADERS, BODY, local=False, seconds=0.02, resolve=hang)
+            assert (came.status, came.error) == (None, "The receiver did not answer within 0.02 seconds.")
+            return len(asked)
+
+        try:
+            for _ in range(16):
+                give_up()
+            eventually(give_up, lambda lookups: lookups == 16)  # on a busy machine, one was over before it began
+            for _ in range(2):
+                give_up()
+        finally:
+            release.set()
+        no_lookup_is_left()
+        assert len(asked) == 16
+        came = send("https://example.com/", HEADERS, BODY, local=False, seconds=LIMIT, resolve=hang)
+        assert came.error == "The name of the receiver cannot be resolved."
+
+    @pytest.mark.parametrize(
+        "error", [socket.gaierror(-2, "unknown"), UnicodeError("label"), OSError("files")], ids=repr
+    )
+    def test_fails_is_an_error(self, error: Exception) -> None:
+        def fail(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            raise error
+
+        came = send("https://example.com/", HEADERS, BODY, local=False, resolve=fail)
+        assert (came.error, came.is_forbidden) == ("The name of the receiver cannot be resolved.", False)
+
+    def test_fails_for_real_is_an_error(self) -> None:
+        """`.invalid` resolves nowhere (RFC 6761)."""
+        came = send("https://a.invalid/", HEADERS, BODY, local=False)
+        assert (came.status, came.is_forbidden) == (None, False)
+        assert came.error
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of hooks.example.com."""
+    return make_certificate(tmp_path_factory.mktemp("tls"), "hooks.example.com")
+
+
+class TestOverTls:
+    URL = "https://hooks.example.com/in"
+
+    def send(self, one: Receiver, trust: ssl.SSLContext | None, url: str = URL) -> tuple[Answer, list[tuple[str, int]]]:
+        """Send to a public name, whose address leads to a receiver on loopback; what came, and where it was sent."""
+        asked = []
+
+        def resolve(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (PUBLIC, port))]
+
+        def connect(place: tuple[str, int], seconds: float) -> socket.socket:
+            asked.append(place)
+            return socket.create_connection(("127.0.0.1", one.port), seconds)
+
+        came = send(url, HEADERS, BODY, local=False, seconds=LIMIT, resolve=resolve, connect=connect, trust=trust)
+        return came, asked
+
+    def test_a_receiver_that_proves_its_name_is_sent_the_event(self, receiver: Make, certificate: Path) -> None:
+        one = receiver(says(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"), server_side(certificate))
+        trust = ssl.create_default_context(cafile=certificate)
+        came, asked = self.send(one, trust)
+        assert (came.status, came.body, asked) == (200, b"ok", [(PUBLIC, 443)])
+        assert b"\r\nhost: hooks.example.com\r\n" in one.requests[0]
+        # However much it answers, and whether or not it ends TLS as it should.
+        one.converse = says(b"HTTP/1.1 200 OK\r\n\r\n" + MEGABYTE)
+        came, _ = self.send(one, trust)
+        assert (came.status, MOST_BYTES - 2000 < len(came.body) < MOST_BYTES) == (200, True)
+
+    @pytest.mark.parametrize(
+        ("host", "days", "reason"),
+        [
+            ("other.example.com", 1, "Hostname mismatch, certificate is not valid for 'hooks.example.com'"),
+            ("example.com", 1, "Hostname mismatch, certificate is not valid for 'hooks.example.com'"),
+            (IPv4Address(PUBLIC), 1, "Hostname mismatch, certificate is not valid for 'hooks.example.com'"),
+            ("hooks.example.com", -1, "certificate has expired"),
+        ],
+        ids=str,
+    )
+    def test_a_receiver_that_is_another_is_sent_nothing(
+        self, receiver: Make, tmp_path: Path, host: str | IPv4Address, days: int, reason: str
+    ) -> None:
+        made = make_certificate(tmp_path, host, days=days)
+        one = receiver(waits, server_side(made))
+        came, _ = self.send(one, ssl.create_default_context(cafile=made))
+        assert (came.status, came.error) == (None, f"The receiver's certificate is not valid: {reason}.")
+        assert one.requests == []
+
+    def test_only_whom_the_system_trusts_is_believed_whatever_aws_is_trusted_by(
+        self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
+        one = receiver(waits, server_side(certificate))
+        came, _ = self.send(one, None)
+        assert came.error == "The receiver's certificate is not valid: self-signed certificate."
+        assert one.requests == []
+
+    def test_the_system_is_trusted(self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As OpenSSL is told to find it: on Lambda, Amazon Linux's bundle."""
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        http_client._system_trust.cache_clear()
+        came, _ = self.send(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(certificate)), None)
+        http_client._system_trust.cache_clear()
+        assert came.status == 204
+
+    def test_an_address_is_proved_too(self, receiver: Make, tmp_path: Path) -> None:
+        made = make_certificate(tmp_path, IPv4Address(PUBLIC))
+        one = receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(made))
+        came, asked = self.send(one, ssl.create_default_context(cafile=made), f"https://{PUBLIC}:8443/")
+        assert (came.status, asked) == (204, [(PUBLIC, 8443)])
+
+    def test_a_receiver_that_speaks_plain_http_is_an_error(self, receiver: Make) -> None:
+        came, _ = self.send(receiver(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), expects_http=False), None)
+        assert (came.status, came.error) == (None, "The receiver does not speak TLS as it should.")
+
+    def test_an_old_tls_is_an_error(self, receiver: Make, certificate: Path) -> None:
+        tls = server_side(certificate)
+        tls.set_ciphers("ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
+        with pytest.warns(DeprecationWarning, match="TLSv1 is deprecated"):
+            tls.minimum_version = tls.maximum_version = ssl.TLSVersion.TLSv1
+        came, _ = self.send(receiver(waits, tls), ssl.create_default_context(cafile=certificate))
+        assert (came.status, came.error) == (None, "The receiver does not speak TLS as it should.")
+
+
+def test_nobody_listening_is_an_error() -> None:
+    came = send(f"http://127.0.0.1:{free_port()}/", HEADERS, BODY, local=True, seconds=LIMIT)
+    assert (came.status, came.error, came.is_forbidden) == (None, "The receiver refused the connection.", False)
+
+
+def test_a_connection_that_breaks_is_an_error(receiver: Make) -> None:
+    def breaks(connection: socket.socket, _: bytes) -> None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.close()
+
+    came = sent(receiver(breaks))
+    assert (came.status, came.error) == (None, "The receiver broke the connection.")
+
+
+def test_no_proxy_is_used(receiver: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = receiver(says(b"HTTP/1.1 502 Bad Gateway\r\n\r\n"))
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url("/"))
+    assert sent(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"))).status == 204
+    assert proxy.taken == []
+
+
+def test_eight_at_a_time_get_each_its_own_answer_and_leave_no_thread_behind(receiver: Make) -> None:
+    def echo(connection: socket.socket, request: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + request.split()[1])
+
+    url = receiver(echo).url().replace("127.0.0.1", "localhost")
+    paths = [f"{url}/{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        came = list(pool.map(lambda path: send(path, HEADERS, BODY, local=True, seconds=LIMIT, resolve=IPV4), paths))
+    assert [(answer.status, answer.body) for answer in came] == [(200, b"/in/%d" % number) for number in range(24)]
+    no_lookup_is_left()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0", 0),
+        ("120", 120),
+        ("99999999999999999999", 999_999_999),
+        ("Thu, 01 Jan 1970 00:20:00 GMT", 200),
+        ("Thursday, 01-Jan-70 00:20:00 GMT", 200),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        ("", None),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("²", None),
+        ("Thu, 99 Jan 1970 00:20:00 GMT", None),
+        ("Thu, 01 Jan 99999 00:20:00 GMT", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header: str, seconds: int | None) -> None:
+    assert seconds_of(header, 1000) == seconds
+
+
+def test_retry_after_comes_with_its_answer(receiver: Make) -> None:
+    came = sent(receiver(says(b"HTTP/1.1 503 Busy\r\nRetry-After: 120\r\ncontent-length: 0\r\n\r\n")))
+    assert (came.status, came.retry_after) == (503, 120)
+    assert sent(receiver(says(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n"))).retry_after is None

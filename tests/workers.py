@@ -1,0 +1,60 @@
+"""The functions that read films, over S3 and the table."""
+
+from typing import Any
+
+from functions.probe import handler as probe
+from functions.thumbnails import handler as thumbnails
+from local.testbed.background import Backstage
+from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
+from local.testbed.streams import sqs_event
+from shared.aws.s3 import Objects
+
+LADDER = ("720p", "240p")
+
+
+class Workers:
+    """The two functions, and a film that was uploaded for them."""
+
+    def __init__(self, api: Api, backstage: Backstage, objects: Objects) -> None:
+        self.api = api
+        self.backstage = backstage
+        self.objects = objects
+        self.begin()
+
+    def begin(self) -> None:
+        """Start both functions afresh."""
+        resources = FakeResources(self.api.table, self.backstage.clock, objects=self.objects)
+        self.handlers = {
+            "probe": resources.make(probe.lambda_handler, RENDITIONS=",".join(LADDER)),
+            "thumbnails": resources.make(thumbnails.lambda_handler),
+        }
+
+    def upload(self, data: bytes, video_id: str | None = None, upload: str = "0001") -> str:
+        """Put a film where an upload puts it, and let the router know."""
+        video_id = video_id or str(self.api.create()["videoId"])
+        key = f"{video_id}/{upload}"
+        etag = self.objects.client.put_object(Bucket=SOURCES_BUCKET, Key=key, Body=data)["ETag"].strip('"')
+        self.backstage.arrive(video_id, upload=upload, etag=etag, size=len(data))
+        return video_id
+
+    def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
+        """Hand messages to a function as Lambda does: those that wait, or the given ones."""
+        waiting = bodies or self.backstage.queues[queue].take()
+        answer = self.handlers[queue](sqs_event(*waiting), Context())
+        self.backstage.settle()
+        return answer
+
+    def work(self) -> None:
+        """Let both functions do what there is to do."""
+        for queue in self.handlers:
+            assert self.deliver(queue) == {"batchItemFailures": []}
+
+    def document(self, video_id: str) -> dict[str, Any]:
+        """The video as its owner sees it."""
+        video: dict[str, Any] = self.api.get(f"/v1/videos/{video_id}").json
+        return video
+
+    def picture(self, uri: str) -> bytes:
+        """What lies at a URL of the tests' pictures."""
+        key = uri.removeprefix("https://pictures.example/")
+        return self.objects.client.get_object(Bucket=MEDIA_BUCKET, Key=key)["Body"].read()

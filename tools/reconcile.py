@@ -1,0 +1,35 @@
+"""The command around shared/background/reconcile.py: what does not agree is shown as it is found."""
+
+import json
+
+from shared.aws.dynamodb import Table
+from shared.background.reconcile import Finding, Reconcile, Summary
+from tools.progress import Bars
+
+
+def prove(table: Table, *, repair: bool, bars: Bars) -> int:
+    """Compare everything that is kept twice; the exit status is 1 when something does not agree in the end."""
+    with bars.bar("Videos, users and tags", None, counted=True) as advance:
+
+        def progress(so_far: Summary) -> None:
+            advance(so_far.videos + so_far.users + so_far.tags)
+
+        summary = Reconcile(table).run(repair, _show, progress)
+    print(f"{summary.videos} videos, {summary.users} users and {summary.tags} tags were compared.")
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items() if count)
+    print(f"What did not agree: {counts}." if counts else "All of it agrees.")
+    if summary.recent:
+        print(
+            f"{summary.recent} of it is of videos that were changed less than a minute ago, and may only be late: "
+            "run this again."
+        )
+    if summary.outcomes["unreadable"]:
+        print("What is unreadable has to be put right by hand; everything else was compared.")
+    if (summary.outcomes["found"] or summary.outcomes["busy"]) and not repair:
+        print("With --repair it is put right, as far as that can be proved.")
+    return 0 if summary.agrees else 1
+
+
+def _show(finding: Finding) -> None:
+    facts = json.dumps({"expected": finding.expected, "found": finding.found}, default=sorted, ensure_ascii=False)
+    print(f"{finding.outcome}: {finding.kind} {finding.id} {facts}")
