@@ -16,7 +16,7 @@ from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
 from infra.operations_stack import OperationsStack
 from infra.packaging import service_code
-from infra.settings import Misconfigured, Settings
+from infra.settings import DeploymentSettings, Misconfigured
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,7 +26,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
 
     `region` is where they go, if that is known.
     """
-    settings = Settings.from_context(app.node, region)
+    settings = DeploymentSettings.from_context(app.node, region)
     tags = settings.tags
     data = DataStack(app, settings.stack_name("Data"), settings=settings, tags=tags)
     media = MediaStack(app, settings.stack_name("Media"), settings=settings, encryption=data.encryption, tags=tags)

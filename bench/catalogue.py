@@ -23,7 +23,7 @@ from shared.schema import VIDEO
 from tools.generator import generate
 from tools.imdb_import import DIGEST, ImdbImport, Selection
 from tools.progress import Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import work_file
 
 SMALL, LARGE = 1_000, 10_000
@@ -62,7 +62,9 @@ def imported(titles: int) -> dict[str, float]:
         selection = Selection("imdb", frozenset(), None, None, frozenset({"credits", "releases", "ratings"}))
         started = time.perf_counter()
         with work_file(folder / "state", {}) as work:
-            ImdbImport(folder, Table("T", client), work, selection, rate=Rate(None), pool=Pool(), bars=Bars()).run()
+            ImdbImport(
+                folder, Table("T", client), work, selection, rate=RateLimiter(None), pool=Pool(), bars=Bars()
+            ).run()
         seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"seconds": seconds, "peak": peak, "items": counts["items"]}

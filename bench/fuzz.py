@@ -13,7 +13,7 @@ from pathlib import Path
 
 from local.testbed import video_files
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.sandbox import ReaderFailed, Sandbox
 from shared.media.source import BytesSource
 
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
             try:
                 video_files.read(reader, BytesSource(data))
                 result = "read"
-            except UnreadableFilm as error:
+            except UnreadableVideo as error:
                 result = error.reason
             except ReaderFailed as error:
                 mistakes += 1

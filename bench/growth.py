@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from bench.cost.run import VIDEO_BODY, Place, clients, made, measure_alone
+from bench.cost.run import VIDEO_BODY, MeasuredService, clients, made, measure_alone
 from bench.tables import Chart
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
@@ -46,7 +46,7 @@ from shared.schema import (
     tag_relation,
 )
 from shared.videos.entries import NO_LANGUAGE, tag_entries
-from shared.videos.lists import Filters, VideoLists
+from shared.videos.lists import ListFilters, VideoLists
 from shared.videos.store import VideoStore
 from shared.videos.video import new_item, stamp
 
@@ -63,7 +63,7 @@ RELEASE_SK = RELEASE.key(videoId="", region="NZ", language=NO_LANGUAGE)[SORT_KEY
 TAG_SK = TAG.key(videoId="", tag="t")[SORT_KEY]
 
 
-class Row(NamedTuple):
+class GrowthRow(NamedTuple):
     """An entry of an index: where it stands, of which item, and of which video's."""
 
     at: int
@@ -72,7 +72,7 @@ class Row(NamedTuple):
     number: int
 
 
-class Spent(NamedTuple):
+class RequestCost(NamedTuple):
     """What a call takes."""
 
     requests: int
@@ -105,16 +105,16 @@ def items_of(number: int) -> Mapping[str, AttributeMap]:
     return {item[SORT_KEY]: encode_item(item) for item in (video, *tag_entries(video), *beside)}
 
 
-class Grown:
+class GrownTable:
     """A catalogue of many videos in front of another DynamoDB, which has everything else."""
 
     def __init__(self, videos: int) -> None:
         self._numbers: dict[str, int] = {}
-        self._rows: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+        self._rows: dict[tuple[str, ...], list[GrowthRow]] = defaultdict(list)
         for number in range(videos):
             at, id_ = created_at(number), video_id(number)
             self._numbers[VIDEO.key(videoId=id_)[PARTITION_KEY]] = number
-            video, shard = Row(at, id_, VIDEO.sk, number), str(shard_of(id_))
+            video, shard = GrowthRow(at, id_, VIDEO.sk, number), str(shard_of(id_))
             self._rows[USER_INDEX.name, "alice"].append(video)
             self._rows[CATEGORY_INDEX.name, "c", shard].append(video)
             self._rows[RELATION_INDEX.name, FEED, shard].append(video)
@@ -143,7 +143,7 @@ class Grown:
             case _:
                 return send()
 
-    def _partition(self, parameters: Mapping[str, Any]) -> list[Row] | None:
+    def _partition(self, parameters: Mapping[str, Any]) -> list[GrowthRow] | None:
         index = next((index for index in INDEXES if index.name == parameters.get("IndexName")), None)
         if index is None:
             return None
@@ -151,7 +151,7 @@ class Grown:
         keys = (next(iter(values[f":{attribute.name}"].values())) for attribute in index.partition)
         return self._rows.get((index.name, *keys))
 
-    def _query(self, parameters: Mapping[str, Any], rows: list[Row]) -> Any:
+    def _query(self, parameters: Mapping[str, Any], rows: list[GrowthRow]) -> Any:
         index = next(index for index in INDEXES if index.name == parameters["IndexName"])
         values, limit = parameters["ExpressionAttributeValues"], parameters["Limit"]
         low = bisect_left(rows, (int(values[":start"]["N"]),))
@@ -198,19 +198,19 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 Lister = Callable[[VideoLists, RelationStore, Window], Page[Any]]
 LISTS: Mapping[str, Lister] = {
     "a person": lambda _, relations, window: relations.videos_of("p", NOW, window),
-    "a tag": lambda videos, _, window: videos.with_tag("t", NOW, Filters(), window),
-    "a region": lambda videos, _, window: videos.in_region("NZ", NOW, Filters(), window),
-    "one's own with a tag": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, Filters(), window, "t"),
-    "status=ready": lambda videos, _, window: videos.in_status("ready", NOW, Filters(), window),
-    "the feed": lambda videos, _, window: videos.feed(NOW, Filters(), window),
-    "a category": lambda videos, _, window: videos.in_category("c", NOW, Filters(), window),
-    "an owner": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, Filters(), window),
+    "a tag": lambda videos, _, window: videos.with_tag("t", NOW, ListFilters(), window),
+    "a region": lambda videos, _, window: videos.in_region("NZ", NOW, ListFilters(), window),
+    "one's own with a tag": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, ListFilters(), window, "t"),
+    "status=ready": lambda videos, _, window: videos.in_status("ready", NOW, ListFilters(), window),
+    "the feed": lambda videos, _, window: videos.feed(NOW, ListFilters(), window),
+    "a category": lambda videos, _, window: videos.in_category("c", NOW, ListFilters(), window),
+    "an owner": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, ListFilters(), window),
 }
 """The lists that grow with the catalogue; what takes most comes first, as labels stand below each other."""
 
 
 @contextmanager
-def grown(catalogue: Grown) -> Iterator[Place]:
+def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
     """Empty tables behind a catalogue."""
     with made() as place:
         undo = [come_between(client, catalogue.between) for client in clients()]
@@ -221,7 +221,7 @@ def grown(catalogue: Grown) -> Iterator[Place]:
                 restore()
 
 
-def page_of(catalogue: Grown, name: str, number: int, items: int = PAGE) -> Spent:
+def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) -> RequestCost:
     """What a page of a list takes; the first has the number 1."""
     last = (number - 1) * items - 1
     position = Position(created_at(last), video_id(last))
@@ -234,30 +234,30 @@ def page_of(catalogue: Grown, name: str, number: int, items: int = PAGE) -> Spen
             page = LISTS[name](lists, relations, window)
         if len(page.items) != items:
             raise RuntimeError(f"page {number} of {name} has {len(page.items)} items")
-        return Spent(len(used.operations), used.units.reads)
+        return RequestCost(len(used.operations), used.units.reads)
 
 
-def growth() -> dict[str, list[Spent]]:
+def growth() -> dict[str, list[RequestCost]]:
     """For each list what its first page takes in each of the catalogues, and in the largest what a deep page takes."""
-    taken: dict[str, list[Spent]] = {name: [] for name in LISTS}
+    taken: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
-        catalogue = Grown(size)
+        catalogue = GrownTable(size)
         for name in LISTS:
             taken[name] += [page_of(catalogue, name, number) for number in ((1, DEEP) if size == SIZES[-1] else (1,))]
     return taken
 
 
-def of_patterns(size: int) -> dict[str, Spent]:
+def of_patterns(size: int) -> dict[str, RequestCost]:
     """What each request of the access patterns takes in a catalogue of `size` videos."""
-    catalogue, spent = Grown(size), {}
+    catalogue, spent = GrownTable(size), {}
     for pattern in ACCESS_PATTERNS:
         with grown(catalogue) as place:
             used = measure_alone(pattern.request, place, place.api())
-        spent[pattern.request] = Spent(len(used.operations), used.units.reads, used.units.writes)
+        spent[pattern.request] = RequestCost(len(used.operations), used.units.reads, used.units.writes)
     return spent
 
 
-def picture(taken: Mapping[str, list[Spent]]) -> str:
+def picture(taken: Mapping[str, list[RequestCost]]) -> str:
     """The read units of a page by the size of the catalogue, as an SVG."""
     labels = {
         name: f"{name}: {row[-1].reads:g} in {row[-1].requests} request{'s' if row[-1].requests > 1 else ''}"

@@ -22,14 +22,14 @@ from bench.measure import compare
 from local.testbed.video_files import clip
 from shared.media.poster import WEBP_EFFORT, poster
 from shared.media.probe import probe
-from shared.media.results import Facts, Poster
+from shared.media.results import MediaInfo, Poster
 from shared.media.source import BytesSource, FileSource, Range, Source
 from shared.media.storyboard import storyboard
 
 REQUEST_SECONDS = 0.02
 BYTES_A_SECOND = 80e6
 
-OPERATIONS: dict[str, Callable[[Source, Facts], object]] = {
+OPERATIONS: dict[str, Callable[[Source, MediaInfo], object]] = {
     "probe": lambda source, facts: probe(source),
     "poster": poster,
     "poster at a time": lambda source, facts: poster(source, facts, facts.duration * 3 // 5),
@@ -125,7 +125,7 @@ def main() -> None:
         print(f"  its WebP pictures: {sizes[0]} and {sizes[1]} bytes")
 
 
-def _shown(path: Path, facts: Facts) -> tuple[int, float]:
+def _shown(path: Path, facts: MediaInfo) -> tuple[int, float]:
     """Return how many keyframes lie before the middles of the storyboard's tiles, and how much of the file they are, of 1.
 
     No storyboard that shows them can read less.
@@ -139,7 +139,7 @@ def _shown(path: Path, facts: Facts) -> tuple[int, float]:
         return len(shown), sum(index[number].size for number in shown) / path.stat().st_size
 
 
-def _poster_with(source: Source, facts: Facts, effort: int) -> Poster:
+def _poster_with(source: Source, facts: MediaInfo, effort: int) -> Poster:
     with patch("shared.media.poster.WEBP_EFFORT", effort):
         return poster(source, facts)
 

@@ -19,8 +19,8 @@ from random import Random
 
 from local.demo import FILMS, title
 from shared.core.caller import Caller
-from shared.search.document import Film
-from shared.search.engine import Engine, Mark
+from shared.search.document import VideoDocument
+from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.highlights import Highlighter
 from shared.search.query_parser import parse
 from shared.search.tokenizer import ONE_TYPO, distance, tokens, words
@@ -38,7 +38,7 @@ PAGE = 25
 VOCABULARY = 30_000
 NOW = 1_795_000_000
 SOMEBODY = Caller("user-7", frozenset())
-AT = Mark({}, 0)
+AT = IndexCheckpoint({}, 0)
 GENRES = (
     "Action",
     "Comedy",
@@ -83,7 +83,7 @@ _VOWELS = ("a", "e", "i", "o", "u", "ea", "ou", "é", "ü")
 _ENDINGS = ("", "", "n", "r", "s", "t", "l", "ck", "nd")
 
 
-class Language:
+class RandomLanguage:
     """A made-up language, in which few words are frequent and most are rare, as in any other."""
 
     def __init__(self, random: Random, size: int) -> None:
@@ -109,11 +109,11 @@ class Language:
         return " ".join(self._random.choices(self.words, cum_weights=self._rarer, k=count)).title()
 
 
-def films(count: int, language: Language, random: Random, cues: int = 0) -> Iterator[Film]:
+def films(count: int, language: RandomLanguage, random: Random, cues: int = 0) -> Iterator[VideoDocument]:
     """Films of a catalogue; a few of them are hidden."""
     for number in range(count):
         said = [(3_000 * cue, language.text(WORDS_OF_A_CUE)) for cue in range(cues)]
-        yield Film(
+        yield VideoDocument(
             str(uuid.UUID(int=random.getrandbits(128))),
             f"user-{random.randrange(500)}",
             language.name(random.choice((1, 2, 2, 3, 3, 4, 5))),
@@ -153,7 +153,7 @@ def with_typo(text: str, random: Random) -> str | None:
     return text[: token.start] + other + text[token.end :]
 
 
-def found_with_typos(engine: Engine, titles: Sequence[str], random: Random) -> tuple[int, int]:
+def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
     """How many titles are among the first three hits of themselves with a typo, and how many were looked for."""
     found = looked_for = 0
     for wanted in titles:
@@ -166,13 +166,13 @@ def found_with_typos(engine: Engine, titles: Sequence[str], random: Random) -> t
     return found, looked_for
 
 
-def questions(catalogue: Sequence[Film], language: Language, random: Random) -> dict[str, list[str]]:
+def questions(catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random) -> dict[str, list[str]]:
     """What is asked, by kind."""
 
-    def some(ask: Callable[[Film], str]) -> list[str]:
+    def some(ask: Callable[[VideoDocument], str]) -> list[str]:
         return [ask(random.choice(catalogue)) for _ in range(QUESTIONS)]
 
-    def sentence(film: Film) -> str:
+    def sentence(film: VideoDocument) -> str:
         lines = [text for said in film.captions.values() for _, text in said]
         if not lines:
             return " ".join(film.description.split()[5:10])
@@ -198,9 +198,11 @@ def timed(times: Sequence[float]) -> str:
     return f"p50 {cuts[9] * 1e3:6.1f} ms   p95 {cuts[18] * 1e3:6.1f} ms"
 
 
-def measure(name: str, catalogue: Sequence[Film], language: Language, random: Random, folder: Path) -> None:
+def measure(
+    name: str, catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random, folder: Path
+) -> None:
     """Build an index, ask it, and print what that takes."""
-    engine = Engine(folder)
+    engine = SearchEngine(folder)
     started = time.process_time()
     engine.put(catalogue)
     engine.commit(AT)
@@ -210,7 +212,7 @@ def measure(name: str, catalogue: Sequence[Film], language: Language, random: Ra
     print(f"{name}: {len(catalogue):,} films in {seconds:.1f} s, {seconds / len(catalogue) * 1e3:.2f} ms a film")
     print(f"  {size / 1e6:.1f} MB on disk, {size / len(catalogue) / 1e3:.2f} KB a film")
     started = time.process_time()
-    Engine(folder).search(parse("film"), SOMEBODY, NOW, facets=FACETS)
+    SearchEngine(folder).search(parse("film"), SOMEBODY, NOW, facets=FACETS)
     print(f"  opened and asked for the first time in {(time.process_time() - started) * 1e3:.1f} ms")
     print(f"  a page of {PAGE} with its total, three facets and highlights:")
     for kind, asked in questions(catalogue, language, random).items():
@@ -244,17 +246,17 @@ def measure(name: str, catalogue: Sequence[Film], language: Language, random: Ra
     engine.close()
 
 
-def _print_typos(engine: Engine, titles: Sequence[str], random: Random) -> None:
+def _print_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> None:
     found, looked_for = found_with_typos(engine, titles, random)
     print(f"  {found / max(looked_for, 1):.1%} of {looked_for:,} titles with a typo are among the first three hits")
 
 
-def demo_films() -> list[Film]:
+def demo_films() -> list[VideoDocument]:
     """The films of the demo, by their titles."""
     records = json.loads(FILMS.read_text(encoding="utf-8"))
     titles = (title(record.get("Title")) for record in records)
     return [
-        Film(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))), "demo", each, number, visible=True)
+        VideoDocument(str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))), "demo", each, number, visible=True)
         for number, each in enumerate(titles)
     ]
 
@@ -264,12 +266,12 @@ def main(arguments: list[str]) -> None:
     silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
     with tempfile.TemporaryDirectory() as name:
         random = Random(1)
-        language = Language(random, VOCABULARY)
+        language = RandomLanguage(random, VOCABULARY)
         measure("without captions", list(films(silent, language, random)), language, random, Path(name) / "silent")
         spoken = list(films(talking, language, random, cues=CUES))
         measure(f"with {CUES:,} cues each", spoken, language, random, Path(name) / "talking")
         demo = demo_films()
-        engine = Engine(Path(name) / "demo")
+        engine = SearchEngine(Path(name) / "demo")
         engine.put(demo)
         engine.commit(AT)
         print(f"the demo: {len(demo):,} films")

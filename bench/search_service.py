@@ -20,9 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 import httpx
 
-from bench.search import Language
+from bench.search import RandomLanguage
 from local import LocalError, exit_status, running_service
-from local.demo import Client, reason
+from local.demo import ApiClient, reason
 from local.mint import mint
 from shared.search.engine import DEEPEST, MOST_VALUES
 from shared.search.tokenizer import words
@@ -77,17 +77,17 @@ Document = dict[str, Any]
 Counts = dict[str, list[tuple[str | int, int]]]
 
 
-class Sender(Protocol):
+class HttpSender(Protocol):
     """The service as one user has it."""
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request; raises LocalError if it cannot be answered."""
 
 
-Callers = Mapping[str, Sender]
+Callers = Mapping[str, HttpSender]
 
 
-class Row(NamedTuple):
+class MeasuredRow(NamedTuple):
     """A line of what is printed at the end."""
 
     what: str
@@ -95,7 +95,7 @@ class Row(NamedTuple):
     holds: bool = True
 
 
-class Ask(NamedTuple):
+class SearchRequest(NamedTuple):
     """A question of somebody."""
 
     caller: str
@@ -103,7 +103,7 @@ class Ask(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class SearchCatalogue:
     """What questions are made of."""
 
     titles: Sequence[str]
@@ -125,7 +125,7 @@ class Talk:
 # What is made up, and what is counted
 
 
-def talk(language: Language, number: int) -> Talk:
+def talk(language: RandomLanguage, number: int) -> Talk:
     """A film with that many sentences; every third is on the screen in two parts, as long sentences are."""
     said = Talk()
     for place in range(number):
@@ -165,12 +165,12 @@ def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
     return -counted[1], counted[0]
 
 
-def questions(catalogue: Catalogue, random: Random, count: int) -> list[Ask]:
+def questions(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
     """Random questions of all callers: words of titles, some of them half typed, with random filters; some have only these."""
-    return [Ask(random.choice(CALLERS), _question(catalogue, random)) for _ in range(count)]
+    return [SearchRequest(random.choice(CALLERS), _question(catalogue, random)) for _ in range(count)]
 
 
-def _question(catalogue: Catalogue, random: Random) -> dict[str, str]:
+def _question(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
     found = words(random.choice(catalogue.titles))
     query = {}
     if found and random.random() < 0.9:
@@ -200,7 +200,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[MeasuredRow]) -> str:
     """The rows below each other; what does not hold is marked."""
     width = max(len(row.what) for row in rows)
     return "\n".join(f"{'  ' if row.holds else '! '}{row.what:{width}}  {row.result}" for row in rows)
@@ -209,16 +209,16 @@ def table(rows: Sequence[Row]) -> str:
 # Through HTTP
 
 
-def connect(service: Mapping[str, Any]) -> dict[str, Client]:
+def connect(service: Mapping[str, Any]) -> dict[str, ApiClient]:
     """A client for each of CALLERS; raises LocalError unless the service is on this machine."""
     url = service["baseUrl"]
     if httpx.URL(url).host not in HOSTS:
         raise LocalError(f"{url} is not on this machine, and only such a service is asked.")
     tokens = {**service["tokens"], "carol": mint("carol", "videos/read")}
-    return {caller: Client(url, tokens[caller]) for caller in CALLERS}
+    return {caller: ApiClient(url, tokens[caller]) for caller in CALLERS}
 
 
-def answered(sender: Sender, method: str, path: str, *statuses: int, **options: Any) -> Document:
+def answered(sender: HttpSender, method: str, path: str, *statuses: int, **options: Any) -> Document:
     """The answer's document, {} for none; raises LocalError if its status is not one of these (200 if none is given)."""
     answer = sender.send(method, path, **options)
     if answer.status_code not in (statuses or (200,)):
@@ -227,10 +227,10 @@ def answered(sender: Sender, method: str, path: str, *statuses: int, **options: 
     return document
 
 
-class Made:
+class CreatedVideos:
     """The videos of a run."""
 
-    def __init__(self, admin: Sender) -> None:
+    def __init__(self, admin: HttpSender) -> None:
         self._admin = admin
         self.ids: list[str] = []
 
@@ -262,7 +262,7 @@ class Made:
             self.delete(video_id)
 
 
-def search(sender: Sender, **query: str) -> Document:
+def search(sender: HttpSender, **query: str) -> Document:
     """The answer to a question."""
     return answered(sender, "GET", "/v1/search", params=query)
 
@@ -272,7 +272,7 @@ def word() -> str:
     return "".join(chance.SystemRandom().choices(string.ascii_lowercase, k=14))
 
 
-def appears(sender: Sender, wanted: str, count: int = 1) -> float | None:
+def appears(sender: HttpSender, wanted: str, count: int = 1) -> float | None:
     """Seconds until a word is in that many videos that the caller finds; None: it was not after LONGEST_WAIT."""
     began = time.monotonic()
     while search(sender, q=f'"{wanted}"', limit="1")["total"] < count:
@@ -282,7 +282,7 @@ def appears(sender: Sender, wanted: str, count: int = 1) -> float | None:
     return time.monotonic() - began
 
 
-def catalogue_of(sender: Sender) -> Catalogue:
+def catalogue_of(sender: HttpSender) -> SearchCatalogue:
     """What is published, as far as questions are made of it; raises LocalError if nothing is."""
     videos: list[Document] = []
     page: dict[str, str] = {"limit": str(PAGE)}
@@ -295,7 +295,7 @@ def catalogue_of(sender: Sender) -> Catalogue:
     if not videos:
         raise LocalError("The catalogue is empty: `make demo` loads films.")
     facets = search(sender, facets="category,tag", limit="1")["facets"]
-    return Catalogue(
+    return SearchCatalogue(
         titles=[video["title"] for video in videos],
         owners=sorted({video["userId"] for video in videos}),
         created=[video["createdAt"] for video in videos],
@@ -304,7 +304,7 @@ def catalogue_of(sender: Sender) -> Catalogue:
     )
 
 
-def fresh(callers: Callers, made: Made) -> Row:
+def fresh(callers: Callers, made: CreatedVideos) -> MeasuredRow:
     """How long it takes from a write to the hit."""
     found: list[float] = []
     for _ in range(WRITES):
@@ -315,19 +315,19 @@ def fresh(callers: Callers, made: Made) -> Row:
             found.append(seconds)
     missing = WRITES - len(found)
     result = times(found) + (f"; {missing} not found within {LONGEST_WAIT:.0f} s" if missing else "")
-    return Row(f"from a write to the hit ({WRITES})", result, not missing)
+    return MeasuredRow(f"from a write to the hit ({WRITES})", result, not missing)
 
 
-def quoted(callers: Callers, made: Made, random: Random) -> Row:
+def quoted(callers: Callers, made: CreatedVideos, random: Random) -> MeasuredRow:
     """Whether sentences that are typed as they are said lead to their film and second."""
-    language, mark = Language(random, 2_000), word()
+    language, mark = RandomLanguage(random, 2_000), word()
     talks: dict[str, Talk] = {}
     for number in range(TALKS):
         video_id = made.add("bob", f"Talk {number}", language="en")
         talks[video_id] = said = talk(language, SENTENCES)
         made.say(video_id, [*said.cues, (4_000 * SENTENCES + 500, mark)])
     if appears(callers["alice"], mark, TALKS) is None:
-        return Row("quotes", f"not all captions were found within {LONGEST_WAIT:.0f} s", holds=False)
+        return MeasuredRow("quotes", f"not all captions were found within {LONGEST_WAIT:.0f} s", holds=False)
     asked = [(video_id, *sentence) for video_id, said in talks.items() for sentence in said.sentences]
     asked = random.sample(asked, min(QUOTES, len(asked)))
     right = 0
@@ -338,7 +338,9 @@ def quoted(callers: Callers, made: Made, random: Random) -> Row:
         if not is_right:
             found = [(hit["video"]["videoId"], hit.get("quote")) for hit in hits]
             print(f"wrong quote: {spoken!r} is said in {video_id} at {start} ms; found {found}")
-    return Row(f"quotes that lead to their film and second ({len(asked)})", f"{right} right", right == len(asked))
+    return MeasuredRow(
+        f"quotes that lead to their film and second ({len(asked)})", f"{right} right", right == len(asked)
+    )
 
 
 def leads(hit: Document, video_id: str, start: int) -> bool:
@@ -346,7 +348,7 @@ def leads(hit: Document, video_id: str, start: int) -> bool:
     return hit["video"]["videoId"] == video_id and "quote" in hit and abs(hit["quote"]["start"] - start) <= NEAR
 
 
-def backstage(made: Made, catalogue: Catalogue, random: Random, mark: str) -> list[str]:
+def backstage(made: CreatedVideos, catalogue: SearchCatalogue, random: Random, mark: str) -> list[str]:
     """Make videos with the words of others, most of which few may see, and a mark in each; returns those that everybody sees."""
     vocabulary = [found for title in catalogue.titles for found in words(title)]
     shown: list[str] = []
@@ -363,7 +365,7 @@ def backstage(made: Made, catalogue: Catalogue, random: Random, mark: str) -> li
     return shown
 
 
-def counted(callers: Callers, catalogue: Catalogue, random: Random) -> Row:
+def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> MeasuredRow:
     """Whether facets are what is counted when all that is found is read."""
     right = asked = videos = 0
     for ask in questions(catalogue, random, 20 * COUNTED):
@@ -386,10 +388,12 @@ def counted(callers: Callers, catalogue: Catalogue, random: Random) -> Row:
         asked, right, videos = asked + 1, right + is_right, videos + len(ids)
         if asked == COUNTED:
             break
-    return Row(f"facets that equal a recount ({asked})", f"{right} equal, of {videos:,} videos", right == asked > 0)
+    return MeasuredRow(
+        f"facets that equal a recount ({asked})", f"{right} equal, of {videos:,} videos", right == asked > 0
+    )
 
 
-def read(sender: Sender, ids: Sequence[str]) -> list[Document]:
+def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
     """The videos of these ids that the caller may see."""
     videos: list[Document] = []
     for start in range(0, len(ids), PAGE):
@@ -398,11 +402,11 @@ def read(sender: Sender, ids: Sequence[str]) -> list[Document]:
     return videos
 
 
-def shown(callers: Callers, asks: Sequence[Ask]) -> Row:
+def shown(callers: Callers, asks: Sequence[SearchRequest]) -> MeasuredRow:
     """Whether who asks may read each hit by itself."""
     until = time.monotonic() + LONGEST_ASKING
 
-    def look(ask: Ask) -> tuple[int, list[str]] | None:
+    def look(ask: SearchRequest) -> tuple[int, list[str]] | None:
         """How many hits were read, and those that were refused; None: time is up."""
         if time.monotonic() > until:
             return None
@@ -422,10 +426,10 @@ def shown(callers: Callers, asks: Sequence[Ask]) -> Row:
     result = f"{hits - len(wrong):,} of {hits:,}" + (
         f"; time was up after {len(looks):,} questions" * (len(looks) < len(asks))
     )
-    return Row(f"hits that GET shows to who asked ({len(looks):,} questions)", result, not wrong and hits > 0)
+    return MeasuredRow(f"hits that GET shows to who asked ({len(looks):,} questions)", result, not wrong and hits > 0)
 
 
-def warm(callers: Callers, catalogue: Catalogue, random: Random) -> list[Row]:
+def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[MeasuredRow]:
     """What a question takes, and a GET."""
     sender = callers["bob"]
     asked = [" ".join(words(random.choice(catalogue.titles))[:8])[:256] for _ in range(WARM)]
@@ -433,20 +437,20 @@ def warm(callers: Callers, catalogue: Catalogue, random: Random) -> list[Row]:
     search_times = [_timed(sender, "/v1/search", {"q": q}) for q in asked if q]
     get_times = [_timed(sender, f"/v1/videos/{video_id}") for _ in asked]
     return [
-        Row(f"a warm question ({len(search_times)})", times(search_times)),
-        Row(f"a GET of a video, to compare ({len(get_times)})", times(get_times)),
+        MeasuredRow(f"a warm question ({len(search_times)})", times(search_times)),
+        MeasuredRow(f"a GET of a video, to compare ({len(get_times)})", times(get_times)),
     ]
 
 
-def _timed(sender: Sender, path: str, params: Mapping[str, str] | None = None) -> float:
+def _timed(sender: HttpSender, path: str, params: Mapping[str, str] | None = None) -> float:
     began = time.perf_counter()
     sender.send("GET", path, params=params)
     return time.perf_counter() - began
 
 
-def measure(callers: Callers, asks: int) -> list[Row]:
+def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
     """All rows; deletes what it has made, whatever happens."""
-    made, random = Made(callers["admin"]), Random(1)
+    made, random = CreatedVideos(callers["admin"]), Random(1)
     try:
         catalogue = catalogue_of(callers["carol"])
         rows = [fresh(callers, made), quoted(callers, made, random)]
@@ -456,14 +460,16 @@ def measure(callers: Callers, asks: int) -> list[Row]:
         if appears(callers["alice"], mark, found_by_alice) is None:
             return [
                 *rows,
-                Row("hidden videos", f"their owner does not find them within {LONGEST_WAIT:.0f} s", holds=False),
+                MeasuredRow(
+                    "hidden videos", f"their owner does not find them within {LONGEST_WAIT:.0f} s", holds=False
+                ),
             ]
         rows += [counted(callers, catalogue, random), *warm(callers, catalogue, random)]
         # What the index cannot know yet.
         for video_id in visible[::2]:
             made.hide(video_id)
         made.delete(visible[1])
-        mine = [Ask(caller, {"q": f'"{mark}"'}) for caller in CALLERS]
+        mine = [SearchRequest(caller, {"q": f'"{mark}"'}) for caller in CALLERS]
         return [*rows, shown(callers, [*mine, *questions(catalogue, random, asks)])]
     finally:
         made.delete_all()

@@ -40,21 +40,21 @@ IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9
 
 
 @dataclass(frozen=True)
-class Reader:
+class StreamReader:
     """A way to read the stream: records of a batch, and how requests are sent."""
 
     batch: int
     is_pipelined: bool
 
 
-SEQUENTIAL = Reader(100, is_pipelined=False)
+SEQUENTIAL = StreamReader(100, is_pipelined=False)
 """One request after another, as up to release 0.5."""
-PIPELINED = Reader(100, is_pipelined=True)
+PIPELINED = StreamReader(100, is_pipelined=True)
 """Many requests at a time."""
-DEPLOYED = Reader(BATCH, is_pipelined=True)
+DEPLOYED = StreamReader(BATCH, is_pipelined=True)
 
 
-class Outside(Objects):
+class SimulatedServices(Objects):
     """The archive's objects and the queue of followers: they take their time and keep nothing."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
@@ -76,7 +76,7 @@ class Outside(Objects):
 class Shards:
     """A stream that is behind, and the functions that read it."""
 
-    def __init__(self, reader: Reader, *, owners: int, processor: float = 0.0) -> None:
+    def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
         """`owners`: how many owners the videos have; `processor`: seconds of a core that a record takes."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
         self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
@@ -85,7 +85,7 @@ class Shards:
         )
 
     def _function(self, table: Table) -> LambdaHandler:
-        outside = Outside(lambda seconds: self.simulation.wait(seconds))
+        outside = SimulatedServices(lambda seconds: self.simulation.wait(seconds))
         return _audit(table, lambda: self.simulation.time, outside)
 
     def read(self) -> float:
@@ -123,7 +123,7 @@ class Shards:
         return len(ids)
 
 
-def _audit(table: Table, clock: Callable[[], float], outside: Outside) -> LambdaHandler:
+def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices) -> LambdaHandler:
     """Return the audit function over a table."""
     resources = FakeResources(table, clock, audit=table, objects=outside, queues={"deliveries": outside})
     return resources.make(audit.lambda_handler)
@@ -153,7 +153,7 @@ def processor_seconds() -> float:
     """Measure how many seconds of one of this machine's cores a record takes."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     (batch,) = batches(1, BATCH, 1)
-    outside, times = Outside(lambda _: None), []
+    outside, times = SimulatedServices(lambda _: None), []
     with stub() as endpoint:
         os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = endpoint
         table = Table(AUDIT_TABLE_NAME, make_client())

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
-from bench.cost.run import Place, clients, made
+from bench.cost.run import MeasuredService, clients, made
 from bench.tables import Chart
 from local import ROOT
 from local.testbed.harness import NOW
@@ -50,7 +50,7 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CALLER = Caller("bob", frozenset())
 
 
-class Spent(NamedTuple):
+class ViewCost(NamedTuple):
     """Write units of a view."""
 
     request: float
@@ -82,7 +82,7 @@ def keyed() -> Work:
 KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "plain": plain}
 
 
-def spent(kind: str, load: float) -> Spent:
+def spent(kind: str, load: float) -> ViewCost:
     """What a view takes of one kind, at a load in views a second."""
     work, simulation = KINDS[kind](), Simulation(ViewStore, burst=BURST)
     simulation.run(max(SETTLED, 1 / load), load, work)
@@ -90,7 +90,7 @@ def spent(kind: str, load: float) -> Spent:
     if run.done != run.calls:
         raise RuntimeError(f"{run.calls - run.done} views failed: {run.failed[:1]}, {run.unknown[:1]}")
     shares = sum(units / max(1.0, load * seconds) for seconds, units in starts().items())
-    return Spent(run.writes / run.calls, streamed(simulation, load) + shares)
+    return ViewCost(run.writes / run.calls, streamed(simulation, load) + shares)
 
 
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
@@ -120,7 +120,7 @@ def starts() -> dict[int, int]:
     return {HOUR_SECONDS: hour, DAY_SECONDS: both - hour}
 
 
-def _apply(place: Place, changes: Sequence[Change], load: float) -> int:
+def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> int:
     """Let the stream add these changes to the table; returns the write units of it."""
     if place.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
         place.api().publish(videoId=VIDEO_ID)
@@ -139,12 +139,12 @@ def _apply(place: Place, changes: Sequence[Change], load: float) -> int:
 _SEQUENCE = count()
 
 
-def costs() -> dict[str, list[Spent]]:
+def costs() -> dict[str, list[ViewCost]]:
     """Of each kind, what a view takes at each load."""
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 
-def picture(taken: Mapping[str, Sequence[Spent]]) -> str:
+def picture(taken: Mapping[str, Sequence[ViewCost]]) -> str:
     """The write units of a view by the load, as an SVG."""
     return Chart(
         "Write units of a view, with its share of the stream, hours and days",

@@ -13,7 +13,7 @@ from infra import metrics
 from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES, MINUTE
 from infra.queue import WorkQueue
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES
 
 ERRORS_PERCENT = 1
@@ -79,7 +79,7 @@ A webhook with a backlog of ten thousand changes catches up in minutes.
 class Alarms(Construct):
     """All alarms of an environment. The topic is notified when an alarm fires and when it clears."""
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, action: SnsAction) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, action: SnsAction) -> None:
         super().__init__(scope, id_)
         self._settings = settings
         self._action = action

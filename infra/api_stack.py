@@ -9,7 +9,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import attributes
-from infra.console import Console
+from infra.console import ConsoleSite
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.gateway import Gateway
@@ -18,7 +18,7 @@ from infra.media_stack import CAPTIONS, RENDITIONS, MediaStack
 from infra.release import GradualShift
 from infra.reverts import allow_undo, undo_environment
 from infra.search import INDEX_STORAGE, SEARCH_MB, allow_searching
-from infra.settings import Issuer, Settings
+from infra.settings import DeploymentSettings, TokenIssuer
 from infra.subscriptions import allow_following, allow_webhooks, webhook_environment
 from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -35,12 +35,12 @@ class ApiStack(cdk.Stack):
         scope: Construct,
         id_: str,
         *,
-        settings: Settings,
+        settings: DeploymentSettings,
         code: lambda_.Code,
         search_code: lambda_.Code,
         data: DataStack,
         media: MediaStack,
-        issuer: Issuer,
+        issuer: TokenIssuer,
         identity: IdentityStack | None,
         deliveries: sqs.IQueue,
         **kwargs: Any,
@@ -67,7 +67,7 @@ class ApiStack(cdk.Stack):
         }
         gateway = Gateway(self, settings)
         self.api = gateway.api
-        self.console = Console(
+        self.console = ConsoleSite(
             self,
             "Console",
             settings=settings,

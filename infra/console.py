@@ -14,7 +14,7 @@ from infra.data_stack import DataStack
 from infra.function import ServiceFunction
 from infra.identity import IdentityStack
 from infra.media_stack import MediaStack
-from infra.settings import Issuer, Misconfigured, Settings
+from infra.settings import DeploymentSettings, Misconfigured, TokenIssuer
 from infra.site import CONSOLE, LibraryMissing, bundle_site, require_libraries
 from shared import routes
 
@@ -63,19 +63,19 @@ def site_code() -> lambda_.Code:
             image=cdk.DockerImage.from_registry(
                 "never-used"
             ),  # CDK requires an image; the bundler below always succeeds
-            local=_Bundler(),
+            local=_SiteBundler(),
         ),
     )
 
 
 @jsii.implements(cdk.ILocalBundling)
-class _Bundler:
+class _SiteBundler:
     def try_bundle(self, output_dir: str, *_args: object, **_kwargs: object) -> bool:
         bundle_site(Path(output_dir))
         return True
 
 
-class Console(Construct):
+class ConsoleSite(Construct):
     """The function behind `/console`. Its role can only write its log.
 
     It is excluded from gradual deployments: each version serves files that the other does not have.
@@ -86,10 +86,10 @@ class Console(Construct):
         scope: Construct,
         id_: str,
         *,
-        settings: Settings,
+        settings: DeploymentSettings,
         data: DataStack,
         media: MediaStack,
-        issuer: Issuer,
+        issuer: TokenIssuer,
         identity: IdentityStack | None,
         api_url: str,
     ) -> None:
@@ -121,7 +121,7 @@ class Console(Construct):
             },
         )
 
-    def _given(self, settings: Settings, issuer: Issuer) -> SignIn:
+    def _given(self, settings: DeploymentSettings, issuer: TokenIssuer) -> SignIn:
         """Return the configuration for an external issuer."""
         return SignIn(
             issuer=issuer.url,
@@ -131,7 +131,7 @@ class Console(Construct):
             origins=("/".join(issuer.url.split("/")[:3]),),
         )
 
-    def _pool(self, settings: Settings, identity: IdentityStack) -> SignIn:
+    def _pool(self, settings: DeploymentSettings, identity: IdentityStack) -> SignIn:
         """Return the configuration for the user pool.
 
         Its client is created here, because only this stack has the redirect URL.

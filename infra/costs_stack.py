@@ -7,7 +7,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ce as ce
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from infra.topic import topic_for
 
 COSTS_TAG = "deployment"
@@ -21,7 +21,7 @@ class CostsStack(cdk.Stack):
     it.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
         super().__init__(scope, id_, description="Video metadata: a watch on costs", **kwargs)
         topic = topic_for("costalerts.amazonaws.com", self, settings)
         # The notification shows these names, so they include the runbook.

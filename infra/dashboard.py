@@ -11,7 +11,7 @@ from infra import metrics
 from infra.function import ServiceFunction
 from infra.metrics import FIVE_MINUTES
 from infra.queue import WorkQueue
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from shared.job_kinds import JOB_QUEUES, KINDS
 
 WIDTH = 24
@@ -41,7 +41,7 @@ class OperationsDashboard(Construct):
         scope: Construct,
         id_: str,
         *,
-        settings: Settings,
+        settings: DeploymentSettings,
         alarms: Sequence[cloudwatch.IAlarm],
         api: apigateway.IHttpApi,
         functions: Mapping[str, ServiceFunction],

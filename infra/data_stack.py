@@ -11,14 +11,14 @@ from constructs import Construct
 from infra.encryption import Encryption
 from infra.nag import accept
 from infra.retention import retain
-from infra.settings import GENERATED, Settings
+from infra.settings import GENERATED, DeploymentSettings
 from shared import schema
 
 
 class DataStack(cdk.Stack):
     """Stateful resources, protected against deletion and replacement except on the local target."""
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
         super().__init__(
             scope,
             id_,
@@ -35,7 +35,7 @@ class DataStack(cdk.Stack):
         # export that another stack imports, and this stack is deployed before the importing stacks.
         self.export_value(self.table.table_stream_arn)
 
-    def _table(self, settings: Settings) -> dynamodb.TableV2:
+    def _table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
         """Return the main table, defined by shared/schema.py."""
         table = dynamodb.TableV2(
             self,
@@ -50,7 +50,7 @@ class DataStack(cdk.Stack):
         )
         return self._kept(table, settings)
 
-    def _audit_table(self, settings: Settings) -> dynamodb.TableV2:
+    def _audit_table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
         """Return the table of the audit trail. It has no stream, because nothing consumes it."""
         table = dynamodb.TableV2(
             self,
@@ -71,7 +71,7 @@ class DataStack(cdk.Stack):
         )
         return secret
 
-    def _webhook_secret(self, settings: Settings) -> secretsmanager.ISecret:
+    def _webhook_secret(self, settings: DeploymentSettings) -> secretsmanager.ISecret:
         """Return the secret from which each webhook's own secret is derived.
 
         A secret that outlives its stack has a fixed name. CloudFormation then fails to create a second one when the
@@ -101,7 +101,7 @@ class DataStack(cdk.Stack):
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=64, exclude_punctuation=True),
         )
 
-    def _common(self, settings: Settings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
+    def _common(self, settings: DeploymentSettings, indexes: Iterable[schema.Index]) -> dict[str, Any]:
         """Return the properties that both tables share."""
         kinds = dynamodb.TableEncryptionV2
         return {
@@ -119,7 +119,7 @@ class DataStack(cdk.Stack):
             "tags": [cdk.CfnTag(key=key, value=value) for key, value in settings.tags.items()],
         }
 
-    def _kept(self, table: dynamodb.TableV2, settings: Settings) -> dynamodb.TableV2:
+    def _kept(self, table: dynamodb.TableV2, settings: DeploymentSettings) -> dynamodb.TableV2:
         """Apply the retention policy and the KMS key, if one is configured.
 
         The key is set on the underlying resource, because the CDK property requires a known region, and these stacks

@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
 from infra.retention import retain
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Encryption:
     """Key for log groups, never an existing one: CloudWatch requires permission in the key's own policy."""
 
     @classmethod
-    def chosen(cls, stack: cdk.Stack, settings: Settings) -> "Encryption":
+    def chosen(cls, stack: cdk.Stack, settings: DeploymentSettings) -> "Encryption":
         """Return the configured keys. A new key is created in this stack."""
         if settings.kms_key is None:
             return cls(data=None, logs=None)
@@ -32,7 +32,7 @@ class Encryption:
         return cls(data=key, logs=key)
 
 
-def _own_key(stack: cdk.Stack, settings: Settings) -> kms.Key:
+def _own_key(stack: cdk.Stack, settings: DeploymentSettings) -> kms.Key:
     """Return a new key that is retained as long as the data.
 
     Its policy delegates to IAM, so the functions' roles grant access. It names only services that use the key on their
@@ -55,7 +55,7 @@ def _own_key(stack: cdk.Stack, settings: Settings) -> kms.Key:
     return key
 
 
-def _uploads(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
+def _uploads(stack: cdk.Stack, settings: DeploymentSettings) -> iam.PolicyStatement:
     """Return the statement that allows S3 to encrypt notifications about uploads."""
     bucket = stack.format_arn(service="s3", region="", account="", resource=settings.sources_bucket_name)
     return iam.PolicyStatement(
@@ -71,7 +71,7 @@ def _uploads(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
     )
 
 
-def _logs(stack: cdk.Stack, settings: Settings) -> iam.PolicyStatement:
+def _logs(stack: cdk.Stack, settings: DeploymentSettings) -> iam.PolicyStatement:
     """Return the statement that allows CloudWatch to encrypt this environment's log groups."""
     prefix = settings.stack_name("")
     groups = [

@@ -16,7 +16,7 @@ from constructs import Construct
 
 from infra.encryption import Encryption
 from infra.nag import accept
-from infra.settings import Architecture, LogLevel, Settings
+from infra.settings import Architecture, DeploymentSettings, LogLevel
 from shared import schema
 
 MEMORY_MB = 512
@@ -100,7 +100,7 @@ class ServiceFunction(Construct):
         id_: str,
         *,
         folder: str,
-        settings: Settings,
+        settings: DeploymentSettings,
         code: lambda_.Code,
         table: dynamodb.ITableV2,
         encryption: Encryption,

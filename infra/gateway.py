@@ -12,11 +12,11 @@ from aws_cdk.aws_apigatewayv2_authorizers import HttpJwtAuthorizer
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration
 
 from infra.console import ROUTES as CONSOLE_ROUTES
-from infra.console import Console
+from infra.console import ConsoleSite
 from infra.encryption import Encryption
 from infra.function import ServiceFunction
 from infra.nag import accept
-from infra.settings import Issuer, Settings
+from infra.settings import DeploymentSettings, TokenIssuer
 from shared import routes
 
 REQUEST_HEADERS = (
@@ -65,7 +65,7 @@ class Gateway:
     It is not a construct, because that would change the logical ids of its parts.
     """
 
-    def __init__(self, stack: cdk.Stack, settings: Settings) -> None:
+    def __init__(self, stack: cdk.Stack, settings: DeploymentSettings) -> None:
         self._stack, self._settings = stack, settings
         self.api = self._api()
 
@@ -87,7 +87,7 @@ class Gateway:
             else None,
         )
 
-    def add_routes(self, functions: Mapping[str, ServiceFunction], console: Console, issuer: Issuer) -> None:
+    def add_routes(self, functions: Mapping[str, ServiceFunction], console: ConsoleSite, issuer: TokenIssuer) -> None:
         """Add the routes of shared/routes.py, and `$default` for all other requests.
 
         The gateway verifies the token. The function checks its scopes, because only the function can return an error

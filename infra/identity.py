@@ -9,7 +9,7 @@ from constructs import Construct
 
 from infra.nag import accept
 from infra.retention import retain
-from infra.settings import Issuer, Settings
+from infra.settings import DeploymentSettings, TokenIssuer
 from shared import routes
 
 
@@ -23,7 +23,7 @@ class IdentityStack(cdk.Stack):
     `videos/admin`: administrators use the machine client, which has a secret.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: DeploymentSettings, **kwargs: Any) -> None:
         super().__init__(
             scope,
             id_,
@@ -87,7 +87,7 @@ class IdentityStack(cdk.Stack):
             ),
         )
         # Cognito's access tokens have no `aud`, so API Gateway compares their `client_id`.
-        self.issuer = Issuer(
+        self.issuer = TokenIssuer(
             url=pool.user_pool_provider_url,
             audience=tuple(client.user_pool_client_id for client in (people, machines, transcoder, follower)),
         )
@@ -116,7 +116,7 @@ class IdentityStack(cdk.Stack):
         for name, (description, value) in outputs.items():
             cdk.CfnOutput(self, name, description=description, value=value)
 
-    def _pool(self, settings: Settings) -> cognito.UserPool:
+    def _pool(self, settings: DeploymentSettings) -> cognito.UserPool:
         pool = cognito.UserPool(
             self,
             "Pool",

@@ -16,7 +16,7 @@ from infra.queue import WorkQueue
 from infra.reverts import allow_undo, undo_environment
 from infra.scheduled import add_scheduled
 from infra.search import add_indexer
-from infra.settings import Settings, Target
+from infra.settings import DeploymentSettings, Target
 from infra.subscriptions import DELIVERIES_TIMEOUT, allow_appending, deliveries, shares_of
 from shared import schema
 from shared.job_kinds import JOB_QUEUES, KINDS, MEDIA_FOLDERS
@@ -161,7 +161,7 @@ class JobsStack(cdk.Stack):
         scope: Construct,
         id_: str,
         *,
-        settings: Settings,
+        settings: DeploymentSettings,
         code: lambda_.Code,
         films_code: lambda_.Code,
         search_code: lambda_.Code,

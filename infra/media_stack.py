@@ -14,7 +14,7 @@ from infra.encryption import Encryption
 from infra.nag import accept
 from infra.queue import WorkQueue
 from infra.retention import retain
-from infra.settings import ANY_ORIGIN, Settings
+from infra.settings import ANY_ORIGIN, DeploymentSettings
 
 PICTURES = "thumbnails/*"
 """Publicly readable objects of the media bucket. A thumbnail's URL contains its video's id and a hash."""
@@ -33,7 +33,7 @@ class MediaStack(cdk.Stack):
     """Stateful resources, protected against deletion and replacement except on the local target."""
 
     def __init__(
-        self, scope: Construct, id_: str, *, settings: Settings, encryption: Encryption, **kwargs: Any
+        self, scope: Construct, id_: str, *, settings: DeploymentSettings, encryption: Encryption, **kwargs: Any
     ) -> None:
         super().__init__(
             scope,
@@ -74,7 +74,7 @@ class MediaStack(cdk.Stack):
     def _bucket(
         self,
         name: str,
-        settings: Settings,
+        settings: DeploymentSettings,
         *,
         bucket_name: str | None = None,
         versioned: bool | None = None,
@@ -114,7 +114,7 @@ class MediaStack(cdk.Stack):
         )
         return bucket
 
-    def _sources(self, settings: Settings) -> s3.Bucket:
+    def _sources(self, settings: DeploymentSettings) -> s3.Bucket:
         """Return the bucket for uploads. S3 notifies the queue of each object.
 
         S3 tests the queue when it creates the bucket, so the queue's policy must exist first and name the bucket.
@@ -150,7 +150,7 @@ class MediaStack(cdk.Stack):
         sources.node.add_dependency(self.arrivals)
         return sources
 
-    def _origins(self, settings: Settings) -> Sequence[str]:
+    def _origins(self, settings: DeploymentSettings) -> Sequence[str]:
         if settings.endpoint is not None:
             return (settings.endpoint,)
         return (
@@ -158,13 +158,13 @@ class MediaStack(cdk.Stack):
             *(f"https://{bucket.bucket_regional_domain_name}" for bucket in (self.sources, self.media)),
         )
 
-    def _pictures_url(self, settings: Settings) -> str:
+    def _pictures_url(self, settings: DeploymentSettings) -> str:
         """Return the base URL of thumbnails, without a trailing slash."""
         if settings.target == "local":
             return f"{settings.endpoint}/{self.media.bucket_name}"
         return f"https://{self._distribution(settings).distribution_domain_name}"
 
-    def _distribution(self, settings: Settings) -> cloudfront.Distribution:
+    def _distribution(self, settings: DeploymentSettings) -> cloudfront.Distribution:
         """Return the CloudFront distribution, the only public access to the bucket. It serves only thumbnails."""
         access = cloudfront.S3OriginAccessControl(
             self,
@@ -217,7 +217,7 @@ class MediaStack(cdk.Stack):
             accept(distribution, rule=rule, reason=reason)
         return distribution
 
-    def _headers(self, settings: Settings) -> cloudfront.ResponseHeadersPolicy:
+    def _headers(self, settings: DeploymentSettings) -> cloudfront.ResponseHeadersPolicy:
         """Return the headers that allow players of permitted sites to read the storyboard.
 
         Each object sets its own Cache-Control: a header set here would also apply to errors.
@@ -241,7 +241,7 @@ class MediaStack(cdk.Stack):
         )
 
 
-def _sites(settings: Settings) -> list[str]:
+def _sites(settings: DeploymentSettings) -> list[str]:
     """Return the origins that CORS allows: the configured ones and the console's.
 
     The console is at the API's address, which is unknown before the buckets exist. So every API of the region is
@@ -253,7 +253,7 @@ def _sites(settings: Settings) -> list[str]:
     return [*settings.allow_origins, f"https://*.execute-api.{cdk.Aws.REGION}.{cdk.Aws.URL_SUFFIX}"]
 
 
-def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()) -> list[s3.CorsRule] | None:
+def _cors(settings: DeploymentSettings, *more: s3.HttpMethods, exposed: Sequence[str] = ()) -> list[s3.CorsRule] | None:
     """Return the CORS rules for signed URLs: reads, and the methods in `more`."""
     sites = _sites(settings)
     if not sites:
@@ -270,6 +270,6 @@ def _cors(settings: Settings, *more: s3.HttpMethods, exposed: Sequence[str] = ()
     ]
 
 
-def _global_name(settings: Settings) -> str:
+def _global_name(settings: DeploymentSettings) -> str:
     """Return a name that differs between regions, because CloudFront is a global service."""
     return f"{settings.stack_name('Media')}-{cdk.Aws.REGION}"

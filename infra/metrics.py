@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sqs as sqs
 
 from infra.function import ServiceFunction
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from shared import schema
 
 MINUTE = Duration.minutes(1)
@@ -33,7 +33,7 @@ AUDIT_OPERATIONS = ("BatchGetItem", "GetItem", "PutItem", "Query")
 
 
 def of_service(
-    settings: Settings, name: str, *, statistic: str = "Sum", label: str | None = None, **dimensions: str
+    settings: DeploymentSettings, name: str, *, statistic: str = "Sum", label: str | None = None, **dimensions: str
 ) -> cloudwatch.Metric:
     """Return a metric that the functions emit. docs/logs-and-metrics.md lists them."""
     return cloudwatch.Metric(
@@ -46,7 +46,7 @@ def of_service(
     )
 
 
-def of_oldest_job(settings: Settings, queue: str) -> cloudwatch.Metric:
+def of_oldest_job(settings: DeploymentSettings, queue: str) -> cloudwatch.Metric:
     """Return the age of a queue's oldest open job, in seconds. No data if no job is open."""
     return of_service(settings, "OldestJobSeconds", statistic="Maximum", queue=queue, label=queue)
 
@@ -63,7 +63,7 @@ def of_table(name: str, table_name: str, index: str | None = None) -> cloudwatch
     )
 
 
-def of_tables(settings: Settings, name: str) -> list[cloudwatch.Metric]:
+def of_tables(settings: DeploymentSettings, name: str) -> list[cloudwatch.Metric]:
     """Return a metric of both tables and each index: six of the ten that an alarm allows."""
     tables = {settings.table_name: schema.INDEXES, settings.audit_table_name: schema.AUDIT_INDEXES}
     return [

@@ -12,7 +12,7 @@ from infra.dashboard import OperationsDashboard
 from infra.function import ServiceFunction
 from infra.jobs_stack import JobsStack
 from infra.media_stack import MediaStack
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from infra.topic import topic_for
 
 LATE = {
@@ -60,7 +60,7 @@ class OperationsStack(cdk.Stack):
         scope: Construct,
         id_: str,
         *,
-        settings: Settings,
+        settings: DeploymentSettings,
         media: MediaStack,
         jobs: JobsStack,
         api: ApiStack,

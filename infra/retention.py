@@ -4,10 +4,10 @@ from typing import cast
 
 import aws_cdk as cdk
 
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 
 
-def retain(resource: cdk.Resource, settings: Settings) -> None:
+def retain(resource: cdk.Resource, settings: DeploymentSettings) -> None:
     """Retain or delete the resource with its stack, as configured.
 
     CloudFormation applies a new deletion policy only with another change of the resource, so the metadata also changes.

@@ -3,11 +3,11 @@
 from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from shared import schema
 
 
-def undo_environment(data: DataStack, settings: Settings) -> dict[str, str]:
+def undo_environment(data: DataStack, settings: DeploymentSettings) -> dict[str, str]:
     """Return the variables for the audit table and for the job quota of restored videos."""
     return {"AUDIT_TABLE_NAME": data.audit_table.table_name, "JOBS_PER_DAY": str(settings.jobs_per_day)}
 

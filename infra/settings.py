@@ -74,7 +74,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Issuer:
+class TokenIssuer:
     """Accepted OpenID Connect issuer, and the audience that tokens must have."""
 
     url: str
@@ -82,14 +82,14 @@ class Issuer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class DeploymentSettings:
     """Validated settings of one deployment."""
 
     target: Target
     """`aws`, or `local`: an embedded AWS whose functions run on this machine's interpreter."""
     env: str
     """Name of the environment. It distinguishes deployments of one account in stack and table names."""
-    issuer: Issuer | None
+    issuer: TokenIssuer | None
     """`None` creates a Cognito user pool."""
     allow_origins: tuple[str, ...]
     """Web origins that may call the API, load thumbnails and upload. `*` allows all; empty allows only the console."""
@@ -162,7 +162,7 @@ class Settings:
     """Name or ARN of the EventBridge bus for all changes. `None` disables it."""
 
     @classmethod
-    def from_context(cls, node: Node, region: str | None = None) -> "Settings":
+    def from_context(cls, node: Node, region: str | None = None) -> "DeploymentSettings":
         """Read the settings from the context. Raises Misconfigured if a value is invalid.
 
         `region` is the target region, or `None` if it is unknown.
@@ -339,12 +339,12 @@ def _choice(name: str, value: str, choices: tuple[_Choice, ...]) -> _Choice:
     raise Misconfigured(f"Context '{name}' must be one of {', '.join(choices)}, not {value!r}.")
 
 
-def _issuer(url: str | None, audience: Any) -> Issuer | None:
+def _issuer(url: str | None, audience: Any) -> TokenIssuer | None:
     if bool(url) != bool(audience):
         raise Misconfigured(
             "Context 'issuer' and 'audience' go together: give both, or neither for a Cognito user pool."
         )
-    return Issuer(url=url, audience=_several(audience)) if url else None
+    return TokenIssuer(url=url, audience=_several(audience)) if url else None
 
 
 def _cold_start(text: str) -> tuple[bool, int]:

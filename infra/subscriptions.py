@@ -8,7 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from infra import attributes
 from infra.data_stack import DataStack
 from infra.function import ServiceFunction
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from shared import schema
 
 DELIVERIES_TIMEOUT = cdk.Duration.seconds(120)
@@ -43,7 +43,7 @@ def allow_following(function: ServiceFunction, data: DataStack) -> None:
     function.allow_items("GetItem", "Query", of=schema.FEED_ENTITIES, table=data.audit_table)
 
 
-def webhook_environment(settings: Settings, data: DataStack, deliveries: sqs.IQueue) -> dict[str, str]:
+def webhook_environment(settings: DeploymentSettings, data: DataStack, deliveries: sqs.IQueue) -> dict[str, str]:
     """Return the variables for reading the feed, signing deliveries and notifying the worker."""
     return {
         "AUDIT_TABLE_NAME": data.audit_table.table_name,
@@ -65,7 +65,7 @@ def allow_webhooks(webhooks: ServiceFunction, data: DataStack, deliveries: sqs.I
     webhooks.allow_send(deliveries)
 
 
-def deliveries(new: NewFunction, settings: Settings, data: DataStack, queue: sqs.IQueue) -> ServiceFunction:
+def deliveries(new: NewFunction, settings: DeploymentSettings, data: DataStack, queue: sqs.IQueue) -> ServiceFunction:
     """Return the worker that delivers changes to webhooks and to the event bus, if any.
 
     It queues remaining work for itself.

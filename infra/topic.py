@@ -7,10 +7,10 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 
 
-def topic_for(publisher: str, scope: Construct, settings: Settings) -> sns.Topic:
+def topic_for(publisher: str, scope: Construct, settings: DeploymentSettings) -> sns.Topic:
     """Return an encrypted topic that only this AWS service may publish to, and only for this account."""
     # A separate customer-managed key, because only its policy can grant access to an AWS service.
     key = kms.Key(

@@ -14,7 +14,7 @@ _HANDLER = ("functions.", ".handler.lambda_handler")
 
 
 @dataclass(frozen=True)
-class Synthesised:
+class SynthesizedFunction:
     """A function in an assembly."""
 
     folder: str
@@ -28,7 +28,7 @@ class Synthesised:
 
 
 @dataclass(frozen=True)
-class Configuration:
+class FunctionConfiguration:
     """Deployed configuration of a function."""
 
     name: str
@@ -37,7 +37,7 @@ class Configuration:
     timeout_seconds: int
 
 
-def synthesised(assembly: Path) -> list[Synthesised]:
+def synthesised(assembly: Path) -> list[SynthesizedFunction]:
     """Return the service's functions in an assembly, by folder; raises LocalError if there are none."""
     functions = []
     for template in assembly.glob("*.template.json"):
@@ -48,13 +48,13 @@ def synthesised(assembly: Path) -> list[Synthesised]:
                 folder = handler.removeprefix(_HANDLER[0]).removesuffix(_HANDLER[1])
                 asset = assembly / resource["Metadata"]["aws:asset:path"]
                 stack = template.name.removesuffix(".template.json")
-                functions.append(Synthesised(folder, handler, stack, logical_id, template, asset))
+                functions.append(SynthesizedFunction(folder, handler, stack, logical_id, template, asset))
     if not functions:
         raise LocalError(f"There is no function in {assembly}.")
     return sorted(functions, key=lambda function: function.folder)
 
 
-def configuration(aws: Aws, function: Synthesised) -> Configuration:
+def configuration(aws: Aws, function: SynthesizedFunction) -> FunctionConfiguration:
     """Return the configuration of a function on MiniStack; raises LocalError if it is not deployed there."""
     try:
         resource = aws.client("cloudformation").describe_stack_resource(
@@ -64,4 +64,6 @@ def configuration(aws: Aws, function: Synthesised) -> Configuration:
         deployed = aws.client("lambda").get_function_configuration(FunctionName=name)
     except ClientError as error:
         raise LocalError(f"The function {function.folder} is not deployed to {aws.endpoint} ({error}).") from error
-    return Configuration(name, deployed["Environment"]["Variables"], deployed["MemorySize"], deployed["Timeout"])
+    return FunctionConfiguration(
+        name, deployed["Environment"]["Variables"], deployed["MemorySize"], deployed["Timeout"]
+    )

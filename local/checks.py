@@ -68,7 +68,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageOutcome:
     """Result of one stage."""
 
     stage: Stage
@@ -178,7 +178,7 @@ def slowest(outputs: Iterable[str]) -> list[tuple[str, float]]:
     return sorted(((file, float(seconds)) for seconds, file in lines), key=lambda row: -row[1])[:SLOWEST]
 
 
-def report(outcome: Outcome, lines: int = LAST_LINES, named: int | None = None) -> str:
+def report(outcome: StageOutcome, lines: int = LAST_LINES, named: int | None = None) -> str:
     """Return the status of a failed stage, at most `named` failed tests, the end of its log, and the log's path."""
     failed = failures(outcome.output)
     shown = failed[:named]
@@ -233,10 +233,10 @@ class Checks:
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
         self._say = say
-        self.ended: dict[str, Outcome] = {}
+        self.ended: dict[str, StageOutcome] = {}
         """The outcomes so far, by stage."""
 
-    def run(self, wanted: Sequence[Stage]) -> list[Outcome]:
+    def run(self, wanted: Sequence[Stage]) -> list[StageOutcome]:
         """Return the outcomes in the order of the stages. No process of a stage survives, even after an error."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
@@ -259,8 +259,8 @@ class Checks:
             end_group(*(run.process for run in running), seconds=GRACE_SECONDS)
         return [ended[stage.name] for stage in wanted]
 
-    def _ended(self, run: _Running) -> Outcome:
-        outcome = Outcome(run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log)
+    def _ended(self, run: _Running) -> StageOutcome:
+        outcome = StageOutcome(run.stage, run.process.returncode, time.monotonic() - run.began, run.output, run.log)
         end_group(run.process, seconds=0)  # remaining child processes
         good = f"{run.stage.name}: done after {_time(outcome.seconds)}"
         self._say(good if outcome.is_good else report(outcome))
@@ -295,7 +295,7 @@ def _line(running: Sequence[_Running], waiting: Sequence[Stage]) -> str:
     return "... " + " | ".join([*parts, *(f"{stage.name} (waits)" for stage in waiting)])
 
 
-def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
+def table(outcomes: Sequence[StageOutcome], seconds: float) -> Table:
     """Return a row per stage with its tests and time, then the rehearsal's steps and the slowest test files."""
     made = Table(box=None, header_style="")
     for heading in ("What", "How many", "How long", ""):
@@ -311,7 +311,7 @@ def table(outcomes: Sequence[Outcome], seconds: float) -> Table:
     return made
 
 
-def _is_good(outcomes: Sequence[Outcome]) -> bool:
+def _is_good(outcomes: Sequence[StageOutcome]) -> bool:
     of_tests = [outcome for outcome in outcomes if outcome.stage.has_tests]
     some_ran = not of_tests or not all(outcome.is_empty for outcome in of_tests)
     return some_ran and all(outcome.is_good for outcome in outcomes)
@@ -339,7 +339,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
         raise LocalError("\n".join(["", *map(_ending, failed), f"Not everything holds. The logs are in {logs}."]))
 
 
-def _ending(outcome: Outcome) -> str:
+def _ending(outcome: StageOutcome) -> str:
     return report(outcome, END_LINES_OF_TESTS if failures(outcome.output) else END_LINES, MAX_NAMED)
 
 

@@ -154,7 +154,7 @@ def idempotency_key(position: int, film: Document) -> str:
 # Talking to the service
 
 
-class Client:
+class ApiClient:
     """HTTP client of one user. It retries while the service is busy."""
 
     def __init__(self, base_url: str, token: str) -> None:
@@ -225,7 +225,7 @@ def _problem(answer: httpx.Response) -> dict[str, Any]:
 
 
 @dataclass
-class Loaded:
+class LoadResult:
     """Counters of the loaded films."""
 
     created: int = 0
@@ -233,10 +233,10 @@ class Loaded:
     refused: Counter[str] = field(default_factory=Counter)
 
 
-def load(client: Client, films: Sequence[Document], advance: Callable[[], object]) -> Loaded:
+def load(client: ApiClient, films: Sequence[Document], advance: Callable[[], object]) -> LoadResult:
     """Create each missing film, a few concurrently; calls `advance` after each."""
     started = int(time.time())
-    loaded = Loaded()
+    loaded = LoadResult()
     create = partial(_create, client)
     for answer in map_threads(create, enumerate(films), SIDE_BY_SIDE, lambda _: advance()):
         # A repeated request gets the first response again, with the time of the first request.
@@ -249,12 +249,12 @@ def load(client: Client, films: Sequence[Document], advance: Callable[[], object
     return loaded
 
 
-def _create(client: Client, placed: tuple[int, Document]) -> httpx.Response:
+def _create(client: ApiClient, placed: tuple[int, Document]) -> httpx.Response:
     position, film = placed
     return client.send("POST", "/v1/videos", json=film, headers={"Idempotency-Key": idempotency_key(position, film)})
 
 
-def load_scenes(admin: Client, owner: str) -> list[str]:
+def load_scenes(admin: ApiClient, owner: str) -> list[str]:
     """Create the missing films of local/sample_videos.py for `owner`; returns the ids of all of them."""
     ids = []
     for scene in sample_videos.SCENES:
@@ -279,14 +279,14 @@ def load_scenes(admin: Client, owner: str) -> list[str]:
     return ids
 
 
-def _caption(client: Client, video_id: str, text: str) -> None:
+def _caption(client: ApiClient, video_id: str, text: str) -> None:
     headers = {"Content-Type": "text/vtt", "If-None-Match": "*"}
     answer = client.send("PUT", f"/v1/videos/{video_id}/captions/en", content=text, headers=headers)
     if answer.status_code not in (201, 412):
         raise LocalError(f"The captions of a film were refused: {reason(answer)}.")
 
 
-def upload(client: Client, video_id: str, content: bytes) -> None:
+def upload(client: ApiClient, video_id: str, content: bytes) -> None:
     """Upload a film as any client would; raises LocalError if it is refused."""
     announced = {"contentType": "video/mp4", "fileSize": len(content)}
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
@@ -305,8 +305,8 @@ def demo(console: Console) -> None:
     if not FILMS.exists():
         raise LocalError("The films are missing: `npm install` brings them (make does that for you).")
     films = [document(position, record) for position, record in enumerate(json.loads(FILMS.read_bytes()))]
-    admin = Client(service["baseUrl"], service["tokens"]["admin"])
-    alice = Client(service["baseUrl"], service["tokens"]["alice"])
+    admin = ApiClient(service["baseUrl"], service["tokens"]["admin"])
+    alice = ApiClient(service["baseUrl"], service["tokens"]["alice"])
     try:
         admin.send("GET", "/health")
         console.print("Uploading a dozen small films of alice's, with all that is made of them")
@@ -324,7 +324,7 @@ def demo(console: Console) -> None:
         alice.close()
 
 
-def _load(console: Console, admin: Client, films: Sequence[Document]) -> None:
+def _load(console: Console, admin: ApiClient, films: Sequence[Document]) -> None:
     console.print(f"POST /v1/videos, {len(films):,} times, each with its Idempotency-Key")
     started = time.monotonic()
     columns = (TextColumn("Films"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -338,7 +338,7 @@ def _load(console: Console, admin: Client, films: Sequence[Document]) -> None:
         console.print(f"{count:,} refused: {escape(why)}")
 
 
-def _list(console: Console, client: Client, heading: str, query: dict[str, str]) -> list[Document]:
+def _list(console: Console, client: ApiClient, heading: str, query: dict[str, str]) -> list[Document]:
     shown = "&".join(f"{name}={value}" for name, value in query.items())
     console.print(f"\nGET /v1/videos?{shown}", soft_wrap=True)
     body = _expect(client.send("GET", "/v1/videos", params=query), 200)
@@ -353,7 +353,7 @@ def _list(console: Console, client: Client, heading: str, query: dict[str, str])
     return items
 
 
-def _view(console: Console, client: Client, video: Document) -> None:
+def _view(console: Console, client: ApiClient, video: Document) -> None:
     path = f"/v1/videos/{video['videoId']}/views"
     console.print(f"\nPOST {path}")
     once = {"Idempotency-Key": str(uuid.uuid4())}  # counted once, even when the request has to be repeated

@@ -103,7 +103,7 @@ class Snapshot:
     """State that MiniStack saves for a service, as JSON for comparison and in its original form."""
 
 
-class Keeper:
+class StateSaver:
     """Saves tables, their streams and the queues to disk shortly after each change.
 
     All methods except `_write` run on the event loop, between two requests. A snapshot therefore never contains half a
@@ -286,7 +286,7 @@ def _is_immutable(start: Message) -> bool:
 class Engine:
     """MiniStack's ASGI application, which saves its tables and deletes expired items as DynamoDB does."""
 
-    def __init__(self, inner: App, keeper: Keeper | None) -> None:
+    def __init__(self, inner: App, keeper: StateSaver | None) -> None:
         self._inner = inner
         self._keeper = keeper
         self._tasks: list[asyncio.Task[None]] = []
@@ -441,7 +441,7 @@ class SharedPackage(zipfile.ZipFile):
             (Path(path) / entry.name).symlink_to(entry)
 
 
-def mend(keeper: Keeper | None) -> None:
+def mend(keeper: StateSaver | None) -> None:
     """Patch MiniStack. Changes are reported to `keeper`, and queries use ordered partitions.
 
     TTL and streams are handled by this module. Queues are found on any port, functions have a memory limit and start
@@ -593,7 +593,7 @@ def _buckets() -> Any:
 def _serve() -> None:
     """Run MiniStack in this process, and stop it cleanly when the parent has ended."""
     end_with_parent()
-    keeper = Keeper(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
+    keeper = StateSaver(Path(persistence.STATE_DIR)) if persistence.PERSIST_STATE else None
     mend(keeper)
     ports = listen_on([int(number) for number in os.environ.pop(SOCKETS).split(",")])
     engine = Engine(SharedCache(ministack.app), keeper)

@@ -52,7 +52,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Example:
+class EventExample:
     """Event of one function, and the function's result with the sample data."""
 
     function: str
@@ -75,13 +75,13 @@ class Example:
         return json.dumps(self.answers)
 
 
-def examples() -> list[Example]:
+def examples() -> list[EventExample]:
     """Return all examples, sorted by function."""
     examples = [*_http(), *_stream(), *_queues(), *_schedules()]
     return sorted(examples, key=lambda example: example.function)
 
 
-def text(example: Example) -> str:
+def text(example: EventExample) -> str:
     """Return the content of the event's file."""
     return json.dumps(example.event, indent=2, ensure_ascii=False) + "\n"
 
@@ -89,7 +89,7 @@ def text(example: Example) -> str:
 # --- HTTP ---------------------------------------------------------------------------------------------------------
 
 
-def _http() -> Iterator[Example]:
+def _http() -> Iterator[EventExample]:
     """Yield at least one request per route, then refused requests, and a request without a route."""
     video, playlist = {"videoId": example_data.HARBOUR}, {"playlistId": example_data.EVENING}
     credit = {"roles": [{"category": "director"}], "ordering": 2, "name": "Grace Field"}
@@ -264,17 +264,17 @@ def _http() -> Iterator[Example]:
     yield _call("getOpenApi", 200)
     yield _call("getDocs", 200, cookies=["theme=dark", "consent=none"])
     yield _call("getDocsAsset", 200, params={"asset": "start.js"})
-    yield Example(DEFAULT_FUNCTION, "default-not-found", _request("GET", "/v1/nothing", None), 404)
-    yield Example(DEFAULT_FUNCTION, "default-method-not-allowed", _request("DELETE", "/v1/videos", None), 405)
+    yield EventExample(DEFAULT_FUNCTION, "default-not-found", _request("GET", "/v1/nothing", None), 404)
+    yield EventExample(DEFAULT_FUNCTION, "default-method-not-allowed", _request("DELETE", "/v1/videos", None), 405)
 
-    yield Example("console", "get-console", _request("GET", "/console", None, key="GET /console"), 301)
+    yield EventExample("console", "get-console", _request("GET", "/console", None, key="GET /console"), 301)
     for name, file, status in (
         ("get-console-file", "index.html", 200),
         ("get-console-file-configuration", "config.json", 200),
         ("get-console-file-absent", "absent.js", 404),
     ):
         event = _request("GET", f"/console/{file}", None, key="GET /console/{file+}", params={"file": file})
-        yield Example("console", name, event, status)
+        yield EventExample("console", name, event, status)
 
 
 def _call(
@@ -285,13 +285,13 @@ def _call(
     params: Mapping[str, str] | None = None,
     caller: Caller = example_data.ALICE,
     **request: Any,
-) -> Example:
+) -> EventExample:
     """Return a request of an operation; `case` distinguishes it from others of the same operation."""
     (route,) = (candidate for candidate in ROUTES if candidate.operation == operation)
     path = route.path.format(**params or {})
     event = _request(route.method, path, route, params=params, caller=caller, **request)
     name = re.sub(r"(?<=[a-z])[A-Z]", lambda capital: f"-{capital[0]}", operation).lower()
-    return Example(route.function, f"{name}-{case}" if case else name, event, status)
+    return EventExample(route.function, f"{name}-{case}" if case else name, event, status)
 
 
 def _request(
@@ -395,7 +395,7 @@ def _claims(caller: Caller) -> dict[str, str]:
 # --- The table's stream -------------------------------------------------------------------------------------------
 
 
-def _stream() -> Iterator[Example]:
+def _stream() -> Iterator[EventExample]:
     """Yield batches of the table's stream for its two consumers."""
     harbour = example_data.harbour()
     edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, example_data.THEN)
@@ -464,7 +464,7 @@ def _stream() -> Iterator[Example]:
     }
     for function, batches in {"stream_router": to_router, "audit": to_audit}.items():
         for name, records in batches.items():
-            yield Example(function, name, {"Records": records}, NONE_FAILED)
+            yield EventExample(function, name, {"Records": records}, NONE_FAILED)
 
 
 def _record(number: int, old: Item | None, new: Item | None, *, expired: bool = False) -> Event:
@@ -566,7 +566,7 @@ def _lost_playlist() -> Item:
 # --- Queues and the schedule --------------------------------------------------------------------------------------
 
 
-def _queues() -> Iterator[Example]:
+def _queues() -> Iterator[EventExample]:
     """Yield an event of each queue."""
     media_bucket = "video-metadata-world-media"
     film = example_data.filmed(example_data.ARRIVED, looked_at=False)
@@ -610,7 +610,7 @@ def _queues() -> Iterator[Example]:
         ],
     }
     for (function, queue, name), bodies in messages.items():
-        yield Example(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)
+        yield EventExample(function, name, {"Records": [_message(queue, body) for body in bodies]}, NONE_FAILED)
 
 
 def _tallied(video_id: str) -> dict[str, Any]:
@@ -679,14 +679,16 @@ def _notification(key: str) -> Event:
     return {"Records": [record]}
 
 
-def _schedules() -> Iterator[Example]:
+def _schedules() -> Iterator[EventExample]:
     """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html"""
     nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled", "due"), 0)
-    yield Example("sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing)
+    yield EventExample(
+        "sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing
+    )
     event = _scheduled("0d1c2f3e-7a54-4b6b-9a0e-6f1f3f5a2c11", "RankingsSchedule")
-    yield Example("rankings", "every-five-minutes", event, {})
+    yield EventExample("rankings", "every-five-minutes", event, {})
     event = _scheduled("7b1e0c52-4d1f-4f0e-8b57-2c9a6d3e5f10", "IndexSchedule")
-    yield Example("indexer", "every-minute", event, {})
+    yield EventExample("indexer", "every-minute", event, {})
 
 
 def _scheduled(event_id: str, rule: str) -> Event:

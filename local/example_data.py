@@ -29,7 +29,7 @@ from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
-from shared.relations.ratings import Choice, rating_key, share
+from shared.relations.ratings import RatingChoice, rating_key, share
 from shared.routes import ADMIN, READ, TRANSCODE, WRITE
 from shared.schema import (
     CAPTION,
@@ -411,7 +411,7 @@ def _upload_in_parts(s3: "S3Client", now: int) -> Item:
 
 def _seed_ratings(table: Table, now: int) -> None:
     """Write rating totals. No ratings exist, because a stream consumer would add them to the totals."""
-    for video_id, choice in {HARBOUR: Choice(8), REGATTA: Choice(6)}.items():
+    for video_id, choice in {HARBOUR: RatingChoice(8), REGATTA: RatingChoice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
         totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
         table.client.put_item(**table.put(signed(totals, ALICE, now)).parameters)

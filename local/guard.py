@@ -57,11 +57,11 @@ CORS = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that must not reach MiniStack; the text says why."""
 
 
-class Stalled(Exception):
+class RequestStalled(Exception):
     """The client did not continue the body of its request in time."""
 
 
@@ -102,18 +102,18 @@ class _Request:
     def require_host(self, port: int, *names: str) -> None:
         """Raise Refused unless `Host` is one of these names with this port."""
         if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or NAMES]:
-            raise Refused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
+            raise RequestRefused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
 
     def require_plain(self, signed: Sequence[str] = ()) -> None:
         """Raise Refused if a header outside the `signed` ones could lead MiniStack to another service or object."""
         for name in self.headers:
             if name == "authorization" or (name.startswith("x-amz-") and name not in signed):
-                raise Refused(f"The header {name} must be signed.")
+                raise RequestRefused(f"The header {name} must be signed.")
 
     def require_site(self, *allowed: str) -> None:
         """Raise Refused when a page of a site that is not allowed sends the request."""
         if self.site not in allowed:
-            raise Refused("Pages of other sites may send requests to the API only.")
+            raise RequestRefused("Pages of other sites may send requests to the API only.")
 
 
 class Guard:
@@ -157,10 +157,10 @@ class Guard:
             send = self._as_object(request, send)
         try:
             await (self._serve_object if is_for_objects else self._serve)(request, receive, send)
-        except Refused as refusal:
+        except RequestRefused as refusal:
             body = json.dumps({"__type": "AccessDenied", "message": str(refusal)}).encode()
             await _answer(send, 403, body, {"content-type": "application/json"})
-        except Stalled:
+        except RequestStalled:
             body = json.dumps(
                 {"message": f"The body did not continue within {STALL_SECONDS:.0f} s. Send it again."}
             ).encode()
@@ -201,13 +201,13 @@ class Guard:
             return
         if request.first == "guide":
             if request.method not in ("GET", "HEAD"):
-                raise Refused("The guide accepts GET and HEAD only.")
+                raise RequestRefused("The guide accepts GET and HEAD only.")
             status, body, headers = await self._guide(request.path)
             await _answer(send, status, body if request.method == "GET" else b"", headers)
             return
         deployed = self._api()
         if deployed is None:
-            raise Refused("No API is deployed yet.")
+            raise RequestRefused("No API is deployed yet.")
         scope = request.scope
         if not LONG_URL.match(request.path):
             prefix = f"/_aws/execute-api/{deployed}/$default"
@@ -246,14 +246,14 @@ class Guard:
         request.require_host(port, *NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
         if not request.headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
-            raise Refused("AWS requests must be signed with the secretAccessKey in .local/service.json.")
+            raise RequestRefused("AWS requests must be signed with the secretAccessKey in .local/service.json.")
         signature = sigv4.parse_header_signature(request.headers)
         if isinstance(signature, tuple):
-            raise Refused(signature[1])
+            raise RequestRefused(signature[1])
         body, receive = await _read(receive)
         declared = request.headers.get("x-amz-content-sha256", "")
         if HASH.fullmatch(declared) and declared != hashlib.sha256(body).hexdigest():
-            raise Refused("The body differs from the signed body.")
+            raise RequestRefused("The body differs from the signed body.")
         self._verify(request, signature, sigv4.request_time_failure(signature), body, presigned=False)
         return receive
 
@@ -262,11 +262,11 @@ class Guard:
         query = _parameters(request)
         signature = sigv4.parse_query_signature(query)
         if isinstance(signature, tuple):
-            raise Refused(signature[1])
+            raise RequestRefused(signature[1])
         try:
             expired = sigv4.presigned_request_is_expired(signature.amz_date, query["X-Amz-Expires"][0])
         except (KeyError, ValueError, OverflowError):
-            raise Refused("X-Amz-Date or X-Amz-Expires is missing or malformed.") from None
+            raise RequestRefused("X-Amz-Date or X-Amz-Expires is missing or malformed.") from None
         request.require_plain(signature.signed_headers.split(";"))
         failure = ("AccessDenied", "Request has expired.") if expired or signature.service != "s3" else None
         self._verify(request, signature, failure, b"", presigned=True)
@@ -282,7 +282,7 @@ class Guard:
     ) -> None:
         secret = self._secret(signature.access_key_id)
         if secret is None or signature.region_set is not None or not signature.signature.isascii():
-            raise Refused("The access key id is unknown, or the signature is malformed.")
+            raise RequestRefused("The access key id is unknown, or the signature is malformed.")
         failure = failure or sigv4.header_signature_failure(
             signature,
             secret,
@@ -294,7 +294,7 @@ class Guard:
             presigned=presigned,
         )
         if failure:
-            raise Refused(failure[1])
+            raise RequestRefused(failure[1])
 
     def _as_object(self, request: _Request, send: Send) -> Send:
         """Return a `send` that adds the headers of an object: no scripts, and CORS for the console alone."""
@@ -335,7 +335,7 @@ def _without_stalls(receive: Receive) -> Receive:
             async with asyncio.timeout(STALL_SECONDS):
                 message = await receive()
         except TimeoutError:
-            raise Stalled from None
+            raise RequestStalled from None
         is_complete = not message.get("more_body", False)
         return message
 
@@ -348,7 +348,7 @@ async def _read(receive: Receive) -> tuple[bytes, Receive]:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused("The request ended before its body did.")
+            raise RequestRefused("The request ended before its body did.")
         parts.append(message.get("body", b""))
         more = message.get("more_body", False)
     body = b"".join(parts)

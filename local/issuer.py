@@ -87,7 +87,7 @@ PAGE = """<!doctype html>
 """
 
 
-class Signer:
+class TokenSigner:
     """RSA key of the issuer, created once and stored in a file that only its owner can read."""
 
     def __init__(self, key_file: Path) -> None:
@@ -132,7 +132,7 @@ class Signer:
         return jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": self.public_jwk["kid"]})
 
 
-class Refused(Exception):
+class OAuthError(Exception):
     """Request for which no token is issued. The text is an error code of RFC 6749."""
 
 
@@ -180,7 +180,7 @@ class SignIns:
         with self._lock:
             request, until = self._pages.pop(form.get("page", ""), ({}, 0.0))
         if not request or until < self._clock() or user not in USERS:
-            raise Refused("invalid_request")
+            raise OAuthError("invalid_request")
         wanted = request.get("scope", "").split()
         scopes = tuple(scope for scope in USERS[user] if scope in wanted)
         code = secrets.token_urlsafe(32)
@@ -197,18 +197,18 @@ class SignIns:
     def _check(self, request: Mapping[str, str]) -> None:
         """Raise Refused unless the console requests a code with a redirect to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
-            raise Refused("unauthorized_client")
+            raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
-            raise Refused("invalid_request")
+            raise OAuthError("invalid_request")
         if request.get("response_type") != "code":
-            raise Refused("unsupported_response_type")
+            raise OAuthError("unsupported_response_type")
         if request.get("code_challenge_method") != "S256" or not request.get("code_challenge"):
-            raise Refused("invalid_request")
+            raise OAuthError("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
         """Return the user of a code or refresh token, the scopes, and the next refresh token; raises Refused."""
         if form.get("client_id") != CONSOLE_CLIENT:
-            raise Refused("invalid_client")
+            raise OAuthError("invalid_client")
         match form.get("grant_type"):
             case "authorization_code":
                 user, scopes = self._of_code(form)
@@ -216,10 +216,10 @@ class SignIns:
                 with self._lock:
                     session = self._sessions.pop(form.get("refresh_token", ""), None)
                 if session is None:
-                    raise Refused("invalid_grant")
+                    raise OAuthError("invalid_grant")
                 user, scopes = session
             case _:
-                raise Refused("unsupported_grant_type")
+                raise OAuthError("unsupported_grant_type")
         following = secrets.token_urlsafe(32)
         with self._lock:
             self._sessions[following] = user, scopes
@@ -235,7 +235,7 @@ class SignIns:
             or code.redirect_uri != form.get("redirect_uri")
             or not secrets.compare_digest(code.challenge.encode(), proof.encode())
         ):
-            raise Refused("invalid_grant")
+            raise OAuthError("invalid_grant")
         return code.user, code.scopes
 
 
@@ -246,7 +246,7 @@ class Issuer:
     console may sign users in. `clock` returns epoch seconds for pages and codes.
     """
 
-    def __init__(self, port: int, signer: Signer, api: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, port: int, signer: TokenSigner, api: str, clock: Callable[[], float] = time.time) -> None:
         self._port = port
         self._signer = signer
         self.api = api
@@ -255,7 +255,7 @@ class Issuer:
         """Issuer URL, as in the tokens; known after entry."""
 
     def __enter__(self) -> Self:
-        self._server = _Server((LOOPBACK, self._port), _Handler)
+        self._server = _Server((LOOPBACK, self._port), _IssuerHandler)
         self.url = f"http://{LOOPBACK}:{self._server.server_port}"
         discovery = {
             "issuer": self.url,
@@ -313,7 +313,7 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _IssuerHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 5  # seconds for which an idle connection may hold a thread
     server: _Server
@@ -348,7 +348,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _give_tokens(self, form: Mapping[str, str]) -> None:
         try:
             status, answer = 200, self.server.issuer.token(form)
-        except Refused as error:
+        except OAuthError as error:
             status, answer = 400, {"error": str(error)}
         headers = {"Content-Type": JSON, "Cache-Control": "no-store"} | self._cors()
         self._send(status, json.dumps(answer).encode(), headers)
@@ -357,7 +357,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the sign-in page, with a button for each user."""
         try:
             token = self.server.issuer.sign_ins.open_page(request)
-        except Refused as error:
+        except OAuthError as error:
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
             return
         buttons = (f'<button name="user" value="{escape(name)}">{escape(name)}</button>' for name in USERS)
@@ -382,7 +382,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             self._send(303, headers={"Location": self.server.issuer.sign_ins.allow(form)})
-        except Refused as error:
+        except OAuthError as error:
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
     def _let_go(self, back: str) -> None:

@@ -5,7 +5,7 @@ import sys
 
 from local import DEPLOYMENT_FILE, KEY_FILE, SERVICE_FILE, LocalError, exit_status
 from local.deployment import Deployment
-from local.issuer import Signer
+from local.issuer import TokenSigner
 
 
 def mint(subject: str, scopes: str) -> str:
@@ -15,7 +15,7 @@ def mint(subject: str, scopes: str) -> str:
     issuer = _issuer()
     if issuer is None or not KEY_FILE.exists():
         raise LocalError("No service has run in this checkout yet, so there is no key to sign with: `make run` first.")
-    return Signer(KEY_FILE).mint(issuer, subject, scopes.replace(",", " ").split())
+    return TokenSigner(KEY_FILE).mint(issuer, subject, scopes.replace(",", " ").split())
 
 
 def _issuer() -> str | None:

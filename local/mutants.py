@@ -77,7 +77,7 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MutantOutcome:
     """Result of one run of tests."""
 
     result: str
@@ -119,7 +119,7 @@ class Runner:
     _running: "set[subprocess.Popen[bytes]]" = field(default_factory=set)
     _is_stopped: bool = False
 
-    def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, Outcome]:
+    def run(self, mutants: Sequence[Mutant], *, again: bool = False) -> dict[str, MutantOutcome]:
         """Return the outcome of each mutant by its name; `again` repeats mutants with a known result."""
         self.results.mkdir(parents=True, exist_ok=True)
         file = self.results / "results.jsonl"
@@ -132,7 +132,7 @@ class Runner:
             state = _digest(copy)
             kept = stack.enter_context(file.open("w" if again else "a", encoding="utf-8"))
 
-            def each(names: Mapping[str, object], work: Callable[[str], Outcome]) -> dict[str, Outcome]:
+            def each(names: Mapping[str, object], work: Callable[[str], MutantOutcome]) -> dict[str, MutantOutcome]:
                 keys = {name: hashlib.sha256(f"{state} {what!r}".encode()).hexdigest() for name, what in names.items()}
                 return self._all(keys, known, work, kept)
 
@@ -140,16 +140,20 @@ class Runner:
             red = {test for test, outcome in each(tests, self._clean).items() if outcome.result != PASSES}
             named = {mutant.name: mutant for mutant in mutants}
 
-            def mutated(name: str) -> Outcome:
+            def mutated(name: str) -> MutantOutcome:
                 if broken := [test for test in named[name].tests if test in red]:
-                    return Outcome(BROKEN, reason=f"{', '.join(broken)} fails on the unchanged code.")
+                    return MutantOutcome(BROKEN, reason=f"{', '.join(broken)} fails on the unchanged code.")
                 return self._outcome(name, named[name].tests, named[name])
 
             return each(named, mutated)
 
     def _all(
-        self, keys: Mapping[str, str], known: Mapping[str, Outcome], work: Callable[[str], Outcome], kept: IO[str]
-    ) -> dict[str, Outcome]:
+        self,
+        keys: Mapping[str, str],
+        known: Mapping[str, MutantOutcome],
+        work: Callable[[str], MutantOutcome],
+        kept: IO[str],
+    ) -> dict[str, MutantOutcome]:
         """Return the outcome of `work` for each name, run or known by its key; whatever happens, no program is left."""
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)
@@ -172,11 +176,11 @@ class Runner:
             pool.shutdown(cancel_futures=True)
         return outcomes
 
-    def _clean(self, test: str) -> Outcome:
+    def _clean(self, test: str) -> MutantOutcome:
         outcome = self._outcome(test.replace("/", "."), [test])
         return replace(outcome, result=PASSES if outcome.result == SURVIVED else BROKEN)
 
-    def _outcome(self, name: str, tests: Sequence[str], mutant: Mutant | None = None) -> Outcome:
+    def _outcome(self, name: str, tests: Sequence[str], mutant: Mutant | None = None) -> MutantOutcome:
         """Run tests in a free copy, with the defect of a mutant; their output is `<name>.txt` beside the results."""
         copy = self._copies.get()
         try:
@@ -190,11 +194,11 @@ class Runner:
             finally:
                 _write(path, original)
         except LocalError as error:
-            return Outcome(BROKEN, reason=str(error))
+            return MutantOutcome(BROKEN, reason=str(error))
         finally:
             self._copies.put(copy)
 
-    def _ran(self, copy: Path, name: str, tests: Sequence[str]) -> Outcome:
+    def _ran(self, copy: Path, name: str, tests: Sequence[str]) -> MutantOutcome:
         began, log = time.monotonic(), self.results / f"{name}.txt"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -212,13 +216,13 @@ class Runner:
                 raise LocalError("The run was stopped.")
             status = process.wait(self.seconds)
         except subprocess.TimeoutExpired:
-            return Outcome(TIMED_OUT, time.monotonic() - began)
+            return MutantOutcome(TIMED_OUT, time.monotonic() - began)
         finally:
             _kill(process)
             self._running.discard(process)
         if status not in (0, 1):
             raise LocalError(f"The tests did not run (status {status}); see {log}.")
-        return Outcome(CAUGHT if status else SURVIVED, time.monotonic() - began)
+        return MutantOutcome(CAUGHT if status else SURVIVED, time.monotonic() - began)
 
 
 def _copied(root: Path, folder: Path) -> Path:
@@ -250,13 +254,13 @@ def _digest(copy: Path) -> str:
     return digest.hexdigest()
 
 
-def _read(file: Path) -> dict[str, Outcome]:
+def _read(file: Path) -> dict[str, MutantOutcome]:
     """Return what earlier runs found, by key."""
     known = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         with suppress(ValueError):  # the last line may have been cut off
             key, result, seconds = json.loads(line)
-            known[key] = Outcome(result, seconds)
+            known[key] = MutantOutcome(result, seconds)
     return known
 
 
@@ -268,7 +272,7 @@ def chosen(mutants: Sequence[Mutant], names: Sequence[str]) -> list[Mutant]:
     return [mutant for mutant in mutants if not names or mutant.name in names or mutant.area in names]
 
 
-def report(mutants: Sequence[Mutant], outcomes: Mapping[str, Outcome]) -> list[str]:
+def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> list[str]:
     """Return the score by area, each mutant that survived or is broken, and the score of all."""
     lines = []
     caught = {mutant.name for mutant in mutants if outcomes[mutant.name].result in (CAUGHT, TIMED_OUT)}

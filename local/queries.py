@@ -44,10 +44,10 @@ def query(request: Any) -> Any:
 
     def table_of(name: str) -> Any:
         table = dynamodb._tables.get(name)
-        return table | {"items": Pages(table, index, request)} if table and index is TABLE else table
+        return table | {"items": OrderedPages(table, index, request)} if table and index is TABLE else table
 
     def members_of(table: Any) -> Any:
-        return {index: Pages(table, index, request)}
+        return {index: OrderedPages(table, index, request)}
 
     own = {"_tables": SimpleNamespace(get=table_of), "_index_members": members_of}
     # MiniStack's own function, in a module whose partitions are these.
@@ -72,7 +72,7 @@ class Unordered(Exception):
     """The order of the entries does not answer a request: MiniStack has to read the whole partition."""
 
 
-class Attribute(NamedTuple):
+class KeyAttribute(NamedTuple):
     """An attribute of a key, and its type."""
 
     name: str
@@ -86,7 +86,7 @@ class Attribute(NamedTuple):
         return dynamodb._sort_key_value(value, self.kind)
 
 
-class Condition(NamedTuple):
+class KeyCondition(NamedTuple):
     """A clause of a key condition: its operator, and the values that the attribute is compared with."""
 
     operator: str
@@ -100,8 +100,8 @@ class Partition:
         hashes, ranges = [table["pk_name"]], [table["sk_name"]]
         if index is not TABLE:
             hashes, ranges = dynamodb._index_key_lists(dynamodb._index_def(table, index))
-        self._hashes = [Attribute(name, dynamodb._get_attr_type(table, name)) for name in hashes]
-        self._order = [Attribute(*attribute) for attribute in dynamodb._index_order_keys(table, ranges)]
+        self._hashes = [KeyAttribute(name, dynamodb._get_attr_type(table, name)) for name in hashes]
+        self._order = [KeyAttribute(*attribute) for attribute in dynamodb._index_order_keys(table, ranges)]
         self._ranges = [attribute for attribute in self._order if attribute.name in ranges]
         self._entries: list[Entry] = []
         self._mistyped: set[Key] = set()
@@ -137,7 +137,7 @@ class Partition:
         """Return one of its keys, or none if it has no items."""
         return [key for _, key in self._entries[:1]]
 
-    def matching(self, conditions: Mapping[str, Condition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
+    def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
         """Return the keys of the entries that match the conditions, after an exclusive start key.
 
         Raises Unordered if the order of the entries does not tell which they are.
@@ -154,7 +154,7 @@ class Partition:
         numbers = range(end - 1, first - 1, -1) if backwards else range(first, end)
         return (self._entries[number][1] for number in numbers)
 
-    def _range(self, conditions: Mapping[str, Condition]) -> tuple[int, int]:
+    def _range(self, conditions: Mapping[str, KeyCondition]) -> tuple[int, int]:
         """Return the bounds of the entries that match the conditions."""
         equal: Order = ()
         for attribute in self._ranges:
@@ -191,7 +191,7 @@ class Partition:
         return (bisect_right if after else bisect_left)(self._entries, values, key=compared)
 
 
-class Pages:
+class OrderedPages:
     """The partitions of a table or an index, each reduced to the entries that the page of one request can contain.
 
     MiniStack's Query reads them with `get`, once it has validated the request.
@@ -251,7 +251,7 @@ class Pages:
         return keys or partition.sample()
 
 
-def conditions_of(request: Any) -> dict[str, Condition]:
+def conditions_of(request: Any) -> dict[str, KeyCondition]:
     """Return the conditions on key attributes. Raises Unordered if one has a form that is not read here."""
     if request.get("KeyConditions"):
         raise Unordered
@@ -271,5 +271,5 @@ def conditions_of(request: Any) -> dict[str, Condition]:
                 operator, operands = word.upper(), [value]
             case _:
                 raise Unordered
-        conditions[aliases.get(name, name)] = Condition(operator, [values[operand] for operand in operands])
+        conditions[aliases.get(name, name)] = KeyCondition(operator, [values[operand] for operand in operands])
     return conditions

@@ -22,21 +22,21 @@ from typing import Any, Self
 
 from local import KEY_FILE, ROOT, STATE, LocalError, write_private
 from local.aws import Aws
-from local.demo import Client
+from local.demo import ApiClient
 from local.deployment import DEPLOY_SECONDS, Deployment, cdk, complete, context, environment
-from local.issuer import USERS, Issuer, Signer
+from local.issuer import USERS, Issuer, TokenSigner
 from local.ministack import MiniStack
 from local.run import stoppable
-from local.schemas import AUDIT, TABLES, VIDEOS, Json, Table, described, present
-from local.transcoder import Settings, Transcoder
+from local.schemas import AUDIT, TABLES, VIDEOS, Json, RecordedTable, described, present
+from local.transcoder import Transcoder, TranscoderSettings
 from local.upgrade_sample import (
     OWNERS,
     READER,
-    Items,
-    Lost,
-    Sample,
+    DataLost,
     Snapshot,
-    Trail,
+    TableSample,
+    TrailSample,
+    UpgradeSample,
     require_unchanged,
     require_upgraded,
 )
@@ -80,7 +80,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
     """Rehearse the life of a stack in a folder; raises LocalError at the first failure."""
     with (
         MiniStack(work / "ministack.log") as ministack,
-        Issuer(0, Signer(work / KEY_FILE.name), ministack.endpoint) as issuer,
+        Issuer(0, TokenSigner(work / KEY_FILE.name), ministack.endpoint) as issuer,
     ):
         account = _Account(work, ministack.aws, issuer)
         with _step("Bootstrapping the account"):
@@ -93,7 +93,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             for table, indexes in older.items():
                 require_table(account.tables[table], table, indexes)
         with _step("Putting videos in"), account.clients() as clients:
-            sample = Sample(clients)
+            sample = UpgradeSample(clients)
             sample.fill()
             account.items.settled(video["videoId"] for video in sample.videos)
             account.items.make_older(sample)
@@ -102,8 +102,8 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             sample.require_owners()
         with (
             _step("Upgrading, one index in each update"),
-            Watch(account.items, before) as watch,
-            Watch(account.trail, entries) as trail_watch,
+            IndexWatch(account.items, before) as watch,
+            IndexWatch(account.trail, entries) as trail_watch,
         ):
             account.deploy()
         watch.require_one_by_one(older[VIDEOS], names(VIDEOS))
@@ -138,21 +138,21 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             account.destroy()
             left = account.inventory() - empty
             if left:
-                raise Lost(f"Destroying has left {', '.join(sorted(left))}.")
+                raise DataLost(f"Destroying has left {', '.join(sorted(left))}.")
 
 
-def names(table: Table) -> list[str]:
+def names(table: RecordedTable) -> list[str]:
     """Return the current indexes of a table."""
     return [index["name"] for index in present(table)["indexes"]]
 
 
-def first_indexes(table: Table) -> list[str]:
+def first_indexes(table: RecordedTable) -> list[str]:
     """Return the indexes of the first deploy: at most one, so that the upgrade always adds some."""
     every = names(table)
     return every[: min(1, len(every) - 1)]
 
 
-def require_table(items: Items, table: Table, indexes: Sequence[str]) -> None:
+def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[str]) -> None:
     """Raise Lost unless the deployed table matches its record, with these indexes."""
     now = present(table)
     order = [index["name"] for index in now["indexes"]]
@@ -161,13 +161,13 @@ def require_table(items: Items, table: Table, indexes: Sequence[str]) -> None:
     wanted = {name: now[name] for name in deployed}
     wanted["indexes"] = [index for index in now["indexes"] if index["name"] in indexes]
     if deployed != wanted:
-        raise Lost(f"The deployed table is {json.dumps(deployed)}, and not {json.dumps(wanted)}.")
+        raise DataLost(f"The deployed table is {json.dumps(deployed)}, and not {json.dumps(wanted)}.")
 
 
-class Watch:
+class IndexWatch:
     """Watches a table during an upgrade: all items must exist after each change of its indexes."""
 
-    def __init__(self, items: Items, before: Snapshot) -> None:
+    def __init__(self, items: TableSample, before: Snapshot) -> None:
         self._items = items
         self._before = before
         self._seen: list[list[str]] = []
@@ -205,7 +205,7 @@ class Watch:
         told = " -> ".join(map(_listed, self._seen))
         one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
         if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
-            raise Lost(f"Each update should add one index, and they were {told}.")
+            raise DataLost(f"Each update should add one index, and they were {told}.")
         for indexes in self._seen:
             print(f"  {_listed(indexes)}: nothing was lost", flush=True)
 
@@ -220,7 +220,7 @@ def tokens_of(issuer: Issuer, folder: Path) -> Json:
 
     The key of an untrusted issuer is written to the folder.
     """
-    stranger = Signer(folder / "stranger.pem")
+    stranger = TokenSigner(folder / "stranger.pem")
     tokens = {user: issuer.mint(user, scopes) for user, scopes in USERS.items()}
     return {
         "issuer": issuer.url,
@@ -240,13 +240,13 @@ class _Account:
     work: Path
     aws: Aws
     issuer: Issuer
-    items: Items = field(init=False)
-    trail: Trail = field(init=False)
-    tables: Mapping[Table, Items] = field(init=False)
+    items: TableSample = field(init=False)
+    trail: TrailSample = field(init=False)
+    tables: Mapping[RecordedTable, TableSample] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.items = Items(self.aws.client("dynamodb"), TABLE_NAME)
-        self.trail = Trail(self.aws.client("dynamodb"), AUDIT_TABLE_NAME)
+        self.items = TableSample(self.aws.client("dynamodb"), TABLE_NAME)
+        self.trail = TrailSample(self.aws.client("dynamodb"), AUDIT_TABLE_NAME)
         self.tables = {VIDEOS: self.items, AUDIT: self.trail}
         self._env = environment(self.aws, self.work)
         self._context = context(self.aws, self.issuer.url)
@@ -276,18 +276,18 @@ class _Account:
         complete(self.aws, Path(self._assembly), self.deployed.api_id)
 
     @contextmanager
-    def clients(self) -> Iterator[dict[str, Client]]:
+    def clients(self) -> Iterator[dict[str, ApiClient]]:
         """Yield API clients by user."""
         scopes = dict.fromkeys((*OWNERS, READER), USERS["alice"]) | {"admin": USERS["admin"]}
         with ExitStack() as stack:
             made = {
-                user: Client(self.aws.endpoint, self.issuer.mint(user, granted)) for user, granted in scopes.items()
+                user: ApiClient(self.aws.endpoint, self.issuer.mint(user, granted)) for user, granted in scopes.items()
             }
             for client in made.values():
                 stack.callback(client.close)
             yield made
 
-    def reconcile(self, sample: Sample, before: Snapshot) -> None:
+    def reconcile(self, sample: UpgradeSample, before: Snapshot) -> None:
         """Upgrade older items as docs/upgrading.md says, and check that every query then returns them."""
         for arguments, status in (([], 1), (["--repair"], 0), ([], 0)):
             done = self._tool("tools", "reconcile", "--table", TABLE_NAME, *arguments)
@@ -302,7 +302,7 @@ class _Account:
         """Run the end-to-end tests against the deployed service."""
         service = self.work / "service.json"
         write_private(service, json.dumps(self._service(), indent=2))
-        settings = Settings(
+        settings = TranscoderSettings(
             self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / KEY_FILE.name)
         )
         # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
@@ -347,7 +347,7 @@ class _Account:
         mappings = self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]
         if read != [stream, stream]:
-            raise Lost(f"The stream is {stream}, and {', '.join(read)} are read.")
+            raise DataLost(f"The stream is {stream}, and {', '.join(read)} are read.")
 
     def destroy(self) -> None:
         """Destroy all stacks except the bootstrap stack.

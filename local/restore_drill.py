@@ -40,7 +40,7 @@ Lines = dict[tuple[str, ...], Line]
 
 
 @dataclass
-class Drill:
+class RestoreDrill:
     """One drill on an initially empty table."""
 
     aws: Aws
@@ -273,7 +273,7 @@ def _drill() -> None:
                     raise LocalError(f"{method} {path} answered {answer.status_code}: {answer.text[:500]}")
                 return answer.json()
 
-            Drill(aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
+            RestoreDrill(aws, TABLE_NAME, folder, request, next_second, await_purge, tell).run()
     tell("The drill has passed.")
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from local import LocalError
-from local.assembly import Synthesised, configuration
+from local.assembly import SynthesizedFunction, configuration
 from local.aws import Aws
 from local.ports import LOOPBACK, free_port, is_taken
 from local.toolbox import installed_once
@@ -63,7 +63,7 @@ class Emulator:
     the emulator does not start.
     """
 
-    def __init__(self, function: Synthesised, aws: Aws, runtime: Path, log: Path) -> None:
+    def __init__(self, function: SynthesizedFunction, aws: Aws, runtime: Path, log: Path) -> None:
         self._function = function
         self._aws = aws
         self._runtime = runtime

@@ -30,16 +30,16 @@ from local import (
 )
 from local.aws import Aws
 from local.deployment import Deployment, deploy
-from local.issuer import USERS, Issuer, Signer
+from local.issuer import USERS, Issuer, TokenSigner
 from local.ministack import MiniStack
 from local.ports import LOOPBACK, chosen_port, require_free
-from local.transcoder import Settings, Transcoder
+from local.transcoder import Transcoder, TranscoderSettings
 from shared.schema import TABLE_NAME
 
 WARM_UP_SECONDS = 60.0
 
 
-class Stop(BaseException):
+class StopRequested(BaseException):
     """Request to stop the service: Ctrl-C, SIGTERM, or a closed terminal."""
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     stop_on_signals("What was written until a second ago is on disk.")
     try:
         return exit_status(_run)
-    except Stop:
+    except StopRequested:
         return 0
 
 
@@ -77,7 +77,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
             "Everything before that is there."
         )
     with ExitStack() as stack:
-        issuer = stack.enter_context(Issuer(issuer_port, Signer(KEY_FILE), f"http://{LOOPBACK}:{port}"))
+        issuer = stack.enter_context(Issuer(issuer_port, TokenSigner(KEY_FILE), f"http://{LOOPBACK}:{port}"))
         with terminal.step("Starting MiniStack"):
             stack.enter_context(ministack)
         stack.callback(_stop, ministack, terminal)
@@ -90,7 +90,7 @@ def _serve(terminal: "_Terminal") -> NoReturn:
         with terminal.step("Waiting for the first answer"):
             _warm_up(ministack.endpoint)
         # Stop the transcoder before MiniStack; otherwise it could not report a job that it was working on.
-        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
+        settings = TranscoderSettings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(KEY_FILE))
         stack.enter_context(Transcoder(ministack.aws, settings, STATE / "transcoder.log"))
         _announce(ministack.aws, issuer)
         status = ministack.wait()
@@ -117,9 +117,12 @@ def _stop(ministack: MiniStack, terminal: "_Terminal") -> None:
 def service_in(folder: Path, tell: Callable[[str], None]) -> Iterator[tuple[Aws, Issuer]]:
     """Run a separate service in an empty folder for the duration of the block."""
     key_file = folder / KEY_FILE.name
-    with MiniStack(folder / "ministack.log") as ministack, Issuer(0, Signer(key_file), ministack.endpoint) as issuer:
+    with (
+        MiniStack(folder / "ministack.log") as ministack,
+        Issuer(0, TokenSigner(key_file), ministack.endpoint) as issuer,
+    ):
         deployed = deploy(ministack.aws, issuer.url, folder, tell)
-        settings = Settings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(key_file))
+        settings = TranscoderSettings(deployed.transcode_queue_url, ministack.endpoint, issuer.url, str(key_file))
         with Transcoder(ministack.aws, settings, folder / "transcoder.log"):
             yield ministack.aws, issuer
 
@@ -202,7 +205,7 @@ def stop_on_signals(kept: str = "") -> None:
         # Cleanup starts here; a second Ctrl-C must not interrupt it.
         for number in stopping:
             signal.signal(number, explain)
-        raise Stop
+        raise StopRequested
 
     for number in stopping:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP: let it
@@ -214,7 +217,7 @@ def stoppable(action: Callable[[], object], stopped: str = "Stopped.") -> int:
     stop_on_signals()
     try:
         return exit_status(action)
-    except Stop:
+    except StopRequested:
         print(stopped, file=sys.stderr)
         return 1
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from local import AUDIENCE, ROOT, STATE, LocalError, example_data, exit_status, running_service, write_private
-from local.assembly import Synthesised, configuration, synthesised
+from local.assembly import SynthesizedFunction, configuration, synthesised
 from local.aws import ACCOUNT, Aws
 from local.deployment import environment
 from local.events import EVENTS, examples
@@ -59,7 +59,9 @@ def _make_ready() -> None:
     print(f"{SAM.relative_to(ROOT)} is ready, and so is the world of the events. For example:\n\n{first}")
 
 
-def prepare(folder: Path, functions: Sequence[Synthesised], aws: Aws, running: Iterable[Synthesised]) -> None:
+def prepare(
+    folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
+) -> None:
     """Write the template of functions, and the variables that the running ones have."""
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
@@ -71,7 +73,7 @@ def prepare(folder: Path, functions: Sequence[Synthesised], aws: Aws, running: I
     (folder / TEMPLATE).write_text(json.dumps(template(functions, variables), indent=1) + "\n", encoding="utf-8")
 
 
-def template(functions: Iterable[Synthesised], variables: Mapping[str, Iterable[str]]) -> dict[str, Any]:
+def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, Iterable[str]]) -> dict[str, Any]:
     """Return one template of functions from several stacks, which refers to nothing else.
 
     It declares the variables of each function without values, because `sam local invoke` drops variables that are not
@@ -117,19 +119,19 @@ def from_container(endpoint: str, system: str) -> str:
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
 
-def command(function: Synthesised, name: str) -> str:
+def command(function: SynthesizedFunction, name: str) -> str:
     """The command that calls a function with one of its events."""
     event = EVENTS.relative_to(ROOT) / function.folder / f"{name}.json"
     return f"sam local invoke {function.logical_id} -e {event}"
 
 
-def examples_of(folder: str, functions: Iterable[Synthesised]) -> list[str]:
+def examples_of(folder: str, functions: Iterable[SynthesizedFunction]) -> list[str]:
     """The commands of a function's events."""
     (function,) = (candidate for candidate in functions if candidate.folder == folder)
     return [command(function, example.name) for example in examples() if example.function == folder]
 
 
-def commands(functions: Iterable[Synthesised]) -> str:
+def commands(functions: Iterable[SynthesizedFunction]) -> str:
     """All commands in Markdown, by function, each with what it answers."""
     lines = []
     for function in functions:
@@ -141,7 +143,7 @@ def commands(functions: Iterable[Synthesised]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(text: str, functions: Iterable[Synthesised]) -> str:
+def page(text: str, functions: Iterable[SynthesizedFunction]) -> str:
     """The page with its commands rewritten; raises ValueError when their marks are missing."""
     before, opened, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)

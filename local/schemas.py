@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class RecordedTable:
     """Table with recorded versions."""
 
     name: str
@@ -32,12 +32,12 @@ class Table:
     folder: Path
 
 
-VIDEOS = Table(schema.TABLE_NAME, "SCHEMA_VERSION", schema.INDEXES, "NEW_AND_OLD_IMAGES", FOLDER)
-AUDIT = Table(schema.AUDIT_TABLE_NAME, "AUDIT_SCHEMA_VERSION", schema.AUDIT_INDEXES, None, FOLDER / "audit")
+VIDEOS = RecordedTable(schema.TABLE_NAME, "SCHEMA_VERSION", schema.INDEXES, "NEW_AND_OLD_IMAGES", FOLDER)
+AUDIT = RecordedTable(schema.AUDIT_TABLE_NAME, "AUDIT_SCHEMA_VERSION", schema.AUDIT_INDEXES, None, FOLDER / "audit")
 TABLES = (VIDEOS, AUDIT)
 
 
-def present(table: Table = VIDEOS) -> Json:
+def present(table: RecordedTable = VIDEOS) -> Json:
     """Return the current definition of a table in shared/schema.py."""
     return {
         "schemaVersion": getattr(schema, table.constant),
@@ -91,14 +91,14 @@ def described(table: Mapping[str, Any]) -> Json:
     }
 
 
-def recorded(table: Table = VIDEOS) -> dict[int, Json]:
+def recorded(table: RecordedTable = VIDEOS) -> dict[int, Json]:
     """Return all recorded versions of a table, oldest first."""
     folder = table.folder
     versions = sorted(int(file.stem) for file in folder.glob("*.json"))
     return {version: json.loads((folder / f"{version}.json").read_text(encoding="utf-8")) for version in versions}
 
 
-def record(table: Table = VIDEOS) -> Path:
+def record(table: RecordedTable = VIDEOS) -> Path:
     """Record the current version of a table; raises LocalError if a different record exists."""
     now = present(table)
     file = table.folder / f"{now['schemaVersion']}.json"

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from local import ROOT, LocalError, exit_status
 from local.browser import launched
-from local.demo import Client, load_scenes, upload
+from local.demo import ApiClient, load_scenes, upload
 from local.issuer import USERS
 from local.run import service_in
 
@@ -46,7 +46,7 @@ class Studio:
     """Service to screenshot, and API clients of its users."""
 
     base_url: str
-    clients: dict[str, Client]
+    clients: dict[str, ApiClient]
 
     def fill(self) -> list[str]:
         """Create the videos and return their ids once they are ready."""
@@ -156,7 +156,7 @@ def _take_of_own_service() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
         aws, issuer = stack.enter_context(service_in(folder, print))
         clients = {
-            user: stack.enter_context(closing(Client(aws.endpoint, issuer.mint(user, scopes))))
+            user: stack.enter_context(closing(ApiClient(aws.endpoint, issuer.mint(user, scopes))))
             for user, scopes in USERS.items()
         }
         take(Studio(aws.endpoint, clients))

@@ -26,11 +26,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from local.aws import Aws
 from local.child import end, end_with_parent, spawn
-from local.issuer import DAY, Signer
+from local.issuer import DAY, TokenSigner
 from shared.aws.s3 import split_uri
 from shared.aws.sqs import BadMessage
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.transcode import transcode
 from shared.processing.messages import JobInput, JobMessage, parse
 from shared.routes import TRANSCODE
@@ -56,7 +56,7 @@ CHUNK = 1 << 20
 LOGGER = logging.getLogger("transcoder")
 
 
-class NotWanted(Exception):
+class JobWithdrawn(Exception):
     """The API no longer accepts this work; `gone` if the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
@@ -64,20 +64,20 @@ class NotWanted(Exception):
         self.gone = gone
 
 
-class NotReported(Exception):
+class ReportFailed(Exception):
     """The API does not respond, or rejects the report."""
 
 
-class FilmLost(Exception):
+class SourceLost(Exception):
     """The source file was deleted or replaced since the job was queued. The message is one sentence."""
 
 
-class Stop(BaseException):
+class TranscoderStopped(BaseException):
     """Request to end the process."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class TranscoderSettings:
     """Configuration of the process."""
 
     queue_url: str
@@ -104,7 +104,7 @@ class Reports:
         tries: int = TRIES,
         **more: str | int | bool,
     ) -> None:
-        """Report on a message's job; raises NotWanted or NotReported."""
+        """Report on a message's job; raises JobWithdrawn or ReportFailed."""
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": state, **more}
         failure = ""
         for number in range(1, tries + 1):
@@ -119,14 +119,14 @@ class Reports:
                     return
                 # During a deploy of the API the gateway returns its own 404, which says nothing about the job.
                 if answer.status_code in (404, 409) and "problem+json" in answer.headers.get("content-type", ""):
-                    raise NotWanted(answer.json()["detail"], gone=answer.status_code == 404)
+                    raise JobWithdrawn(answer.json()["detail"], gone=answer.status_code == 404)
                 failure = f"{answer.status_code}: {answer.text[:300]}"
             if number < tries:
                 self._sleep(number)
-        raise NotReported(failure)
+        raise ReportFailed(failure)
 
 
-class Worker:
+class TranscodeWorker:
     """Processes the messages of a queue. `clock` returns monotonic seconds."""
 
     def __init__(
@@ -162,7 +162,7 @@ class Worker:
     def _handle(self, receipt: str, body: str, count: int) -> None:
         try:
             self._do(_parsed(body), receipt)
-        except NotWanted as answer:
+        except JobWithdrawn as answer:
             LOGGER.info("not wanted any more: %s", answer)
         except Exception:  # whatever one message breaks on, the worker continues with the next
             # SQS delivers the message again, with increasing delay, and finally moves it to the DLQ.
@@ -182,11 +182,11 @@ class Worker:
         LOGGER.info("begins %s", name)
         try:
             size = self._make(message, receipt)
-        except UnreadableFilm as error:
+        except UnreadableVideo as error:
             self._reports.send(message, "failed", reason=error.reason, retry=False)
-        except FilmLost as error:
+        except SourceLost as error:
             self._reports.send(message, "failed", reason=str(error), retry=False)
-        except NotWanted:
+        except JobWithdrawn:
             raise
         except Exception:  # whatever broke, the job must fail at once and not wait for its lease to end
             LOGGER.exception("failed at %s", name)
@@ -206,12 +206,12 @@ class Worker:
         def beat(percent: int) -> None:
             nonlocal last
             if self._clock() - begun >= LONGEST_SECONDS:
-                raise UnreadableFilm(errors.TOO_SLOW)
+                raise UnreadableVideo(errors.TOO_SLOW)
             if self._clock() - last >= BEAT_SECONDS:
                 last = self._clock()
                 self._hide(receipt, VISIBILITY_SECONDS)
                 # The lease lasts many times as long, so one lost report does no harm.
-                with suppress(NotReported):
+                with suppress(ReportFailed):
                     self._reports.send(message, "running", progress=min(99, max(1, percent)), tries=1)
 
         with tempfile.TemporaryDirectory(prefix="transcoder-") as folder:
@@ -229,9 +229,9 @@ class Worker:
         except ClientError as error:
             match error.response["Error"]["Code"]:
                 case "NoSuchKey":
-                    raise FilmLost("The uploaded file is gone.") from error
+                    raise SourceLost("The uploaded file is gone.") from error
                 case "PreconditionFailed":
-                    raise FilmLost("The uploaded file was replaced before it was read.") from error
+                    raise SourceLost("The uploaded file was replaced before it was read.") from error
                 case _:
                     raise
         with target.open("wb") as file:
@@ -242,7 +242,7 @@ class Worker:
     def _done(self, message: JobMessage, size: int) -> None:
         try:
             self._reports.send(message, "done", uri=str(message.output), fileSize=size)
-        except NotWanted as answer:
+        except JobWithdrawn as answer:
             if answer.gone:  # possibly deleted with its video; after the purge, no other code would delete this object
                 bucket, key = split_uri(str(message.output))
                 self._s3.delete_object(Bucket=bucket, Key=key)
@@ -275,7 +275,7 @@ class Transcoder:
     It is restarted after a crash, because a damaged file can crash FFmpeg.
     """
 
-    def __init__(self, aws: Aws, settings: Settings, log: Path) -> None:
+    def __init__(self, aws: Aws, settings: TranscoderSettings, log: Path) -> None:
         self._aws = aws
         self._settings = settings
         self._log = log
@@ -327,11 +327,11 @@ class Transcoder:
                     self._start()
 
 
-def make_worker(settings: Settings, http: httpx.Client) -> Worker:
+def make_worker(settings: TranscoderSettings, http: httpx.Client) -> TranscodeWorker:
     """Return a worker for the service on this machine, with AWS clients from the environment."""
-    signer = Signer(Path(settings.key_file))
+    signer = TokenSigner(Path(settings.key_file))
     config = Config(proxies={}, read_timeout=WAIT_SECONDS + 10)
-    return Worker(
+    return TranscodeWorker(
         boto3.client("sqs", config=config),
         boto3.client("s3", config=config),
         settings.queue_url,
@@ -345,14 +345,14 @@ def main(arguments: list[str]) -> int:
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Stop
+        raise TranscoderStopped
 
     signal.signal(signal.SIGTERM, stop)
     end_with_parent()
     os.nice(10)  # requests to the API have priority
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    settings = Settings(**json.loads(arguments[0]))
+    settings = TranscoderSettings(**json.loads(arguments[0]))
     try:
         with httpx.Client(base_url=settings.base_url, timeout=60, trust_env=False) as http:
             worker = make_worker(settings, http)
@@ -363,7 +363,7 @@ def main(arguments: list[str]) -> int:
                 except (ClientError, BotoCoreError):
                     LOGGER.exception("the queue does not answer")
                     time.sleep(1)  # or it would ask without a pause for as long as the queue is away
-    except Stop:
+    except TranscoderStopped:
         return 0
 
 

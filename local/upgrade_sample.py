@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from local import LocalError
-from local.demo import Client, reason
+from local.demo import ApiClient, reason
 from shared.core.attributes import encode_item
 from shared.schema import CHANGESET, CHANGESET_INDEX, INDEX, MARKER, PARTITION_KEY, SCHEMA_VERSION, SORT_KEY, VIDEO
 
@@ -40,14 +40,14 @@ Json = dict[str, Any]
 Snapshot = Mapping[Key, Mapping[str, Any]]
 
 
-class Lost(LocalError):
+class DataLost(LocalError):
     """An item or a query result is missing or differs from the sample."""
 
 
-class Sample:
+class UpgradeSample:
     """Created videos and the requests that were made for them."""
 
-    def __init__(self, clients: Mapping[str, Client]) -> None:
+    def __init__(self, clients: Mapping[str, ApiClient]) -> None:
         self.clients = clients
         self.videos: list[Json] = []
         """Responses of the create requests."""
@@ -166,7 +166,7 @@ class Sample:
     def _send(self, user: str, method: str, path: str, **options: Any) -> Json:
         answer = self.clients[user].send(method, path, **options)
         if not httpx.codes.is_success(answer.status_code):
-            raise Lost(f"{method} {path} was refused: {reason(answer)}.")
+            raise DataLost(f"{method} {path} was refused: {reason(answer)}.")
         told: Json = answer.json()
         return told
 
@@ -185,10 +185,10 @@ def _is_listed(video: Mapping[str, Any]) -> bool:
 
 def _require(what: str, wanted: object, actual: object) -> None:
     if wanted != actual:
-        raise Lost(f"Expected {what} to be {wanted}, but found {actual}.")
+        raise DataLost(f"Expected {what} to be {wanted}, but found {actual}.")
 
 
-class Items:
+class TableSample:
     """Direct access to a deployed table, without the API."""
 
     def __init__(self, dynamodb: Any, table: str) -> None:
@@ -225,7 +225,7 @@ class Items:
             time.sleep(2)  # nothing says when the stream has been read, so 2 quiet seconds have to do
         raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
-    def make_older(self, sample: Sample) -> None:
+    def make_older(self, sample: UpgradeSample) -> None:
         """Rewrite the older videos to the previous schema version, with two spellings of each tag."""
         tags = {video["videoId"]: [*video["tags"], *map(str.lower, video["tags"])] for video in sample.videos}
         for video_id in sample.older:
@@ -237,7 +237,7 @@ class Items:
             )
 
 
-class Trail(Items):
+class TrailSample(TableSample):
     """Deployed table of the audit trail."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
@@ -247,7 +247,7 @@ class Trail(Items):
             if CHANGESET in item:
                 sets.setdefault(item[CHANGESET]["S"], set()).add(key)
         if not sets:
-            raise Lost("There should be entries of change sets.")
+            raise DataLost("There should be entries of change sets.")
         for changeset, wanted in sets.items():
             _require(f"the entries of the change set {changeset}", wanted, self._of(changeset))
 
@@ -271,27 +271,27 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
     _require_kept(before, after)
     for key in after:
         if key not in before:
-            raise Lost(f"The item {key} should not be there.")
+            raise DataLost(f"The item {key} should not be there.")
         if before[key] != after[key]:
-            raise Lost(f"The item {key} has changed: {before[key]} is {after[key]} now.")
+            raise DataLost(f"The item {key} has changed: {before[key]} is {after[key]} now.")
 
 
-def require_upgraded(before: Snapshot, after: Snapshot, sample: Sample) -> None:
+def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -> None:
     """Raise Lost unless the items are the same as before, except for the upgrade of the older videos."""
     _require_kept(before, after)
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():
         if key not in before:
-            raise Lost(f"The item {key} should not be there.")
+            raise DataLost(f"The item {key} should not be there.")
         changed = {name for name in {*item, *before[key]} if item.get(name) != before[key].get(name)}
         if key in older:
             _require(f"the schema version of {key}", {"N": str(SCHEMA_VERSION)}, item["schemaVersion"])
             changed -= REWRITTEN
         if changed:
-            raise Lost(f"The item {key} has changed in {', '.join(sorted(changed))}.")
+            raise DataLost(f"The item {key} has changed in {', '.join(sorted(changed))}.")
 
 
 def _require_kept(before: Snapshot, after: Snapshot) -> None:
     lost = sorted(before.keys() - after.keys())
     if lost:
-        raise Lost(f"{len(lost)} items are lost, {lost[0]} among them.")
+        raise DataLost(f"{len(lost)} items are lost, {lost[0]} among them.")

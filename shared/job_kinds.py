@@ -24,7 +24,7 @@ external, so the number of workers of `transcode` is unknown.
 """
 
 
-class Kind(NamedTuple):
+class JobKind(NamedTuple):
     """Declaration of a job kind. All times are in seconds."""
 
     name: str
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
 
 
 _ROWS = (
-    Kind(
+    JobKind(
         "probe",
         "Looking at the film",
         "Looking at the film",
@@ -69,7 +69,7 @@ _ROWS = (
         after_probe=False,
         writes=(*PROBED, "origins", "source", "status", "failure"),
     ),
-    Kind(
+    JobKind(
         "poster",
         "Making the poster",
         "Poster",
@@ -80,7 +80,7 @@ _ROWS = (
         writes=("pictures",),
         stores=("thumbnails",),
     ),
-    Kind(
+    JobKind(
         "storyboard",
         "Making the storyboard",
         "Storyboard",
@@ -90,7 +90,7 @@ _ROWS = (
         writes=("pictures",),
         stores=("thumbnails",),
     ),
-    Kind(
+    JobKind(
         "captions",
         "Taking out the subtitles",
         "Subtitles",
@@ -102,7 +102,7 @@ _ROWS = (
         beside=("captions",),
     ),
     # An external transcoder: its queue may be long, but it sends heartbeats while it works.
-    Kind(
+    JobKind(
         "transcode",
         "Making the rendition",
         "Version in",
@@ -134,7 +134,7 @@ def base_of(kind: str) -> str:
     return kind.partition(".")[0]
 
 
-def kind_of(kind: str) -> Kind:
+def kind_of(kind: str) -> JobKind:
     """Return the row of a job's kind, such as `probe` or `transcode.720p`.
 
     Raises KeyError for an unknown kind, which a later release may have written.

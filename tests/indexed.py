@@ -13,11 +13,11 @@ from shared.core.attributes import Item
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.schema import AUDIT_TABLE_NAME
-from shared.search.builder import Builder
-from shared.search.engine import Engine
-from shared.search.fields import Stored
-from shared.search.generations import Copy, Generations
-from shared.search.loader import Films
+from shared.search.builder import IndexBuilder
+from shared.search.engine import SearchEngine
+from shared.search.fields import StoredFields
+from shared.search.generations import Generations, LocalCopy
+from shared.search.loader import DocumentLoader
 
 WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 
@@ -35,7 +35,7 @@ class Followed(Trailed):
         self.objects = objects
         self.feed_table = Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
         self.feed = Feed(self.feed_table, clock)
-        self.films = Films(table, objects, MEDIA_BUCKET)
+        self.films = DocumentLoader(table, objects, MEDIA_BUCKET)
         self.generations = Generations(table, objects, MEDIA_BUCKET, clock)
 
     def add(self, made: Item) -> None:
@@ -63,11 +63,11 @@ class Followed(Trailed):
         folder: Path,
         tell: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
-    ) -> Builder:
+    ) -> IndexBuilder:
         """A builder with a folder of its own; its lease is not renewed unless a test does so."""
-        return Builder(
+        return IndexBuilder(
             self.generations,
-            Copy(folder),
+            LocalCopy(folder),
             self.table,
             self.feed,
             self.films,
@@ -76,11 +76,11 @@ class Followed(Trailed):
             heartbeat=heartbeat,
         )
 
-    def published(self, folder: Path, *video_ids: str) -> dict[str, Stored | None]:
+    def published(self, folder: Path, *video_ids: str) -> dict[str, StoredFields | None]:
         """What who copies the generation that holds finds of these videos."""
-        copy = Copy(folder)
+        copy = LocalCopy(folder)
         self.generations.copy_newest(copy)
-        engine = Engine(copy.folder)
+        engine = SearchEngine(copy.folder)
         found = {video_id: engine.stored(video_id) for video_id in video_ids}
         engine.close()
         return found

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from local.testbed.harness import NOW, Api, Clock, Reply
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.schema import SCHEMA_VERSION
 
 EXAMPLES = 60
@@ -493,7 +493,7 @@ class Catalogue(RuleBasedStateMachine):
         self.clock.advance(seconds)
         for video_id, video in self.model.videos.items():
             if {"publishAt", "expiresAt"} & video.keys():
-                EntryMover(self.api.table).move_entries(video_id, self._now)
+                EntryUpdater(self.api.table).move_entries(video_id, self._now)
 
     @property
     def _now(self) -> int:

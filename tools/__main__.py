@@ -39,7 +39,7 @@ from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.feed.log import Feed
 from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
-from shared.history.revert_runs import RunStore, Wish
+from shared.history.revert_runs import RevertRequest, RunStore
 from shared.processing.daily_quota import QuotaStore
 from tools import ToolError
 from tools.exporting import Export
@@ -60,12 +60,12 @@ from tools.imdb_import import (
 from tools.importing import LineImport
 from tools.preflight import session
 from tools.progress import Bars
-from tools.rate_limit import THREADS, Pool, Rate
+from tools.rate_limit import THREADS, Pool, RateLimiter
 from tools.reconcile import prove
 from tools.redrive import find_pair, redrive
-from tools.restoring import LineRestore, Plan, Rehearsal
+from tools.restoring import LineRestore, Rehearsal, RestorePlan
 from tools.target import open_table, open_trail, paced, use_local_service
-from tools.undo import PAGES, UNDOER, Remembered, Undo, entries_of, show
+from tools.undo import PAGES, UNDOER, SavedRevert, UndoCommand, entries_of, show
 from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
@@ -392,7 +392,7 @@ def _import_imdb(options: argparse.Namespace) -> int:
     }
 
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
-        ImdbImport(options.folder, table, work, selection, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+        ImdbImport(options.folder, table, work, selection, rate=RateLimiter(options.rate), pool=pool, bars=Bars()).run()
 
     whose = "not there" if selection.takes_all else "not selected, or not there"
     beside = options.folder / "import"
@@ -407,7 +407,7 @@ def _import_lines(options: argparse.Namespace) -> int:
     table = open_table(options.table)
 
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
-        LineImport(options.file, table, work, rate=Rate(options.rate), pool=pool, bars=Bars()).run()
+        LineImport(options.file, table, work, rate=RateLimiter(options.rate), pool=pool, bars=Bars()).run()
 
     settings = {"table": options.table or "local", "file": options.file.name}
     return _import(options, options.file, settings, run, table=table, of=options.file.name)
@@ -542,7 +542,7 @@ def _restore(options: argparse.Namespace) -> int:
         raise ToolError("--since is not before --until.")
     table = open_table(options.table)
     file = _copy(options.source, table)
-    plan = Plan(options.since, options.until, options.force, options.videos)
+    plan = RestorePlan(options.since, options.until, options.force, options.videos)
     shown = Rehearsal(table) if options.dry_run else table
     settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
     with TemporaryDirectory() as passing:
@@ -551,7 +551,7 @@ def _restore(options: argparse.Namespace) -> int:
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
             LineRestore(
-                file, shown, work, plan=plan, tell=print, rate=Rate(options.rate), pool=Pool(), bars=Bars()
+                file, shown, work, plan=plan, tell=print, rate=RateLimiter(options.rate), pool=Pool(), bars=Bars()
             ).run()
             counts = Counter[str]()
             for outcomes in work.outcomes().values():
@@ -619,14 +619,14 @@ def _undo(options: argparse.Namespace) -> int:
     settings = {"table": table.name, "changeset": options.changeset, "force": sorted(options.force)}
     with TemporaryDirectory() as passing:
         # A rehearsal always starts over, as it has done nothing.
-        remembered = Remembered(Path(passing) / "state" if options.dry_run else kept, settings)
-        wish = Wish(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
+        remembered = SavedRevert(Path(passing) / "state" if options.dry_run else kept, settings)
+        wish = RevertRequest(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
         # Quotas are for owners; what the operator does counts as theirs, and is not refused.
         paced_table, pace = paced(table, wish.own)
         quota = QuotaStore(table, sys.maxsize)
         reverts = ChangeSetReverts(paced_table, trail, quota, threads=THREADS, pages=PAGES)
         wait = pace.wait if pace else lambda: None
-        report = Undo(RunStore(table), reverts, options.changeset, wish, bars=Bars(), wait=wait).run(total)
+        report = UndoCommand(RunStore(table), reverts, options.changeset, wish, bars=Bars(), wait=wait).run(total)
         remembered.forget()  # before it is shown, which a reader that leaves may end
     return show(report, lambda changeset: _command("undo", changeset, of=options))
 
@@ -637,10 +637,10 @@ def _listen(options: argparse.Namespace) -> int:
     if options.api and not options.url:
         raise ToolError("--api needs --url: a deployed service calls no address of this machine.")
     # Only here: to load HTTP takes a quarter of the time that all else does.
-    from tools.listening import Listener, Listening, deployed_service, local_service
+    from tools.listening import Listener, ListenOptions, deployed_service, local_service
 
     service = deployed_service(options.api) if options.api else local_service()
-    listening = Listening(tuple(sorted(options.types)), options.user_id, options.url, options.port)
+    listening = ListenOptions(tuple(sorted(options.types)), options.user_id, options.url, options.port)
     # A terminal that is closed ends it as Ctrl-C does.
     with _ending_like_an_interrupt(signal.SIGHUP), closing(service):
         Listener(service, listening, Console(highlight=False, soft_wrap=True)).run()

@@ -42,7 +42,7 @@ Run = Callable[[Sequence[str]], None]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlannedTable:
     """A table that the templates make."""
 
     stack: str
@@ -66,7 +66,7 @@ class RetainedSecret:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Meant:
+class DeployOptions:
     """What would harm a deployment by mistake, and is meant."""
 
     issuer: bool
@@ -98,10 +98,10 @@ class Assembly:
             if artifact["type"] == "aws:cloudformation:stack"
         }
 
-    def tables(self) -> list[Wanted]:
+    def tables(self) -> list[PlannedTable]:
         """All tables."""
         return [
-            Wanted(
+            PlannedTable(
                 stack,
                 properties["TableName"],
                 tuple(index["IndexName"] for index in properties.get("GlobalSecondaryIndexes", [])),
@@ -261,7 +261,7 @@ class Account:
             return None
 
 
-def objections(assembly: Assembly, account: Account, meant: Meant) -> list[str]:
+def objections(assembly: Assembly, account: Account, meant: DeployOptions) -> list[str]:
     """A sentence for each reason not to deploy these templates over what is there."""
     reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
@@ -302,7 +302,7 @@ def _left_by_the_first(stack: str, status: Status) -> list[str]:
     ]
 
 
-def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: Meant) -> list[str]:
+def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: DeployOptions) -> list[str]:
     """What a stack would lose that was given to an earlier deploy."""
     reasons = []
     if _properties(wanted, "AWS::ApiGatewayV2::Authorizer") and not meant.issuer and issuer(deployed) != issuer(wanted):
@@ -327,7 +327,7 @@ def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: Mean
     return reasons
 
 
-def _of_table(table: Wanted, account: Account, meant: Meant) -> list[str]:
+def _of_table(table: PlannedTable, account: Account, meant: DeployOptions) -> list[str]:
     states = account.indexes(table.table)
     if states is None:
         return []
@@ -373,7 +373,9 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
 
-def add_indexes(table: Wanted, others: Iterable[Wanted], account: Account, run: Run, arguments: Sequence[str]) -> None:
+def add_indexes(
+    table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
+) -> None:
     """Bring a deployed table to its indexes, in one update for each that it lacks; raises ToolError.
 
     The `others` of the same stack keep those that they have meanwhile, or are made with all.
@@ -396,7 +398,7 @@ def add_indexes(table: Wanted, others: Iterable[Wanted], account: Account, run: 
         print(f"The index {new} is complete.", flush=True)
 
 
-def _kept_indexes(table: Wanted, account: Account) -> list[str]:
+def _kept_indexes(table: PlannedTable, account: Account) -> list[str]:
     present = account.settled_indexes(table.table)
     return [name for name in table.indexes if present is None or name in present]
 
@@ -456,7 +458,7 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     if found:
         contexts += found
         assembly = _synthesised(run, contexts, options.output)
-    meant = Meant(
+    meant = DeployOptions(
         issuer=options.change_issuer,
         key=options.change_key,
         # What is given by itself is meant, unlike what cdk.json says of an environment.

@@ -31,7 +31,7 @@ from shared.schema import PARTITION_KEY, RELATION_INDEX, SCHEMA_VERSION, SORT_KE
 from shared.videos.documents import SOURCE_FIELDS
 from shared.videos.models import VideoContent
 from shared.web.bodies import Content
-from tools.imdb import Refused
+from tools.imdb import RowRefused
 
 ENTITY = "entity"
 DUE = "dueAt"
@@ -242,28 +242,28 @@ def line_of(entity: str, item: Item) -> Item:
 def parse_line(number: int, content: bytes | None) -> ItemLine:
     """A line of a file; raises Refused."""
     if content is None:
-        raise Refused("the line is too long")
+        raise RowRefused("the line is too long")
     try:
         attributes = json.loads(content.decode(), parse_constant=_refuse_constant)
         json.dumps(attributes, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except UnicodeError as error:
-        raise Refused("the line is not UTF-8") from error
+        raise RowRefused("the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:
-        raise Refused("the line is not JSON", str(error)) from error
+        raise RowRefused("the line is not JSON", str(error)) from error
     if not isinstance(attributes, dict):
-        raise Refused("the line is not a JSON object")
+        raise RowRefused("the line is not a JSON object")
     entity = attributes.pop(ENTITY, None)
     model = LINES.get(entity) if isinstance(entity, str) else None
     if model is None:
-        raise Refused("unknown entity", str(entity))
+        raise RowRefused("unknown entity", str(entity))
     made = [name for name in MADE if name in attributes]
     if made:
-        raise Refused("keys and index attributes are made by the import", ", ".join(made))
+        raise RowRefused("keys and index attributes are made by the import", ", ".join(made))
     try:
         model.parse(json.dumps(attributes).encode())
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
-        raise Refused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error
+        raise RowRefused(f"not a valid {entity}", f"{first['pointer']}: {first['detail']}") from error
     for name in ("videoId", "playlistId", "seriesId"):
         if attributes.get(name):
             attributes[name] = attributes[name].lower()

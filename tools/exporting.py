@@ -49,7 +49,7 @@ from shared.schema import (
 )
 from shared.threads import map_threads
 from shared.videos.access import is_purged
-from shared.videos.counters import Counted, ViewCounters, sums_of
+from shared.videos.counters import ViewCount, ViewCounters, sums_of
 from shared.videos.video import STATUSES
 from tools import ToolError
 from tools.exchange_format import line_of
@@ -241,7 +241,7 @@ class Export:
             yield from (("Derived", item) for item in hours_and_days)
         elif counter:
             # However many shards it has had: what is imported begins as one item.
-            sums = Counted(dict(enumerate(map(sums_of, counter)))).as_one
+            sums = ViewCount(dict(enumerate(map(sums_of, counter)))).as_one
             yield "Views", {"videoId": video_id} | sums
 
     def _user(self, user: str) -> Iterator[tuple[str, Item]]:

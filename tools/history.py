@@ -17,7 +17,7 @@ from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.changes import Change
 from shared.core.errors import Gone, LimitReached, NotFound
-from shared.history.as_of import Past
+from shared.history.as_of import PastVersions
 from shared.history.entries import UNKNOWN, document
 from shared.history.trail import LARGEST_QUERY, AuditStore
 from shared.routes import ADMIN, READ
@@ -84,8 +84,8 @@ class Histories:
         """What leads from one version to another, as the API says it; otherwise as `version`."""
         return self._asked(lambda past, now: past.changes(video_id, READER, now, start, end))
 
-    def _asked(self, read: Callable[[Past, int], dict[str, Any]]) -> dict[str, Any]:
-        past = Past(self._table, self._trail)
+    def _asked(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
+        past = PastVersions(self._table, self._trail)
         try:
             return with_patience(lambda: read(past, int(self._clock())), self._sleep)
         except (NotFound, Gone, LimitReached) as error:

@@ -78,7 +78,7 @@ def path_of(folder: Path, layout: Layout) -> Path:
     return plain if plain.exists() and not packed.exists() else packed
 
 
-class Refused(Exception):
+class RowRefused(Exception):
     """A row that is not imported: the reason in general, and what exactly."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -103,16 +103,16 @@ class Row:
 def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
     """A line as a row; raises Refused."""
     if content is None:
-        raise Refused("the line is too long")
+        raise RowRefused("the line is too long")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
-        raise Refused("the line is not UTF-8", f"at byte {error.start + 1}") from error
+        raise RowRefused("the line is not UTF-8", f"at byte {error.start + 1}") from error
     values = text.split("\t")
     if len(values) != len(layout.columns):
-        raise Refused("wrong number of columns", f"{len(values)}, not {len(layout.columns)}")
+        raise RowRefused("wrong number of columns", f"{len(values)}, not {len(layout.columns)}")
     if values[0] in ("", NULL):
-        raise Refused(f"no {layout.columns[0]}")
+        raise RowRefused(f"no {layout.columns[0]}")
     return Row(number, tuple(None if value == NULL else value for value in values))
 
 
@@ -149,7 +149,7 @@ def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
     if kind is None or title is None:
-        raise Refused("no titleType" if kind is None else "no primaryTitle")
+        raise RowRefused("no titleType" if kind is None else "no primaryTitle")
     duration = _number(minutes, "runtimeMinutes")
     tags = list({folded(tag): tag for tag in reversed((genres or "").split(",")) if tag}.values())[::-1]
     metadata = {
@@ -185,7 +185,7 @@ class Relation:
     rows: int
 
 
-Refuse = Callable[[int, Refused], None]
+Refuse = Callable[[int, RowRefused], None]
 """Called with the line number and the reason of each row that is left out."""
 
 
@@ -197,7 +197,7 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
         person_id = _identifier(_PERSON_ID, person, "nconst", "nm")
         place = _number(ordering, "ordering", 100_000)
         if not place:
-            raise Refused("ordering is not a number from 1 to 100000", ordering or NULL)
+            raise RowRefused("ordering is not a number from 1 to 100000", ordering or NULL)
         role = {"category": category, "job": job, "characters": _strings(characters)}
         _checked(Role, role)
         return person_id, (place, {name: value for name, value in role.items() if value is not None})
@@ -222,7 +222,7 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
                 if person:
                     role = {"category": category, "characters": []}
                     people.setdefault(_identifier(_PERSON_ID, person, "nconst", "nm"), []).append(role)
-            except Refused as refused:
+            except RowRefused as refused:
                 refuse(row.line, refused)
     relations = []
     for place, (person_id, roles) in enumerate(people.items(), BEHIND_PRINCIPALS + 1):
@@ -238,7 +238,7 @@ def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
     known = {role["category"] for role in roles}
     together = [*roles, *(role for role in more if role["category"] not in known)]
     if len(together) > MOST_ROLES or content_bytes(together) > LARGEST_ROLES:
-        raise Refused("more roles of one person than a credit takes")
+        raise RowRefused("more roles of one person than a credit takes")
     return together
 
 
@@ -248,14 +248,14 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
     def read(row: Row) -> tuple[tuple[str, str], tuple[tuple[bool, int], Item]]:
         _, ordering, title, region_code, tag, types, attributes, _ = row.values
         if region_code is None:
-            raise Refused("no region")
+            raise RowRefused("no region")
         where = region(region_code)
         if where is None:
-            raise Refused("the region does not exist", region_code)
+            raise RowRefused("the region does not exist", region_code)
         spoken = "-" if tag is None else language(str(_valid(_LANGUAGE, tag, "language")))
         place = _number(ordering, "ordering")
         if place is None:
-            raise Refused("ordering is not a number", NULL)
+            raise RowRefused("ordering is not a number", NULL)
         kinds = _list(types)
         local = {"title": title, "types": kinds, "attributes": _list(attributes)}
         _checked(LocalTitle, local)
@@ -277,12 +277,12 @@ def rating_of(row: Row) -> Item:
     """Average and votes of title.ratings; raises Refused."""
     _, average, votes = row.values
     if average is None or not re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", average, re.ASCII):
-        raise Refused("averageRating is not a number", average or NULL)
+        raise RowRefused("averageRating is not a number", average or NULL)
     if not 1 <= float(average) <= 10:
-        raise Refused("averageRating is not from 1 to 10", average)
+        raise RowRefused("averageRating is not from 1 to 10", average)
     count = _number(votes, "numVotes", MOST_VOTES)
     if count is None:
-        raise Refused("numVotes is not a number", NULL)
+        raise RowRefused("numVotes is not a number", NULL)
     return {"average": float(average), "votes": count}
 
 
@@ -313,12 +313,12 @@ def _grouped(
             about, entry = read(row)
             first, entries = groups.get(about, (row.line, []))
             if len(entries) == most:
-                raise Refused(f"more than {most} {what}")
+                raise RowRefused(f"more than {most} {what}")
             entries = [*entries, entry]
             if content_bytes([content for _, content in entries]) > largest:
-                raise Refused(f"more than {largest} bytes of {what}")
+                raise RowRefused(f"more than {largest} bytes of {what}")
             groups[about] = (first, entries)
-        except Refused as refused:
+        except RowRefused as refused:
             refuse(row.line, refused)
     return [(about, first, entries) for about, (first, entries) in groups.items()]
 
@@ -326,7 +326,7 @@ def _grouped(
 def _is_original(row: Row, refuse: Refuse) -> bool:
     try:
         return _flag(row.values[7], "isOriginalTitle")
-    except Refused as refused:
+    except RowRefused as refused:
         refuse(row.line, refused)
         return True
 
@@ -335,24 +335,24 @@ def _number(value: str | None, column: str, largest: int = 10_000_000) -> int | 
     if value is None:
         return None
     if re.fullmatch(r"-\d+", value, re.ASCII):
-        raise Refused(f"{column} is negative", value)
+        raise RowRefused(f"{column} is negative", value)
     if not re.fullmatch(r"\d+", value, re.ASCII):
-        raise Refused(f"{column} is not a number", value)
+        raise RowRefused(f"{column} is not a number", value)
     # Python makes no number of thousands of digits.
     if len(value.lstrip("0")) > len(str(largest)) or int(value.lstrip("0") or "0") > largest:
-        raise Refused(f"{column} is too large", value)
+        raise RowRefused(f"{column} is too large", value)
     return int(value)
 
 
 def _identifier(form: re.Pattern[str], value: str | None, column: str, prefix: str) -> str:
     if value is None or not form.fullmatch(value):
-        raise Refused(f"{column} is not {prefix} and digits", value or NULL)
+        raise RowRefused(f"{column} is not {prefix} and digits", value or NULL)
     return value
 
 
 def _flag(value: str | None, column: str) -> bool:
     if value not in ("0", "1", None):
-        raise Refused(f"{column} is neither 0 nor 1", value)
+        raise RowRefused(f"{column} is neither 0 nor 1", value)
     return value == "1"
 
 
@@ -366,9 +366,9 @@ def _strings(value: str | None) -> list[str]:
     try:
         strings = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise Refused("characters is not a JSON array", value) from error
+        raise RowRefused("characters is not a JSON array", value) from error
     if not isinstance(strings, list) or not all(isinstance(part, str) for part in strings):
-        raise Refused("characters is not a JSON array of strings", value)
+        raise RowRefused("characters is not a JSON array of strings", value)
     return strings
 
 
@@ -378,11 +378,11 @@ def _checked(model: type[Content], content: Item) -> None:
     except ServiceError as error:
         first = error.errors[0] if error.errors else {"pointer": "", "detail": error.detail}
         field = first["pointer"].split("/")[1] if first["pointer"] else "the row"
-        raise Refused(f"{field} is not valid", f"{first['pointer']}: {first['detail']}") from error
+        raise RowRefused(f"{field} is not valid", f"{first['pointer']}: {first['detail']}") from error
 
 
 def _valid(adapter: TypeAdapter[str], value: str | None, column: str) -> str:
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
-        raise Refused(f"{column} is not valid", value or NULL) from error
+        raise RowRefused(f"{column} is not valid", value or NULL) from error

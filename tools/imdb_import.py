@@ -19,7 +19,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
 from shared.relations.credits import PLACING_ATTRIBUTES, credit_item, release_item
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.ratings import RatingStore
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
@@ -38,9 +38,9 @@ from tools.imdb import (
     PRINCIPALS,
     RATINGS,
     Layout,
-    Refused,
     Relation,
     Row,
+    RowRefused,
     created_at,
     credits_of,
     crew_of,
@@ -57,7 +57,7 @@ from tools.imdb import (
 )
 from tools.lines import Damaged, Line, OtherFile, check, read_lines
 from tools.progress import Advance, Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 IMPORTER = Caller.job("import")
@@ -83,9 +83,9 @@ NOT_SELECTED, HOMELESS = "not selected", "of no title"
 OF_TYPE = "of type "
 """Before a title's type, when only some types are imported: how many titles have it."""
 REMOVED = "being removed"
-TOUCHED = Refused("somebody else has changed it: left alone")
-GOING = Refused("an earlier video of this id is being removed: import it again")
-DELETED = Refused("its video is deleted: left alone")
+TOUCHED = RowRefused("somebody else has changed it: left alone")
+GOING = RowRefused("an earlier video of this id is being removed: import it again")
+DELETED = RowRefused("its video is deleted: left alone")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
 IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
@@ -150,7 +150,7 @@ class ImdbImport:
         work: WorkFile,
         selection: Selection,
         *,
-        rate: Rate,
+        rate: RateLimiter,
         pool: Pool,
         bars: Bars,
         clock: Callable[[], float] = time.time,
@@ -158,7 +158,7 @@ class ImdbImport:
         self._folder = folder
         self._table = table
         self._videos = VideoStore(table)
-        self._mover = EntryMover(table)
+        self._mover = EntryUpdater(table)
         self._ratings = RatingStore(table)
         self._work = work
         self._importer = IMPORTER.acting_for(work.change_set)
@@ -274,7 +274,7 @@ class ImdbImport:
         for line in read_lines(self._path(layout), after.mark, skipped):
             try:
                 row = parse_row(line.mark.line, line.content, layout) if line.mark.line > 1 else None
-            except Refused as refused:
+            except RowRefused as refused:
                 self._refuse(layout, line.mark.line, refused)
                 row = None
             if row is not None:
@@ -293,7 +293,7 @@ class ImdbImport:
 
     def _collect(self, layout: Layout, row: Row, rows: list[Row]) -> None:
         if len(rows) == MOST_ROWS:
-            self._refuse(layout, row.line, Refused(f"more than {MOST_ROWS} rows of one title", row.id))
+            self._refuse(layout, row.line, RowRefused(f"more than {MOST_ROWS} rows of one title", row.id))
         else:
             rows.append(row)
 
@@ -302,10 +302,10 @@ class ImdbImport:
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
         for row in rows:
-            self._refuse(layout, row.line, Refused("other rows of this title came earlier in the file", row.id))
+            self._refuse(layout, row.line, RowRefused("other rows of this title came earlier in the file", row.id))
         return []
 
-    def _refuse(self, layout: Layout, line: int, refused: Refused) -> None:
+    def _refuse(self, layout: Layout, line: int, refused: RowRefused) -> None:
         self._work.refuse(layout.file, line, refused.reason, refused.detail)
 
     # What is done with a batch
@@ -326,7 +326,7 @@ class ImdbImport:
         for row in (row for rows in groups for row in rows):
             try:
                 said.append(read(row))
-            except Refused as refused:
+            except RowRefused as refused:
                 self._refuse(layout, row.line, refused)
         return said
 
@@ -343,7 +343,7 @@ class ImdbImport:
                     not_selected += 1
                 else:
                     contents.append((row, content))
-            except Refused as refused:
+            except RowRefused as refused:
                 self._refuse(BASICS, row.line, refused)
         now = int(self._clock())
         attributes = ("videoId", "updatedBy", "version", TTL_ATTRIBUTE, DIGEST)
@@ -375,7 +375,7 @@ class ImdbImport:
         if not self._selection.takes_year(content.get("releaseYear")):
             return None
         if not self._work.see(BASICS.file, row.id):
-            raise Refused("the title occurs twice", row.id)
+            raise RowRefused("the title occurs twice", row.id)
         return content
 
     def _write_video(self, task: Task) -> str:
@@ -421,7 +421,7 @@ class ImdbImport:
         relations = []
         for rows in groups:
             for again in rows[1:]:
-                self._refuse(CREW, again.line, Refused("the title occurs twice", again.id))
+                self._refuse(CREW, again.line, RowRefused("the title occurs twice", again.id))
             people = crew_of(rows[0], self._work.name, lambda line, why: self._refuse(CREW, line, why))
             relations += [(rows[0].id, relation) for relation in people]
 
@@ -490,7 +490,7 @@ class ImdbImport:
             stored = there.get(place_in_table(item))
             try:
                 tasks.append(Task(line, merged(item, stored) if stored else item, stored))
-            except Refused as refused:
+            except RowRefused as refused:
                 self._refuse(layout, line, refused)
         return self._written(layout, lambda task: self._write_relation(task, content), tasks, share)
 
@@ -516,10 +516,10 @@ class ImdbImport:
         valid = []
         for rows in groups:
             for again in rows[1:]:
-                self._refuse(RATINGS, again.line, Refused("the title occurs twice", again.id))
+                self._refuse(RATINGS, again.line, RowRefused("the title occurs twice", again.id))
             try:
                 valid.append((rows[0], rating_of(rows[0])))
-            except Refused as refused:
+            except RowRefused as refused:
                 self._refuse(RATINGS, rows[0].line, refused)
         videos = self._targets([row.id for row, _ in valid])
         keys = [RATING_TOTALS.key(videoId=video["videoId"]) for video in videos.values()]
@@ -558,7 +558,7 @@ class ImdbImport:
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
         """A video that can be written to; else the line is refused."""
         if video is None:
-            self._refuse(layout, line, Refused("its video is gone"))
+            self._refuse(layout, line, RowRefused("its video is gone"))
         elif video["status"] == "deleted":
             self._refuse(layout, line, DELETED)
         else:

@@ -21,12 +21,12 @@ from shared.core.caller import UPDATED_FOR, Caller, done_for
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
 from shared.entities import Rating
 from shared.relations.credits import PLACING_ATTRIBUTES
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.relations.item_store import OWNER
 from shared.relations.playlist_entries import MOST_ENTRIES
 from shared.relations.playlists import DELETED_AT, place_of_playlist
 from shared.relations.ranks import NoRoomError, between
-from shared.relations.ratings import Choice, RatingStore, place_of_rating, rating_key
+from shared.relations.ratings import RatingChoice, RatingStore, place_of_rating, rating_key
 from shared.schema import (
     CAPTION,
     CHAPTERS,
@@ -46,16 +46,16 @@ from shared.schema import (
     job_relation,
 )
 from shared.videos.access import is_purged
-from shared.videos.counters import Counted, ViewCounters, sums_of
+from shared.videos.counters import ViewCount, ViewCounters, sums_of
 from shared.videos.documents import MAPS
 from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
 from shared.videos.video import stamp, upgraded
 from tools.exchange_format import DUE, ItemLine, parse_line
-from tools.imdb import Refused
+from tools.imdb import RowRefused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED, place_in_table
-from tools.lines import Damaged, Line, Mark, OtherFile, check, read_lines
+from tools.lines import Damaged, Line, LineCheckpoint, OtherFile, check, read_lines
 from tools.progress import Advance, Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
@@ -70,13 +70,13 @@ COUNTED = ("entryCount", "lastRank")
 """Attributes of a playlist that follow from its entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
-TWICE = Refused("the playlist has this video already")
-DIFFERENT = Refused("already exists and differs: left alone")
-NO_VIDEO = Refused("there is no such video")
-NO_PLAYLIST = Refused("there is no such playlist")
-NO_ROOM = Refused("no rank is left after those of the other entries")
+TWICE = RowRefused("the playlist has this video already")
+DIFFERENT = RowRefused("already exists and differs: left alone")
+NO_VIDEO = RowRefused("there is no such video")
+NO_PLAYLIST = RowRefused("there is no such playlist")
+NO_ROOM = RowRefused("no rank is left after those of the other entries")
 
-Outcome = tuple[int, str | Refused]
+Outcome = tuple[int, str | RowRefused]
 """A line, and what became of it."""
 
 
@@ -89,7 +89,7 @@ class LineImport:
         table: Table,
         work: WorkFile,
         *,
-        rate: Rate,
+        rate: RateLimiter,
         pool: Pool,
         bars: Bars,
         clock: Callable[[], float] = time.time,
@@ -147,13 +147,15 @@ class LineImport:
         if damage:
             raise damage
 
-    def _carry_out(self, batch: Sequence[Sequence[ItemLine]], mark: Mark, advance: Callable[[float], object]) -> None:
+    def _carry_out(
+        self, batch: Sequence[Sequence[ItemLine]], mark: LineCheckpoint, advance: Callable[[float], object]
+    ) -> None:
         counts: Counter[str] = Counter()
         written: Key | None = None
         for group, outcomes in zip(batch, self._pool.map(self._restore.carry_out, batch, advance), strict=True):
             heads = {line.line: line.home for line in group if line.entity in ("Video", "Playlist")}
             for line, outcome in outcomes:
-                if isinstance(outcome, Refused):
+                if isinstance(outcome, RowRefused):
                     self._work.refuse(self._file.name, line, outcome.reason, outcome.detail)
                     if outcome is DIFFERENT:
                         counts[LEFT_ALONE] += 1
@@ -173,7 +175,7 @@ class LineImport:
         for line in read_lines(self._file, after.mark, skipped):
             try:
                 parsed = parse_line(line.mark.line, line.content)
-            except Refused as refused:
+            except RowRefused as refused:
                 self._work.refuse(self._file.name, line.mark.line, refused.reason, refused.detail)
             else:
                 same = bool(group) and parsed.home == group[0].home
@@ -189,7 +191,7 @@ class Restore:
     """Writes items as an export had them."""
 
     def __init__(
-        self, table: Table, rate: Rate, clock: Callable[[], float] = time.time, importer: Caller = IMPORTER
+        self, table: Table, rate: RateLimiter, clock: Callable[[], float] = time.time, importer: Caller = IMPORTER
     ) -> None:
         self._table = table
         self._importer = importer
@@ -227,17 +229,17 @@ class Restore:
             # The video may have moved, and all its entries with it, while these were written.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             if place_of(again) != place_of(video):
-                EntryMover(self._table).move_entries(video_id, self._now())
+                EntryUpdater(self._table).move_entries(video_id, self._now())
         imported = [line for line in children if line.entity == "ImportedRating"]
         outcomes += [(line.line, self._put_imported(line, video["userId"])) for line in imported]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
             outcomes += self._put_ratings(ratings[start : start + RATINGS_AT_A_TIME])
         return outcomes
 
-    def _put_video(self, line: ItemLine) -> str | Refused:
+    def _put_video(self, line: ItemLine) -> str | RowRefused:
         item = self._video_item(line)
         if is_purged(item, self._now()):
-            return Refused("its time is over: it would be removed at once")
+            return RowRefused("its time is over: it would be removed at once")
         stored = self._table.get(key_of(item), consistent=True)
         if stored is not None:
             return self._met_video(line, item, stored)
@@ -250,14 +252,14 @@ class Restore:
         """The item of a video that is missing."""
         return video_item(line.attributes, self._importer, self._now())
 
-    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | Refused:
+    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
         """What becomes of a video that is there."""
         if is_purged(stored, self._now()):
             # Replaced, it would leave the new one all that belonged to it.
-            return Refused("an earlier video of this id is waiting to be removed: import it again after that")
+            return RowRefused("an earlier video of this id is waiting to be removed: import it again after that")
         return self._compared(line, stored)
 
-    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
+    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
         """What becomes of a line whose item is there: it is left as it is."""
         if line.entity == "Views":
             return self._compared_views(line)
@@ -265,29 +267,29 @@ class Restore:
         same = all(name in stored and encode(stored[name]) == encode(value) for name, value in given.items())
         return UNCHANGED if same else DIFFERENT
 
-    def _compared_views(self, line: ItemLine) -> str | Refused:
+    def _compared_views(self, line: ItemLine) -> str | RowRefused:
         """What becomes of a line whose counter is there: what it says is the sum of all shards."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
-        given = Counted({0: sums_of(line.attributes)}).as_one
+        given = ViewCount({0: sums_of(line.attributes)}).as_one
         return UNCHANGED if all(held.get(name) == count for name, count in given.items()) else DIFFERENT
 
     def _became(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
-    ) -> str | Refused:
+    ) -> str | RowRefused:
         """What became of a rating; of two of one user, the last was written."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
         return CREATED if self._compared(line, written[place]) == UNCHANGED else DIFFERENT
 
-    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | Refused:
+    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | RowRefused:
         if stored:
             return self._compared(line, stored)
         self._rate.take(1)
         return self._written([self._table.put(item, condition=ABSENT)], line, item)
 
-    def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | Refused:
+    def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | RowRefused:
         """Carry out the writes of one line, of which the first is that of the item itself."""
         try:
             self._carry_out(writes)
@@ -303,7 +305,7 @@ class Restore:
         except TransactionConflict as conflict:
             raise NotApplied from conflict
 
-    def _put_imported(self, line: ItemLine, owner: str) -> str | Refused:
+    def _put_imported(self, line: ItemLine, owner: str) -> str | RowRefused:
         video_id, imported = line.attributes["videoId"], line.attributes["imported"]
         stored = self._table.get(RATING_TOTALS.key(videoId=video_id), attributes=("imported",), consistent=True)
         if stored and "imported" in stored:
@@ -322,7 +324,7 @@ class Restore:
 
         def attempt(_: Item | None) -> list[Outcome]:
             there = self._there(list(items.values()))
-            rated = {place: item for place, item in there.items() if Choice.of(cast(Rating, item))}
+            rated = {place: item for place, item in there.items() if RatingChoice.of(cast(Rating, item))}
             missing = [(item, unchanged(there.get(place))) for place, item in items.items() if place not in rated]
             if missing:
                 self._rate.take(len(missing))
@@ -352,26 +354,26 @@ class Restore:
         kept: dict[str, Item] = {}
         for line, rank in zip(entries, ranks, strict=True):
             video_id = _video_of(line)
-            outcome: str | Refused = NO_ROOM
+            outcome: str | RowRefused = NO_ROOM
             if video_id in kept:
                 outcome = TWICE
             elif rank is not None:
                 entry, membership = entry_items(line.attributes | {"rank": rank}, self._importer, self._now())
                 outcome = _tried(partial(self._put_entry, line, entry, membership, there.get(video_id)))
-                if not isinstance(outcome, Refused):
+                if not isinstance(outcome, RowRefused):
                     kept[video_id] = membership
             outcomes.append((line.line, outcome))
         outcomes.append((heads[0].line, _tried(partial(self._put_playlist, heads[0], list(kept.values())))))
         return outcomes + [(line.line, DIFFERENT) for line in heads[1:]]
 
-    def _put_entry(self, line: ItemLine, entry: Item, membership: Item, stored: Item | None) -> str | Refused:
+    def _put_entry(self, line: ItemLine, entry: Item, membership: Item, stored: Item | None) -> str | RowRefused:
         if stored:
             return self._compared(line, stored)
         self._rate.take(2)
         writes = [self._table.put(item, condition=ABSENT) for item in (membership, entry)]
         return self._written(writes, line, membership)
 
-    def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | Refused:
+    def _put_playlist(self, line: ItemLine, entries: Sequence[Item]) -> str | RowRefused:
         now, owner = self._now(), line.attributes["userId"]
         item = _playlist(line.attributes, entries, self._importer, now)
         addition = user_addition(owner, {"playlists": 1}, self._importer, now)
@@ -494,13 +496,13 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
     return {"rel": relation, "relShard": shard, "relSort": sort, "relId": of}
 
 
-def _tried(action: Callable[[], str | Refused]) -> str | Refused:
+def _tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
     """The outcome of one line; what DynamoDB does not take as an item is refused, and no reason to stop."""
     try:
         return action()
     except ContentTooLarge:
-        return Refused("the item is larger than 400 KB")
+        return RowRefused("the item is larger than 400 KB")
     except InternalError as error:
         if "Validation" not in error.detail:
             raise
-        return Refused("DynamoDB does not accept it as an item")
+        return RowRefused("DynamoDB does not accept it as an item")

@@ -13,10 +13,10 @@ from shared.aws.s3 import Objects
 from shared.core.errors import Gone
 from shared.feed.log import Feed
 from shared.schema import TABLE_NAME
-from shared.search.builder import SOURCES, At, Builder
+from shared.search.builder import SOURCES, BuildPosition, IndexBuilder
 from shared.search.document import FORM
-from shared.search.generations import Copy, Generations, Pointer
-from shared.search.loader import Films
+from shared.search.generations import GenerationPointer, Generations, LocalCopy
+from shared.search.loader import DocumentLoader
 from tools import ToolError
 from tools.progress import Bars
 
@@ -44,8 +44,8 @@ def rebuild(
     """
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
-        films = Films(table, objects, bucket)
-        builder = Builder(generations, Copy(folder), table, feed, films, clock=clock, tell=advance)
+        films = DocumentLoader(table, objects, bucket)
+        builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, tell=advance)
         while builder.run(anew=True).outcome == "busy":
             sleep(SECONDS_BETWEEN_TRIES)
     return generations.pointer().films
@@ -70,14 +70,14 @@ def status(
             )
         lines.append(_followed(feed, pointer))
     if pointer.draft:
-        at = At.of(pointer.draft.at)
+        at = BuildPosition.of(pointer.draft.at)
         lines.append(f"It is built anew since {_at(at.begun)}: {at.source} of {len(SOURCES)} parts are read.")
     if pointer.lease.until > now:
         lines.append(f"A builder has it, until {_at(pointer.lease.until)} unless it goes on.")
     return lines
 
 
-def _followed(feed: Feed, pointer: Pointer) -> str:
+def _followed(feed: Feed, pointer: GenerationPointer) -> str:
     waiting = 0
     for log, place in pointer.places.items():
         end = feed.end(log)

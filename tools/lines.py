@@ -33,7 +33,7 @@ class OtherFile(Exception):
 
 
 @dataclass(frozen=True)
-class Mark:
+class LineCheckpoint:
     """How far a file has been read: the number of the last line, from 1, and the CRC-32 of all up to its end."""
 
     line: int = 0
@@ -44,14 +44,14 @@ class Mark:
 class Line:
     """One line, without its end; None for one longer than LONGEST_LINE."""
 
-    mark: Mark
+    mark: LineCheckpoint
     content: bytes | None
     position: int = 0
     """Bytes of the unpacked file up to its end."""
 
 
 def read_lines(
-    path: Path, after: Mark = Mark(), skipped: Callable[[int], object] = lambda position: None
+    path: Path, after: LineCheckpoint = LineCheckpoint(), skipped: Callable[[int], object] = lambda position: None
 ) -> Iterator[Line]:
     """The lines after a mark, without a byte-order mark.
 
@@ -76,7 +76,7 @@ def read_lines(
             number += 1
             if number == 1 and content:
                 content = content.removeprefix(_BYTE_ORDER_MARK)
-            mark = Mark(number, checksum)
+            mark = LineCheckpoint(number, checksum)
             if number == after.line or (number < after.line and number % _LINES_SKIPPED == 0):
                 skipped(file.tell())
             if number == after.line and mark != after:

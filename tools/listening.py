@@ -43,7 +43,7 @@ LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
-class Listening:
+class ListenOptions:
     """What to listen to, and where."""
 
     types: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Listening:
     """Where it ends; 0: any."""
 
 
-class Service:
+class ServiceClient:
     """The API whose webhooks are listened to."""
 
     def __init__(self, base_url: str, token: Callable[[], str], *, is_local: bool) -> None:
@@ -81,31 +81,31 @@ class Unreachable(ToolError):
     """The service does not answer."""
 
 
-def local_service() -> Service:
+def local_service() -> ServiceClient:
     """The one of the running `make run`; raises ToolError if there is none."""
     try:
         base_url = str(running_service()["baseUrl"])
         mint(SUBJECT, READ)
     except LocalError as error:
         raise ToolError(str(error)) from error
-    return Service(base_url, lambda: mint(SUBJECT, f"{READ} {WRITE} {CHANGES}"), is_local=True)
+    return ServiceClient(base_url, lambda: mint(SUBJECT, f"{READ} {WRITE} {CHANGES}"), is_local=True)
 
 
-def deployed_service(api: str) -> Service:
+def deployed_service(api: str) -> ServiceClient:
     """The one at a URL, with the token that the environment has; raises ToolError without one."""
     token = os.environ.get(TOKEN)
     if not token:
         raise ToolError(f"Put a token for {api} into the variable {TOKEN}: it needs {READ} and {WRITE}.")
-    return Service(api, lambda: token, is_local=False)
+    return ServiceClient(api, lambda: token, is_local=False)
 
 
-class Receiver(ThreadingHTTPServer):
+class WebhookReceiver(ThreadingHTTPServer):
     """Takes requests on loopback, and puts into `came` what each was: an event, or why it is none."""
 
     daemon_threads = True
 
     def __init__(self, port: int) -> None:
-        super().__init__((LOOPBACK, port), _Handler)
+        super().__init__((LOOPBACK, port), _WebhookHandler)
         self.path = f"/{secrets.token_urlsafe(9)}"
         """Nobody else's, so that what is sent to another webhook at the same address is not taken for this one's."""
         self.secret = Future[str]()
@@ -122,11 +122,11 @@ class Receiver(ThreadingHTTPServer):
         self.came.put(f"a request that could not be read ({sys.exception()})")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _WebhookHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def do_POST(self) -> None:
-        receiver = cast(Receiver, self.server)
+        receiver = cast(WebhookReceiver, self.server)
         length = self.headers.get("content-length", "")
         if self.path != receiver.path:
             self._end(404)
@@ -154,10 +154,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def receiving(port: int) -> Iterator[Receiver]:
+def receiving(port: int) -> Iterator[WebhookReceiver]:
     """A receiver that runs inside the block; raises ToolError for a port that is taken."""
     try:
-        receiver = Receiver(port)
+        receiver = WebhookReceiver(port)
     except (OSError, OverflowError) as error:
         raise ToolError(f"Port {port} cannot be listened to: {error}.") from error
     with serving(receiver):
@@ -167,7 +167,7 @@ def receiving(port: int) -> Iterator[Receiver]:
 class Listener:
     """One webhook, from its creation to its end."""
 
-    def __init__(self, service: Service, wish: Listening, console: Console) -> None:
+    def __init__(self, service: ServiceClient, wish: ListenOptions, console: Console) -> None:
         self._service, self._wish, self._console = service, wish, console
         self._webhook_id: str | None = None
         self._is_paused = False
@@ -191,7 +191,7 @@ class Listener:
         many = "1 event" if self._events == 1 else f"{self._events} events"
         self._say(f"{many} came; the webhook is deleted.")
 
-    def _create(self, receiver: Receiver, url: str) -> None:
+    def _create(self, receiver: WebhookReceiver, url: str) -> None:
         whose = self._wish.user_id or (EVERYBODY if self._service.is_local else None)
         content: dict[str, Any] = {"url": url, "description": f"python -m tools listen, on {socket.gethostname()}"}
         content |= {"types": list(self._wish.types)} if self._wish.types else {}
@@ -206,7 +206,7 @@ class Listener:
         of = {None: "your own videos", EVERYBODY: "everybody's videos"}.get(whose, f"the videos of {whose}")
         self._say(f"Listening at {url} to changes of {of}, of {kinds}. Ctrl-C ends it.")
 
-    def _show_all(self, receiver: Receiver) -> None:
+    def _show_all(self, receiver: WebhookReceiver) -> None:
         misses = 0
         while True:
             try:

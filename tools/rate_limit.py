@@ -57,7 +57,7 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 
-class Rate:
+class RateLimiter:
     """A token bucket with an average of `per_second` items a second. Its capacity is one second's items."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Sample:
+class LagSample:
     """A write that must appear in the trail, and its time."""
 
     partition: str
@@ -98,7 +98,7 @@ class Sample:
     at: float
 
 
-class TrailPace:
+class TrailLagLimiter:
     """Pacer that waits while the audit trail lags more than MOST_BEHIND seconds behind a change set's writes.
 
     A command must not outpace the trail, because the stream drops records after 24 hours.
@@ -117,7 +117,7 @@ class TrailPace:
         self._clock = clock
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._samples: deque[Sample] = deque()
+        self._samples: deque[LagSample] = deque()
         self._sampled: float | None = None
         self._has_told = False
 
@@ -130,7 +130,7 @@ class TrailPace:
         entity = _entity_of(item)
         if entity and item.get(UPDATED_FOR) == self._id:
             with self._lock:
-                self._samples.append(Sample(item[PARTITION_KEY], entity, item.get("version", 0), now))
+                self._samples.append(LagSample(item[PARTITION_KEY], entity, item.get("version", 0), now))
                 self._sampled = now
 
     def wait(self) -> None:
@@ -165,9 +165,9 @@ class TrailPace:
 
 
 class PacedTable(Table):
-    """A table whose writes are recorded by a TrailPace."""
+    """A table whose writes are recorded by a TrailLagLimiter."""
 
-    def __init__(self, pace: TrailPace, name: str, client: Any, **options: Any) -> None:
+    def __init__(self, pace: TrailLagLimiter, name: str, client: Any, **options: Any) -> None:
         super().__init__(name, client, **options)
         self._pace = pace
 

@@ -3,7 +3,7 @@
 import json
 
 from shared.aws.dynamodb import Table
-from shared.background.reconcile import Finding, Reconcile, Summary
+from shared.background.reconcile import Discrepancy, Reconcile, ReconcileSummary
 from tools.progress import Bars
 
 
@@ -11,7 +11,7 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     """Compare everything that is kept twice; the exit status is 1 when something does not agree in the end."""
     with bars.bar("Videos, users and tags", None, counted=True) as advance:
 
-        def progress(so_far: Summary) -> None:
+        def progress(so_far: ReconcileSummary) -> None:
             advance(so_far.videos + so_far.users + so_far.tags)
 
         summary = Reconcile(table).run(repair, _show, progress)
@@ -30,6 +30,6 @@ def prove(table: Table, *, repair: bool, bars: Bars) -> int:
     return 0 if summary.agrees else 1
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: Discrepancy) -> None:
     facts = json.dumps({"expected": finding.expected, "found": finding.found}, default=sorted, ensure_ascii=False)
     print(f"{finding.outcome}: {finding.kind} {finding.id} {facts}")

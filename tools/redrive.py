@@ -69,7 +69,7 @@ class Letter:
 
 
 @dataclass
-class Outcome:
+class RedriveOutcome:
     """Counters of a move."""
 
     moved: int = 0
@@ -135,13 +135,13 @@ class DeadLetters:
             self._show_again(list(seen.values()))
         return sorted((self._letter(message) for message in seen.values()), key=lambda letter: -letter.age)
 
-    def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> Outcome:
+    def move(self, limit: int | None = None, progress: Callable[[int], None] = lambda _: None) -> RedriveOutcome:
         """Move the messages that were present at the start, at most `limit`.
 
         Later arrivals stay, so that a message that fails immediately cannot loop.
         """
         started = self._now() * 1000
-        outcome, idle = Outcome(), 0
+        outcome, idle = RedriveOutcome(), 0
         kept: dict[str, MessageTypeDef] = {}
         try:
             while idle < IDLE_ROUNDS and (limit is None or outcome.moved + outcome.refused < limit):

@@ -30,11 +30,11 @@ from shared.videos.counters import view_count
 from shared.videos.entries import entry_moves
 from shared.videos.video import stamp
 from tools.exchange_format import DUE, MADE, ItemLine
-from tools.imdb import Refused
+from tools.imdb import RowRefused
 from tools.imdb_import import CHANGED, IMPORTER, UNCHANGED
 from tools.importing import COUNTED, DIFFERENT, STAMPS, LineImport, Outcome, Restore, entry_items
 from tools.progress import Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
@@ -51,9 +51,9 @@ KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", O
 NAMED = ("personId", "region", "language", "kind")
 """What distinguishes the items of one video."""
 
-MISSING = Refused("is missing, and may have been taken out on purpose: left out")
-IN_THIS_MOMENT = Refused("it was changed just now: left alone")
-COUNTED_ON = Refused("its views changed meanwhile: run the command again")
+MISSING = RowRefused("is missing, and may have been taken out on purpose: left out")
+IN_THIS_MOMENT = RowRefused("it was changed just now: left alone")
+COUNTED_ON = RowRefused("its views changed meanwhile: run the command again")
 
 
 Tell = Callable[[str], None]
@@ -61,7 +61,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RestorePlan:
     """What is damage, and what of it to put back."""
 
     since: int | None = None
@@ -99,9 +99,9 @@ class LineRestore(LineImport):
         table: Table,
         work: WorkFile,
         *,
-        plan: Plan,
+        plan: RestorePlan,
         tell: Tell,
-        rate: Rate,
+        rate: RateLimiter,
         pool: Pool,
         bars: Bars,
         clock: Callable[[], float] = time.time,
@@ -114,7 +114,7 @@ class Repair(Restore):
     """Writes items as they were, and reports each."""
 
     def __init__(
-        self, table: Table, rate: Rate, plan: Plan, tell: Tell, clock: Callable[[], float] = time.time
+        self, table: Table, rate: RateLimiter, plan: RestorePlan, tell: Tell, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(table, rate, clock)
         self._plan = plan
@@ -129,13 +129,13 @@ class Repair(Restore):
         for number, outcome in outcomes:
             line = by_number[number]
             if outcome not in (UNCHANGED, CHANGED):
-                self._tell(f"{_name(line)}: {outcome.reason if isinstance(outcome, Refused) else 'was missing'}")
+                self._tell(f"{_name(line)}: {outcome.reason if isinstance(outcome, RowRefused) else 'was missing'}")
         return outcomes
 
     def _video_item(self, line: ItemLine) -> Item:
         return super()._video_item(line) | {"updatedBy": PUT_BACK.subject, "updatedAs": PUT_BACK.kind}
 
-    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | Refused:
+    def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
         bypassed = _bypassed(stored, line.attributes)
         # With the writeId of the copy it was not deleted, but given a time behind the service's back.
         if is_purged(stored, self._now()) and not bypassed:
@@ -155,7 +155,7 @@ class Repair(Restore):
         moves = [*map(self._table.put, entries), *map(self._table.remove, gone)]
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
-    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | Refused:
+    def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
         """Also what was added is a difference; who wrote it when is none."""
         if line.entity == "Views":
             return super()._compared(line, stored, but)
@@ -164,7 +164,7 @@ class Repair(Restore):
             return DIFFERENT if TTL_ATTRIBUTE in stored else super()._compared(line, stored, but)
         return DIFFERENT if _differences(line.attributes, stored, (*but, DUE)) else UNCHANGED
 
-    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | Refused:
+    def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | RowRefused:
         # A job goes on from what it has come to, and never back.
         if stored is None or line.entity == "Job":
             return super()._put(line, item, stored)
@@ -178,7 +178,7 @@ class Repair(Restore):
         new = item | self._stamps(stored)
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
-    def _put_imported(self, line: ItemLine, owner: str) -> str | Refused:
+    def _put_imported(self, line: ItemLine, owner: str) -> str | RowRefused:
         outcome = super()._put_imported(line, owner)
         if outcome is not DIFFERENT or not self._plan.force:
             return outcome
@@ -190,11 +190,11 @@ class Repair(Restore):
         RatingStore(self._table).set_imported(video_id, average, votes, RESTORER, self._now(), owner=owner)
         return CHANGED
 
-    def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | Refused:
+    def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
         """A count only ever grows: it is raised to what was kept of it, and never lowered."""
         key, video_id = key_of(kept), line.attributes["videoId"]
 
-        def attempt(stored: Item | None) -> str | Refused:
+        def attempt(stored: Item | None) -> str | RowRefused:
             if stored is None:
                 return IN_THIS_MOMENT
             counted = self._counters.counts({video_id: stored})[video_id]
@@ -253,14 +253,14 @@ class Repair(Restore):
             result[head.line] = self._put_playlist_again(head, playlist)
         return list(result.items())
 
-    def _bring_back(self, line: ItemLine) -> str | Refused:
+    def _bring_back(self, line: ItemLine) -> str | RowRefused:
         """Take back that a playlist was deleted, and make it what it was."""
         self._rate.take(2)
         playlist_id = line.attributes["playlistId"]
         try:
             PlaylistStore(self._table).restore(playlist_id, RESTORER, self._now())
         except (LimitReached, NotFound, WriteContention) as error:
-            return Refused(error.detail)
+            return RowRefused(error.detail)
         self._tell(f"{_name(line)}: not deleted, as before")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
         # It still is when this is only a rehearsal.
@@ -295,7 +295,7 @@ class Repair(Restore):
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
         return bool(video and video.get("updatedBy") == PUT_BACK.subject)
 
-    def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | Refused, Item]:
+    def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | RowRefused, Item]:
         """Put back what is missing of an entry; also the playlist as it is then."""
         entry, membership = entry_items(line.attributes, IMPORTER, self._now())
         count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
@@ -316,14 +316,14 @@ class Repair(Restore):
         members.meet(membership)
         return outcome, new
 
-    def _put_playlist_again(self, line: ItemLine, stored: Item) -> str | Refused:
+    def _put_playlist_again(self, line: ItemLine, stored: Item) -> str | RowRefused:
         kept = {name: value for name, value in line.attributes.items() if name not in COUNTED}
         made = {name: stored[name] for name in (*MADE, *COUNTED) if name in stored}
         new = kept | made | self._stamps(stored)
         differences = _differences(line.attributes, stored, COUNTED)
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
-    def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | Refused:
+    def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
         """Carry out conditional writes; reports what they repair."""
         self._rate.take(len(writes))
         try:

@@ -17,7 +17,7 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, HEALTH, TABLE_NAME
 from tools import ToolError
 from tools.preflight import NO_REGION
-from tools.rate_limit import PacedTable, TrailPace
+from tools.rate_limit import PacedTable, TrailLagLimiter
 
 REQUEST_ATTEMPTS = 20
 """Attempts of one request. A table that scales up during an import throttles for some seconds."""
@@ -52,13 +52,13 @@ def open_trail(table: Table) -> AuditStore:
     return AuditStore(_readable(Table(name, table.client, attempts=REQUEST_ATTEMPTS, sleep=time.sleep)))
 
 
-def paced(table: Table, changeset_id: str) -> tuple[Table, TrailPace | None]:
+def paced(table: Table, changeset_id: str) -> tuple[Table, TrailLagLimiter | None]:
     """Return the table with recorded writes, and the pacer that waits for its audit trail.
 
     The pacer is `None` if the table has no trail.
     """
     try:
-        pace = TrailPace(open_trail(table), changeset_id)
+        pace = TrailLagLimiter(open_trail(table), changeset_id)
     except ToolError as error:
         print(f"{error} So nothing slows this command down.", file=sys.stderr)
         return table, None

@@ -19,7 +19,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
-from shared.history.revert_runs import DONE, RunStore, Wish, run_document
+from shared.history.revert_runs import DONE, RevertRequest, RunStore, run_document
 from shared.routes import ADMIN, READ, WRITE
 from tools import ToolError
 from tools.history import moment, named, shown, subject, who
@@ -37,7 +37,7 @@ SHARED_SECONDS = 1
 """Seconds to wait while another process works on the same run."""
 
 
-class Undo:
+class UndoCommand:
     """Revert of one change set."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Undo:
         runs: RunStore,
         reverts: ChangeSetReverts,
         changeset_id: str,
-        wish: Wish,
+        wish: RevertRequest,
         *,
         bars: Bars,
         clock: Callable[[], float] = time.time,
@@ -133,7 +133,7 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
     return total
 
 
-class Remembered:
+class SavedRevert:
     """State file with the id of a started run, so that the same command resumes it."""
 
     def __init__(self, path: Path, settings: Mapping[str, object]) -> None:

@@ -15,7 +15,7 @@ from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
 from shared.schema import IMPORT, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE
 from tools import ToolError
-from tools.lines import Mark
+from tools.lines import LineCheckpoint
 
 SAMPLE = 50
 """Items that must exist before an import resumes: this many of the last written, and as many of all others."""
@@ -134,12 +134,12 @@ class WorkFile:
         """Record an item that was written and that is not deleted during imports."""
         self._db.execute("INSERT INTO written (pk, sk) VALUES (?, ?)", (key[PARTITION_KEY], key[SORT_KEY]))
 
-    def mark(self, file: str) -> Mark:
+    def mark(self, file: str) -> LineCheckpoint:
         """Return the position up to which a file has been processed."""
         row = self._db.execute("SELECT line, checksum FROM mark WHERE file = ?", (file,)).fetchone()
-        return Mark(*row) if row else Mark()
+        return LineCheckpoint(*row) if row else LineCheckpoint()
 
-    def commit(self, file: str, mark: Mark, outcomes: Mapping[str, int]) -> None:
+    def commit(self, file: str, mark: LineCheckpoint, outcomes: Mapping[str, int]) -> None:
         """Record that everything up to the mark is done, first in the table."""
         if self._table:
             batches = int(self._setting("batches")) + 1

@@ -9,9 +9,9 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.cost.background import measure_behind
-from bench.cost.bill import WORKLOAD, Misused, Prices, Workload
+from bench.cost.bill import WORKLOAD, InvalidWorkload, Prices, Workload
 from bench.cost.page import PAGE, updated
-from bench.cost.report import Report
+from bench.cost.report import CostReport
 from bench.cost.run import measure_lifelike
 
 
@@ -20,10 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         prices, workload = Prices.load(), Workload.load(options.workload, dict(options.set))
-    except Misused as error:
+    except InvalidWorkload as error:
         print(error, file=sys.stderr)
         return 1
-    report = Report(*measure_lifelike(), measure_behind(), prices, workload)
+    report = CostReport(*measure_lifelike(), measure_behind(), prices, workload)
     if options.docs:
         PAGE.write_text(updated(PAGE.read_text(encoding="utf-8"), report), encoding="utf-8")
     elif options.json:
@@ -59,7 +59,7 @@ def _setting(text: str) -> tuple[str, float]:
     return name, number
 
 
-def _show(report: Report) -> None:
+def _show(report: CostReport) -> None:
     wide = Console(width=max(Console().width, 170), highlight=False)
     told = ", ".join(f"{name} {bytes_:,} bytes" for name, bytes_ in report.sizes().items())
     wide.print(f"Measured: {told}.")

@@ -17,7 +17,7 @@ from bench.cost.run import (
     VIEW,
     VIEW_LATER,
     VIEW_OF,
-    Place,
+    MeasuredService,
     clients,
     feed_client,
     items_of,
@@ -67,7 +67,7 @@ FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_L
 
 
 @dataclass
-class Followed:
+class BackgroundCost:
     """What one request sets in motion, all together."""
 
     work: Units = field(default_factory=Units)
@@ -102,23 +102,23 @@ class Followed:
     """Jobs, and the marker of what was counted, when all is done."""
 
 
-def measure_behind() -> dict[str, Followed]:
+def measure_behind() -> dict[str, BackgroundCost]:
     """What follows each request that changes a video."""
     return {request: follow(request) for request in FOLLOWED}
 
 
-def follow(request: str) -> Followed:
+def follow(request: str) -> BackgroundCost:
     """What follows one request, in tables of its own."""
     with made() as place:
         client, api = make_s3_client(), place.api()
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
             client.create_bucket(Bucket=bucket)
-        behind = _Behind(place, api, Objects(client, sleep=lambda _: None))
+        behind = _BackgroundMeter(place, api, Objects(client, sleep=lambda _: None))
         arrange, call = REQUESTS[request]
         told = _upload_film(api) if request == ARRIVAL else arrange(api)
         behind.run()
         before = _in_audit_table()
-        behind.followed = Followed()
+        behind.followed = BackgroundCost()
         reply = call(api, told)
         if reply.status >= 300:
             raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
@@ -141,11 +141,11 @@ def _upload_film(api: Api) -> str:
     return key.replace("/", "/upload/")
 
 
-class _Behind:
+class _BackgroundMeter:
     """The functions behind the API; what they use is added up."""
 
-    def __init__(self, place: Place, api: Api, objects: Objects) -> None:
-        self.followed = Followed()
+    def __init__(self, place: MeasuredService, api: Api, objects: Objects) -> None:
+        self.followed = BackgroundCost()
         self._place = place
         self._api = api
         self._backstage = Backstage(place.table, api.clock)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.cost.background import Followed
-from bench.cost.run import ARRIVAL, Catalogue, Measured
+from bench.cost.background import BackgroundCost
+from bench.cost.run import ARRIVAL, CatalogueSize, MeasuredRequest
 from local.testbed.units import Stored, Units
 from shared.core.telemetry import METRICS as EMITTED
 from shared.job_kinds import JOB_QUEUES, KINDS
@@ -28,7 +28,7 @@ Dollars = dict[str, float]
 """By service."""
 
 
-class Misused(Exception):
+class InvalidWorkload(Exception):
     """A sentence about a wrong option, price or workload."""
 
 
@@ -71,12 +71,12 @@ class Workload:
         try:
             figures |= tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise Misused(f"{path} cannot be read as a workload: {error}.") from error
+            raise InvalidWorkload(f"{path} cannot be read as a workload: {error}.") from error
         calls, idle = figures.pop("calls"), figures.pop("idle", {})
         for name, value in (changed or {}).items():
             group = next((names for names in (figures, calls) if name in names), None)
             if group is None:
-                raise Misused(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
+                raise InvalidWorkload(f"The workload has no {name!r}; it has {', '.join(figures)}, and requests.")
             group[name] = value
         return cls(figures, calls, idle)
 
@@ -86,7 +86,7 @@ class Workload:
         return {**others, "prod": self}
 
 
-def call(used: Measured, prices: Prices, workload: Workload) -> Dollars:
+def call(used: MeasuredRequest, prices: Prices, workload: Workload) -> Dollars:
     """What one call costs."""
     usd = prices.usd
     is_http = used.request.partition(" ")[2].startswith("/")
@@ -104,7 +104,7 @@ def units_cost(units: Units, prices: Prices) -> float:
     return (units.reads * prices.usd["dynamodb_read"] + units.writes * prices.usd["dynamodb_write"]) / MILLION
 
 
-def gb_seconds(used: Measured, workload: Workload) -> float:
+def gb_seconds(used: MeasuredRequest, workload: Workload) -> float:
     """GB-seconds of a function that waits for DynamoDB, and for a receiver if it delivers."""
     figures = workload.figures
     waits = used.trips * figures["dynamodb_ms"] + figures["receiver_ms"] * (used.request == DELIVERY)
@@ -112,7 +112,7 @@ def gb_seconds(used: Measured, workload: Workload) -> float:
     return memory_gb * (figures["own_ms"] + waits) / 1000
 
 
-def invocation(used: Measured, prices: Prices, workload: Workload) -> float:
+def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> float:
     """What one invocation of a function costs."""
     seconds = gb_seconds(used, workload) * prices.usd["lambda_gb_second"]
     return seconds + prices.usd["lambda_request"] / MILLION
@@ -125,7 +125,7 @@ def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, work
     return bytes_ / GB * prices.usd["log_ingestion"]
 
 
-def after(followed: Followed, prices: Prices, workload: Workload) -> Dollars:
+def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dollars:
     """What follows one request that changes a video: its entries in the trail, jobs, messages, and totals."""
     usd, figures = prices.usd, workload.figures
     together = figures["changes_together"]
@@ -154,9 +154,9 @@ def queue_requests(standard: float, fifo: float, prices: Prices) -> float:
 
 
 def month(
-    measured: Mapping[str, Measured],
-    followed: Mapping[str, Followed],
-    catalogue: Catalogue,
+    measured: Mapping[str, MeasuredRequest],
+    followed: Mapping[str, BackgroundCost],
+    catalogue: CatalogueSize,
     prices: Prices,
     workload: Workload,
 ) -> dict[str, Dollars]:
@@ -200,7 +200,7 @@ def behind(request: str) -> str:
     return f"behind {request}"
 
 
-def of_video(catalogue: Catalogue, followed: Mapping[str, Followed]) -> Stored:
+def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> Stored:
     """What is stored for one video with a film, and all that belongs to it."""
     return catalogue.stored + followed[ARRIVAL].kept
 
@@ -214,20 +214,20 @@ def storage(kept: Stored, prices: Prices) -> Dollars:
     }
 
 
-def _trail(followed: Mapping[str, Followed], workload: Workload) -> Stored:
+def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> Stored:
     """What the trail holds once the first of its entries reach their end."""
     monthly = (change.trail_kept.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, Stored()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 
 
-def _feed(followed: Mapping[str, Followed], workload: Workload) -> Stored:
+def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> Stored:
     """What the feed holds, of a month."""
     return sum(
         (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), Stored()
     )
 
 
-def idle(measured: Mapping[str, Measured], prices: Prices, workload: Workload) -> Dollars:
+def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Workload) -> Dollars:
     """What a month costs in which nobody calls."""
     usd, figures = prices.usd, workload.figures
     sweeps, ranked, indexed = (

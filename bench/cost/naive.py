@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.cost.bill import Prices, Workload, units_cost
-from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, VIEW_LATER, Catalogue, Measured
+from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, VIEW_LATER, CatalogueSize, MeasuredRequest
 from local.testbed.units import READ_BYTES, Units, index_entry, size, written
 from shared.schema import USER_INDEX
 
@@ -21,7 +21,7 @@ LISTS = "GET /v1/videos?"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DesignComparison:
     """One decision: what a request takes here, and what it would take without it."""
 
     decision: str
@@ -36,7 +36,9 @@ class Comparison:
         return units_cost(self.naive, prices) / units_cost(self.ours, prices)
 
 
-def comparisons(measured: Mapping[str, Measured], catalogue: Catalogue, workload: Workload) -> tuple[Comparison, ...]:
+def comparisons(
+    measured: Mapping[str, MeasuredRequest], catalogue: CatalogueSize, workload: Workload
+) -> tuple[DesignComparison, ...]:
     """Each decision by itself. What is here is what the month is charged; the naive way differs by that decision alone."""
     told, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
@@ -49,35 +51,35 @@ def comparisons(measured: Mapping[str, Measured], catalogue: Catalogue, workload
     # The entries of its tags stay: the places of each in the index are not copies of the document.
     of_tags = len(VIDEO_BODY["tags"])
     return (
-        Comparison(
+        DesignComparison(
             "The count is an item of its own",
             "count a view",
             measured[VIEW_LATER].units,
             measured[VIEW_LATER].units + Units(table_writes=document - 1, index_writes=everywhere),
             calls.get(VIEW_LATER, 0),
         ),
-        Comparison(
+        DesignComparison(
             "One index for many questions, of what lists show",
             "create a video",
             create,
             Units(create.reads, create.table_writes, of_tags + everywhere),
             calls.get(CREATE, 0),
         ),
-        Comparison(
+        DesignComparison(
             "No index holds what changes most",
             "change a description",
             measured[DESCRIBE].units,
             measured[DESCRIBE].units + Units(index_writes=everywhere),
             calls.get(DESCRIBE, 0),
         ),
-        Comparison(
+        DesignComparison(
             "Lists ask an index, and nothing scans",
             "list a page",
             page,
             Units(reads=math.ceil(told["videos"] * bytes_ / READ_BYTES) * 0.5),
             lists,
         ),
-        Comparison(
+        DesignComparison(
             "A cursor goes on where the page ended",
             f"list page {pages:.0f}",
             page,
@@ -87,7 +89,7 @@ def comparisons(measured: Mapping[str, Measured], catalogue: Catalogue, workload
     )
 
 
-def _mean_list(measured: Mapping[str, Measured], calls: Mapping[str, float]) -> tuple[float, Units]:
+def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, Units]:
     """How many pages of videos are listed, and what one takes: the mean of them all; of each list once, if none are."""
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())

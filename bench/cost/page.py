@@ -1,13 +1,13 @@
 """The tables of docs/costs.md, which `python -m bench.cost --docs` writes and a test compares."""
 
-from bench.cost.report import Report
+from bench.cost.report import CostReport
 from local import ROOT
 from local.readme import filled
 
 PAGE = ROOT / "docs" / "costs.md"
 
 
-def updated(text: str, report: Report) -> str:
+def updated(text: str, report: CostReport) -> str:
     """The page with its tables rewritten; raises ValueError when the marks of one are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
     return filled(text, {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()})

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bench.cost.background import Followed
+from bench.cost.background import BackgroundCost
 from bench.cost.bill import (
     MILLION,
     SERVICES,
@@ -19,8 +19,8 @@ from bench.cost.bill import (
     of_video,
     units_cost,
 )
-from bench.cost.naive import Comparison, comparisons
-from bench.cost.run import Catalogue, Measured
+from bench.cost.naive import DesignComparison, comparisons
+from bench.cost.run import CatalogueSize, MeasuredRequest
 from bench.tables import Grid
 from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.units import Units, size
@@ -39,14 +39,14 @@ MONTHLY = (
 )
 
 
-class Report:
+class CostReport:
     """Everything that was worked out of one set of measurements."""
 
     def __init__(
         self,
-        measured: Mapping[str, Measured],
-        catalogue: Catalogue,
-        followed: Mapping[str, Followed],
+        measured: Mapping[str, MeasuredRequest],
+        catalogue: CatalogueSize,
+        followed: Mapping[str, BackgroundCost],
         prices: Prices,
         workload: Workload,
     ) -> None:
@@ -176,7 +176,7 @@ class Report:
         rows = [[name, _dollars(dollars), _factor(dollars / ours)] for name, dollars in named.items()]
         return Grid("The month in all", ["Design", "USD a month", "Factor"], rows)
 
-    def _extra(self, comparison: Comparison) -> float:
+    def _extra(self, comparison: DesignComparison) -> float:
         return comparison.times * (units_cost(comparison.naive, self.prices) - units_cost(comparison.ours, self.prices))
 
     def sizes(self) -> dict[str, int]:

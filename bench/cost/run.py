@@ -90,7 +90,7 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRequest:
     """What one request of a pattern takes."""
 
     request: str
@@ -109,7 +109,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class CatalogueSize:
     """What was measured of the items themselves."""
 
     video: AttributeMap
@@ -120,7 +120,7 @@ class Catalogue:
     """What the audit trail keeps of one change."""
 
 
-class Lifelike(Api):
+class LifelikeApi(Api):
     """The service, whose clients send whole documents instead of the shortest."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
@@ -200,7 +200,7 @@ def _ready(api: Api, video_id: str) -> str:
     return video_id
 
 
-class Told(io.StringIO):
+class LogCounter(io.StringIO):
     """What functions write into their logs, which is counted and not shown."""
 
     lines = 0
@@ -217,29 +217,29 @@ class Told(io.StringIO):
 
 
 @dataclass(frozen=True)
-class Place:
+class MeasuredService:
     """Empty tables, and what is logged of the work on them."""
 
     table: Table
-    told: Told
+    told: LogCounter
 
     def api(self) -> Api:
         """The service, with clients that send whole documents."""
         api = make_api(self.table)
-        return Lifelike(api.table, api.handlers, api.clock)
+        return LifelikeApi(api.table, api.handlers, api.clock)
 
 
-def measure_small() -> Iterator[Measured]:
+def measure_small() -> Iterator[MeasuredRequest]:
     """Every pattern as local/testbed/calls.py sends it: items of one unit, and a table of its own for each."""
     for pattern in ACCESS_PATTERNS:
         with made() as place:
             yield measure_alone(pattern.request, place, make_api(place.table))
 
 
-def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
+def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
     """Every request with whole documents, by its name; those that list, in a catalogue; and what its items are like."""
     lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
-    measured: dict[str, Measured] = {}
+    measured: dict[str, MeasuredRequest] = {}
     with made() as place:
         api = place.api()
         _fill(api)
@@ -255,7 +255,7 @@ def measure_lifelike() -> tuple[dict[str, Measured], Catalogue]:
     }, catalogue
 
 
-def measure_alone(request: str, place: Place, api: Api) -> Measured:
+def measure_alone(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
     """One request, in tables of its own."""
     # The totals of a user who has never had any would cost a place in the index, once.
     api.post("/v1/playlists", {"title": "t"})
@@ -277,7 +277,7 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def made() -> Iterator[Place]:
+def made() -> Iterator[MeasuredService]:
     """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read.
 
     So are the ids of requests and of writes: the feed keeps them compressed, in more or fewer bytes. So are moto's ids of
@@ -291,7 +291,7 @@ def made() -> Iterator[Place]:
         "moto.dynamodb.models.copy",
         mock.Mock(deepcopy=lambda value: value if isinstance(value, MotoTable) else copy.deepcopy(value)),
     )
-    told = Told()
+    told = LogCounter()
     quiet = mock.patch.object(logging.Logger, "handle", lambda _, record: told.log(record))
     with (
         mock.patch.dict(os.environ, ENVIRONMENT),
@@ -309,7 +309,7 @@ def made() -> Iterator[Place]:
         client, _ = clients()
         create_table(client, TABLE_NAME)
         create_audit_table(client, AUDIT_TABLE_NAME)
-        yield Place(Table(TABLE_NAME, client, sleep=lambda _: None), told)
+        yield MeasuredService(Table(TABLE_NAME, client, sleep=lambda _: None), told)
 
 
 def _ids(seed: int) -> SimpleNamespace:
@@ -337,7 +337,7 @@ def items_of(table: str) -> list[AttributeMap]:
     return [item for page in reader.get_paginator("scan").paginate(TableName=table) for item in page["Items"]]
 
 
-def _measure(request: str, place: Place, api: Api) -> Measured:
+def _measure(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
     arrange, call = REQUESTS[request]
     ready = arrange(api)
     api.clock.advance(60)  # what follows the time, such as the place of a rating, moves as it does in life
@@ -348,7 +348,7 @@ def _measure(request: str, place: Place, api: Api) -> Measured:
     if reply.status >= 300:
         raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
     out = 0 if not request.partition(" ")[2].startswith("/") else len(reply.body)
-    return Measured(
+    return MeasuredRequest(
         request,
         used.units,
         tuple(used.operations),
@@ -387,10 +387,10 @@ def _video(number: int) -> Item:
     return stamp(made, caller=Caller("alice", frozenset()), now=NOW, version=1)
 
 
-def _catalogue() -> Catalogue:
+def _catalogue() -> CatalogueSize:
     items = items_of(TABLE_NAME)
     videos = [item for item in items if item[SORT_KEY]["S"] == VIDEO.sk and "version" in item]
-    return Catalogue(
+    return CatalogueSize(
         video=videos[0],
         stored=Stored.of(items).times(1 / len(videos)),
         trail=_trail(decode_item(videos[0])),

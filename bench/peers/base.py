@@ -10,7 +10,14 @@ from bench.peers import models
 logger = Logger(service="videos")
 metrics = Metrics(namespace="Videos", service="videos")
 dynamodb = boto3.client("dynamodb")
-MODELS = (models.Thumbnail, models.NewVideo, models.Video, models.Summary, models.Page, models.Views)
+MODELS = (
+    models.ThumbnailModel,
+    models.NewVideoModel,
+    models.VideoModel,
+    models.SummaryModel,
+    models.PageModel,
+    models.ViewsModel,
+)
 
 
 def lambda_handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:

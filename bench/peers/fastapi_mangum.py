@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from mangum import Mangum
 
-from bench.peers.models import NewVideo, Page, Video, Views
+from bench.peers.models import NewVideoModel, PageModel, VideoModel, ViewsModel
 
 app = FastAPI(title="Videos")
 table = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
@@ -30,17 +30,17 @@ User = Annotated[str, Depends(user)]
 
 
 @app.get("/v1/videos/{video_id}", response_model_exclude_none=True)
-def get_video(video_id: str, user: User) -> Video:
+def get_video(video_id: str, user: User) -> VideoModel:
     item = table.get_item(Key={"videoId": video_id}).get("Item")
     if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
         raise HTTPException(404, "There is no such video.")
-    return Video.model_validate(item)
+    return VideoModel.model_validate(item)
 
 
 @app.post("/v1/videos", status_code=201, response_model_exclude_none=True)
-def create_video(new: NewVideo, user: User) -> Video:
+def create_video(new: NewVideoModel, user: User) -> VideoModel:
     now = int(time.time())
-    video = Video(
+    video = VideoModel(
         **new.model_dump(),
         videoId=str(uuid.uuid4()),
         userId=user,
@@ -56,7 +56,7 @@ def create_video(new: NewVideo, user: User) -> Video:
 
 
 @app.post("/v1/videos/{video_id}/views")
-def count_view(video_id: str) -> Views:
+def count_view(video_id: str) -> ViewsModel:
     try:
         answer = table.update_item(
             Key={"videoId": video_id},
@@ -69,7 +69,7 @@ def count_view(video_id: str) -> Views:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             raise HTTPException(404, "There is no such video.") from error
         raise
-    return Views.model_validate({"videoId": video_id, **answer["Attributes"]})
+    return ViewsModel.model_validate({"videoId": video_id, **answer["Attributes"]})
 
 
 @app.get("/v1/videos", response_model_exclude_none=True)
@@ -77,7 +77,7 @@ def list_videos(
     user_id: Annotated[str, Query(alias="userId")],
     limit: Annotated[int, Query(ge=1, le=100)] = 25,
     cursor: str | None = None,
-) -> Page:
+) -> PageModel:
     start: dict[str, Any] = {}
     if cursor:
         start["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
@@ -90,7 +90,7 @@ def list_videos(
     )
     last = answer.get("LastEvaluatedKey")
     more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
-    return Page.model_validate({"items": answer["Items"], "nextCursor": more})
+    return PageModel.model_validate({"items": answer["Items"], "nextCursor": more})
 
 
 lambda_handler = Mangum(app, lifespan="off")

@@ -7,13 +7,13 @@ from pydantic import BaseModel, ConfigDict, Field
 Scalar = str | int | float | bool | None
 
 
-class Thumbnail(BaseModel):
+class ThumbnailModel(BaseModel):
     url: str
     width: int | None = None
     height: int | None = None
 
 
-class NewVideo(BaseModel):
+class NewVideoModel(BaseModel):
     """The body of a POST."""
 
     model_config = ConfigDict(extra="forbid")
@@ -34,10 +34,10 @@ class NewVideo(BaseModel):
     language: str | None = None
     visibility: Literal["private", "public"] = "private"
     metadata: dict[str, Scalar] = Field(default={}, max_length=50)
-    thumbnails: dict[str, Thumbnail] = Field(default={}, max_length=20)
+    thumbnails: dict[str, ThumbnailModel] = Field(default={}, max_length=20)
 
 
-class Video(NewVideo):
+class VideoModel(NewVideoModel):
     """A video as clients see it."""
 
     videoId: str
@@ -49,7 +49,7 @@ class Video(NewVideo):
     version: int
 
 
-class Summary(BaseModel):
+class SummaryModel(BaseModel):
     """A video in a list."""
 
     videoId: str
@@ -63,14 +63,14 @@ class Summary(BaseModel):
     visibility: str
 
 
-class Page(BaseModel):
+class PageModel(BaseModel):
     """A page of a list, and where it goes on."""
 
-    items: list[Summary]
+    items: list[SummaryModel]
     nextCursor: str | None = None
 
 
-class Views(BaseModel):
+class ViewsModel(BaseModel):
     """The answer to a counted view."""
 
     videoId: str

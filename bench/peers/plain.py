@@ -14,7 +14,7 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, ValidationError
 
-from bench.peers.models import NewVideo, Page, Summary, Video, Views
+from bench.peers.models import NewVideoModel, PageModel, SummaryModel, VideoModel, ViewsModel
 
 TABLE_NAME = os.environ["TABLE_NAME"]
 dynamodb = boto3.client("dynamodb")
@@ -47,17 +47,17 @@ def get_video(video_id: str, user: str) -> dict[str, Any]:
     item = _decoded(found) if found else None
     if not item or (item["userId"] != user and (item["status"], item["visibility"]) != ("ready", "public")):
         return _failed(404, "There is no such video.")
-    return _answer(200, Video.model_validate(item))
+    return _answer(200, VideoModel.model_validate(item))
 
 
 def create_video(event: Mapping[str, Any], user: str) -> dict[str, Any]:
     body = event.get("body") or ""
     try:
-        new = NewVideo.model_validate_json(base64.b64decode(body) if event.get("isBase64Encoded") else body)
+        new = NewVideoModel.model_validate_json(base64.b64decode(body) if event.get("isBase64Encoded") else body)
     except ValidationError as error:
         return _failed(400, str(error))
     now = int(time.time())
-    video = Video(
+    video = VideoModel(
         **new.model_dump(),
         videoId=str(uuid.uuid4()),
         userId=user,
@@ -89,7 +89,7 @@ def count_view(video_id: str) -> dict[str, Any]:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             return _failed(404, "There is no such video.")
         raise
-    return _answer(200, Views(videoId=video_id, viewCount=int(answer["Attributes"]["viewCount"]["N"])))
+    return _answer(200, ViewsModel(videoId=video_id, viewCount=int(answer["Attributes"]["viewCount"]["N"])))
 
 
 def list_videos(query: Mapping[str, str]) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def list_videos(query: Mapping[str, str]) -> dict[str, Any]:
     )
     last = answer.get("LastEvaluatedKey")
     cursor = base64.urlsafe_b64encode(json.dumps(last).encode()).decode() if last else None
-    items = [Summary.model_validate(_decoded(item)) for item in answer["Items"]]
-    return _answer(200, Page(items=items, nextCursor=cursor))
+    items = [SummaryModel.model_validate(_decoded(item)) for item in answer["Items"]]
+    return _answer(200, PageModel(items=items, nextCursor=cursor))
 
 
 def lambda_handler(event: dict[str, Any], _context: object) -> dict[str, Any]:

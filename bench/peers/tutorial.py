@@ -18,7 +18,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from boto3.dynamodb.conditions import Attr, Key
 from botocore.exceptions import ClientError
 
-from bench.peers.models import NewVideo, Page, Video, Views
+from bench.peers.models import NewVideoModel, PageModel, VideoModel, ViewsModel
 
 logger = Logger(service="videos")
 app = APIGatewayHttpResolver(enable_validation=True)
@@ -31,17 +31,17 @@ def _user() -> str:
 
 
 @app.get("/v1/videos/<video_id>")
-def get_video(video_id: str) -> Video:
+def get_video(video_id: str) -> VideoModel:
     item = table.get_item(Key={"videoId": video_id}).get("Item")
     if not item or (item["userId"] != _user() and (item["status"], item["visibility"]) != ("ready", "public")):
         raise NotFoundError("There is no such video.")
-    return Video.model_validate(item)
+    return VideoModel.model_validate(item)
 
 
 @app.post("/v1/videos")
-def create_video(new: NewVideo) -> tuple[Video, int]:
+def create_video(new: NewVideoModel) -> tuple[VideoModel, int]:
     now = int(time.time())
-    video = Video(
+    video = VideoModel(
         **new.model_dump(),
         videoId=str(uuid.uuid4()),
         userId=_user(),
@@ -57,7 +57,7 @@ def create_video(new: NewVideo) -> tuple[Video, int]:
 
 
 @app.post("/v1/videos/<video_id>/views")
-def count_view(video_id: str) -> Views:
+def count_view(video_id: str) -> ViewsModel:
     try:
         answer = table.update_item(
             Key={"videoId": video_id},
@@ -70,7 +70,7 @@ def count_view(video_id: str) -> Views:
         if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
             raise NotFoundError("There is no such video.") from error
         raise
-    return Views.model_validate({"videoId": video_id, **answer["Attributes"]})
+    return ViewsModel.model_validate({"videoId": video_id, **answer["Attributes"]})
 
 
 @app.get("/v1/videos")
@@ -78,7 +78,7 @@ def list_videos(
     user_id: Annotated[str, Query(alias="userId")],
     limit: Annotated[int, Query(ge=1, le=100)] = 25,
     cursor: str | None = None,
-) -> Page:
+) -> PageModel:
     options: dict[str, Any] = {}
     if cursor:
         options["ExclusiveStartKey"] = json.loads(base64.urlsafe_b64decode(cursor))
@@ -91,7 +91,7 @@ def list_videos(
     )
     last = answer.get("LastEvaluatedKey")
     more = base64.urlsafe_b64encode(json.dumps(last, default=int).encode()).decode() if last else None
-    return Page.model_validate({"items": answer["Items"], "nextCursor": more})
+    return PageModel.model_validate({"items": answer["Items"], "nextCursor": more})
 
 
 @logger.inject_lambda_context(correlation_id_path=correlation_paths.API_GATEWAY_HTTP)

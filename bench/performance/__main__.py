@@ -8,7 +8,7 @@ from rich.console import Console
 
 from bench.performance.lab import prepare
 from bench.performance.measure import measure
-from bench.performance.report import Report
+from bench.performance.report import PerformanceReport
 from local import ROOT
 from local.readme import filled
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lab = prepare()
     rounds, starts = (5, 1) if options.quick else (60, 9)
     measured = measure(lab, rounds, starts, lambda step: console.print(f"{step} ..."))
-    report = Report(measured)
+    report = PerformanceReport(measured)
     for grid in report.grids().values():
         console.print(grid)
     console.print(

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.performance.workload import BASE, OURS, PEERS, Operation, operations
+from bench.performance.workload import BASE, OURS, PEERS, BenchOperation, operations
 from bench.stub import PEERS_TABLE
 from local import ROOT
 
@@ -140,11 +140,11 @@ class App:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def call(self, operation: Operation, calls: int) -> float:
+    def call(self, operation: BenchOperation, calls: int) -> float:
         """Make some calls; the seconds of processor time that each took."""
         return float(self._ask(f"{operation.name} {calls}")) / calls
 
-    def answer(self, operation: Operation) -> Any:
+    def answer(self, operation: BenchOperation) -> Any:
         """Call it once; what it answers."""
         return json.loads(self._ask(f"{operation.name} 0"))
 
@@ -170,7 +170,7 @@ def running(lab: Lab, app: str, endpoint: str, prefix: Sequence[str] = ()) -> It
             process.kill()
 
 
-def start(lab: Lab, app: str, operation: Operation, endpoint: str, prefix: Sequence[str] = ()) -> float:
+def start(lab: Lab, app: str, operation: BenchOperation, endpoint: str, prefix: Sequence[str] = ()) -> float:
     """Start an app for one first request; the seconds of processor time from import to answer."""
     command = [*prefix, *lab.command(app, operation.name)]
     environment = lab.environment(endpoint, app)
@@ -198,7 +198,7 @@ class Counter:
         )
         self._dumps = 0
 
-    def count(self, app: App, operation: Operation) -> float:
+    def count(self, app: App, operation: BenchOperation) -> float:
         """The instructions of each call: those of twice as many calls less those of as many."""
         calls = max(operation.calls // 2, 2)
         app.call(operation, operation.calls)
@@ -208,7 +208,7 @@ class Counter:
         self._tell(app, "instrumentation", "off")
         return (twice - once) / calls
 
-    def _instructions(self, app: App, operation: Operation, calls: int) -> int:
+    def _instructions(self, app: App, operation: BenchOperation, calls: int) -> int:
         self._tell(app, "zero")
         app.call(operation, calls)
         self._tell(app, "dump")
@@ -221,7 +221,7 @@ class Counter:
         subprocess.run(told, capture_output=True, check=True, timeout=LONGEST_WAIT)
 
 
-def instructions_of_start(lab: Lab, app: str, operation: Operation, endpoint: str) -> int:
+def instructions_of_start(lab: Lab, app: str, operation: BenchOperation, endpoint: str) -> int:
     """The instructions from the start of Python to an app's first answer."""
     file = lab.folder / f"{app}-{operation.name}.cachegrind".replace(" ", "-")
     start(lab, app, operation, endpoint, _counting(file))

@@ -14,7 +14,7 @@ from bench.performance.lab import (
     running,
     start,
 )
-from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Operation, differences
+from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, BenchOperation, differences
 from bench.stub import stub
 from shared.threads import map_threads
 
@@ -24,7 +24,7 @@ State = Literal["warm", "cold"]
 
 
 @dataclass
-class Taken:
+class Measurement:
     """What one call takes, or one start."""
 
     seconds: list[float] = field(default_factory=list)
@@ -38,12 +38,12 @@ class Measurements:
     """What was measured, and on what."""
 
     python: str
-    taken: dict[tuple[State, str, str], Taken] = field(default_factory=dict)
+    taken: dict[tuple[State, str, str], Measurement] = field(default_factory=dict)
     """By state, app and operation."""
 
-    def of(self, state: State, app: str, operation: str) -> Taken:
+    def of(self, state: State, app: str, operation: str) -> Measurement:
         """What an app took for an operation."""
-        return self.taken.setdefault((state, app, operation), Taken())
+        return self.taken.setdefault((state, app, operation), Measurement())
 
 
 Say = Callable[[str], object]
@@ -69,7 +69,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
         say("Instructions")
         own_start = instructions_of_python(lab)
 
-        def count_start(case: tuple[str, Operation]) -> None:
+        def count_start(case: tuple[str, BenchOperation]) -> None:
             app, operation = case
             counted = instructions_of_start(lab, app, operation, endpoints[operation.tls])
             measured.of("cold", app, operation.name).instructions = counted - own_start
@@ -89,7 +89,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
     return measured
 
 
-def _called(has_tls: bool) -> Mapping[str, Sequence[Operation]]:
+def _called(has_tls: bool) -> Mapping[str, Sequence[BenchOperation]]:
     """The operations that are called of each app, with or without TLS."""
     if has_tls:
         return dict.fromkeys(APPS, (OVER_TLS,))
@@ -97,7 +97,7 @@ def _called(has_tls: bool) -> Mapping[str, Sequence[Operation]]:
 
 
 def _warm(
-    lab: Lab, measured: Measurements, endpoint: str, called: Mapping[str, Sequence[Operation]], rounds: int
+    lab: Lab, measured: Measurements, endpoint: str, called: Mapping[str, Sequence[BenchOperation]], rounds: int
 ) -> None:
     with ExitStack() as stack:
         apps = {app: stack.enter_context(running(lab, app, endpoint)) for app in called}

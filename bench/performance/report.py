@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from statistics import quantiles
 
-from bench.performance.measure import APPS, Measurements, State, Taken
+from bench.performance.measure import APPS, Measurement, Measurements, State
 from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
@@ -12,7 +12,7 @@ BASE_START = COMMON[0].name
 """Under which the start of the base was measured."""
 
 
-class Report:
+class PerformanceReport:
     """The tables and the picture of one run."""
 
     def __init__(self, measured: Measurements) -> None:
@@ -50,7 +50,7 @@ class Report:
         title = "A start, from import to the first answer, in starts of the base"
         return Grid(title, ("First call", "By", *APPS), rows, words=2)
 
-    def _rows(self, name: str, ours: Taken, theirs: Sequence[Taken]) -> list[list[str]]:
+    def _rows(self, name: str, ours: Measurement, theirs: Sequence[Measurement]) -> list[list[str]]:
         rows = []
         if self._counted:
             rows.append(
@@ -78,19 +78,19 @@ class Report:
             bars.append((operation.name, [self._amount(app) / self._amount(one) for app in taken]))
         return bars
 
-    def _amount(self, taken: Taken) -> float:
+    def _amount(self, taken: Measurement) -> float:
         return taken.instructions if taken.instructions is not None else quartiles(taken.seconds)[1]
 
 
-def _millions(taken: Taken) -> float:
+def _millions(taken: Measurement) -> float:
     return (taken.instructions or 0) / 1e6
 
 
-def _counted(one: Taken, other: Taken) -> str:
+def _counted(one: Measurement, other: Measurement) -> str:
     return f"{_millions(one) / _millions(other):.2f}"
 
 
-def _timed(one: Taken, other: Taken) -> str:
+def _timed(one: Measurement, other: Measurement) -> str:
     low, middle, high = quotients(one.seconds, other.seconds)
     return f"{middle:.2f} ({low:.2f}-{high:.2f})"
 

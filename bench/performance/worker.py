@@ -15,7 +15,7 @@ import sys
 import time
 
 
-class Context:
+class WorkerContext:
     """What Lambda says of an invocation."""
 
     function_name = "videos"
@@ -37,7 +37,7 @@ def main(path: str, first: str = "") -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with open(path, "rb") as file:
         events = marshal.load(file)  # noqa: S302 -- the bench wrote it a moment ago; json is not built in
-    context = Context()
+    context = WorkerContext()
     if first:
         module, event = events[first]
         started = time.process_time()

@@ -28,7 +28,7 @@ Answer = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Operation:
+class BenchOperation:
     """One request."""
 
     name: str
@@ -82,37 +82,37 @@ def _posted() -> dict[str, Any]:
 
 VIDEO = f"/v1/videos/{video_id(0)}"
 COMMON = (
-    Operation("GET", "getVideo", VIDEO),
-    Operation("POST", "createVideo", "/v1/videos", body=_posted()),
-    Operation("view", "countView", f"{VIDEO}/views", user="bob"),
-    Operation("list of 50", "listVideos", "/v1/videos", query=f"userId={OWNER}&limit=50", calls=10),
+    BenchOperation("GET", "getVideo", VIDEO),
+    BenchOperation("POST", "createVideo", "/v1/videos", body=_posted()),
+    BenchOperation("view", "countView", f"{VIDEO}/views", user="bob"),
+    BenchOperation("list of 50", "listVideos", "/v1/videos", query=f"userId={OWNER}&limit=50", calls=10),
 )
 """What all apps answer."""
-OVER_TLS = Operation("GET over TLS", "getVideo", VIDEO, tls=True)
+OVER_TLS = BenchOperation("GET over TLS", "getVideo", VIDEO, tls=True)
 OWN = (
-    Operation("owner's 25", "listVideos", "/v1/videos", query=f"userId={OWNER}", calls=10),
-    Operation("feed of 25", "listVideos", "/v1/videos", calls=10),
-    Operation("tag's 50", "listVideos", "/v1/videos", query=f"tag={TAGS[0]}&limit=50", calls=5),
-    Operation(
+    BenchOperation("owner's 25", "listVideos", "/v1/videos", query=f"userId={OWNER}", calls=10),
+    BenchOperation("feed of 25", "listVideos", "/v1/videos", calls=10),
+    BenchOperation("tag's 50", "listVideos", "/v1/videos", query=f"tag={TAGS[0]}&limit=50", calls=5),
+    BenchOperation(
         "batch-get of 100",
         "batchGetVideos",
         "/v1/videos/batch-get",
         body={"videoIds": [video_id(number) for number in range(100)]},
         calls=5,
     ),
-    Operation("PATCH", "patchVideo", VIDEO, body={"title": "Another title"}),
+    BenchOperation("PATCH", "patchVideo", VIDEO, body={"title": "Another title"}),
 )
 """What only ours answers."""
 
 
-def operations(app: str) -> Sequence[Operation]:
+def operations(app: str) -> Sequence[BenchOperation]:
     """What an app answers."""
     if app == BASE:
         return COMMON[:1]
     return (*COMMON, OVER_TLS, *(OWN if app == OURS else ()))
 
 
-def differences(operation: Operation, ours: Answer, theirs: Answer) -> Iterator[str]:
+def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
     """What another app leaves out of an answer, or answers otherwise; it may answer more."""
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.messages import BatchedProcessor, Message, MessageProcessor
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
-from shared.background.aggregates import Aggregates, Unsettled
+from shared.background.aggregates import Aggregates, UnsettledVideos
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import correlated, service_logger
 from shared.processing.messages import AggregatesMessage, aggregates_message, parse
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -27,7 +27,7 @@ class AggregatesSettings(Settings):
 def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
     """Return the function's handler."""
     table, queue = resources.table(settings.table_name), resources.queue(settings.aggregates_queue_url)
-    aggregates, mover = Aggregates(table, resources.elapsed), EntryMover(table)
+    aggregates, mover = Aggregates(table, resources.elapsed), EntryUpdater(table)
     logger = service_logger()
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
@@ -47,7 +47,7 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
             contended, unreached = frozenset[str](), frozenset[str]()
             try:
                 aggregates.settle([body.videoId for body in bodies.values()], int(resources.clock()), requests, in_time)
-            except Unsettled as error:
+            except UnsettledVideos as error:
                 contended, unreached = error.contended, error.unreached
             for id_, body in bodies.items():
                 with correlated(body.correlationId):

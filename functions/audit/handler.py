@@ -41,7 +41,7 @@ class AuditSettings(Settings):
     deliveries_queue_url: str
 
 
-class Kept(NamedTuple):
+class AuditedRecord(NamedTuple):
     """The audit entry and the feed change of a stream record."""
 
     entry: Item
@@ -55,14 +55,14 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
     archive = Archive(resources.objects, settings.archive_bucket)
     logger = service_logger()
 
-    def read(record: Record) -> Kept | None:
+    def read(record: Record) -> AuditedRecord | None:
         made = entry(record, settings.audit_days)
-        return Kept(made, change_of(made)) if made else None
+        return AuditedRecord(made, change_of(made)) if made else None
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         repeated: set[str] = set()
 
-        def keep(made: Sequence[tuple[Record, Kept]]) -> list[Exception | None]:
+        def keep(made: Sequence[tuple[Record, AuditedRecord]]) -> list[Exception | None]:
             feed.prepare(kept.change for _, kept in made)
             outcomes = store.add_all([kept.entry for _, kept in made])
             new: list[Item] = []
@@ -82,7 +82,7 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
             _measure(new)
             return [outcome if isinstance(outcome, Exception) else None for outcome in outcomes]
 
-        def finish(done: Sequence[Kept]) -> None:
+        def finish(done: Sequence[AuditedRecord]) -> None:
             if done:
                 feed.append([kept.change for kept in done], repeated)
                 # Also when all of it is there: who wrote it may have been stopped before this.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.aws.s3 import ObjectGone, object_uri
+from shared.aws.s3 import ObjectMissing, object_uri
 from shared.captions.store import (
     FORMATS,
     MOST_STORED,
@@ -25,10 +25,10 @@ from shared.relations.item_store import Allows
 from shared.web import etags
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
-from shared.web.responses import SAFE, Answer, etag, no_content, respond, text
+from shared.web.responses import SAFE, HttpResponse, etag, no_content, respond, text
 
 if TYPE_CHECKING:
     from shared.captions.parser import Kind
@@ -39,17 +39,17 @@ class CaptionsSettings(Settings):
     media_bucket: str
 
 
-class Captions:
+class CaptionHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: CaptionsSettings, resources: Resources) -> None:
         self.store = CaptionStore(resources.table(settings.table_name))
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.objects = resources.objects
         self.bucket = settings.media_bucket
 
     @operation("listCaptions")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/captions"""
         video_id = request.video_id()
         asked = self.pages.asked(request, request.parameters(ListCaptions), *captions_list(video_id))
@@ -57,21 +57,21 @@ class Captions:
         return asked.answer([captions_document(item) for item in found.items], found.resume)
 
     @operation("getCaptions")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/captions/{language}"""
         item = self.store.read(request.video_id(), _language(request), request.caller, request.now)
         tag = etag(item["version"], captions_document(item))
         headers = {"ETag": tag, "Cache-Control": "private, no-cache", **SAFE}
         if etags.has_now(request.headers.get("if-none-match"), tag):
-            return Answer(304, headers)
+            return HttpResponse(304, headers)
         try:
             content = self.objects.read(text_uri(self.bucket, item), 0, item["size"])
-        except ObjectGone as error:
+        except ObjectMissing as error:
             raise NotFound("The text of these captions is not in this deployment; put it again.") from error
         return text(content.decode(), TYPE, headers)
 
     @operation("putCaptions")
-    def put(self, request: Request) -> Answer:
+    def put(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/captions/{language}"""
         from shared.captions.cues import InvalidCaptions
         from shared.captions.parser import captions_of
@@ -100,14 +100,14 @@ class Captions:
         return respond(201 if created else 200, captions_document(item), version=item["version"])
 
     @operation("deleteCaptions")
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/captions/{language}"""
         video_id, language = request.video_id(), _language(request)
         self.store.delete(video_id, language, request.caller, request.now, _condition(request, captions_document))
         return no_content()
 
     @operation("getChapters")
-    def chapters(self, request: Request) -> Answer:
+    def chapters(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/chapters"""
         video_id = request.video_id()
         item, proposed = self.store.chapters(video_id, request.caller, request.now)
@@ -120,7 +120,7 @@ class Captions:
         return respond(200, {**document, "proposed": proposed}, headers=headers)
 
     @operation("putChapters")
-    def put_chapters(self, request: Request) -> Answer:
+    def put_chapters(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/chapters"""
         from shared.captions.models import ChaptersContent
 
@@ -130,7 +130,7 @@ class Captions:
         return respond(201 if created else 200, chapters_document(item), version=item["version"])
 
     @operation("deleteChapters")
-    def delete_chapters(self, request: Request) -> Answer:
+    def delete_chapters(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/chapters"""
         allows = _condition(request, chapters_document)
         self.store.delete_chapters(request.video_id(), request.caller, request.now, allows)
@@ -140,7 +140,7 @@ class Captions:
         """Whether the object of a text is there: one byte says so, which costs a tenth of another write."""
         try:
             return bool(self.objects.read(object_uri(self.bucket, text_key(video_id, name)), 0, 1))
-        except ObjectGone:
+        except ObjectMissing:
             return False
 
 
@@ -167,6 +167,6 @@ def _language(request: Request) -> str:
 
 lambda_handler = EntryPoint(
     CaptionsSettings,
-    http_function(Captions),
+    http_function(CaptionHandlers),
     preload=("nacl.secret", "shared.captions.models", "shared.captions.parser"),
 )

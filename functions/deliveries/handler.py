@@ -10,11 +10,11 @@ from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
 from shared.processing.messages import CHANGED_SCHEMA, ChangedMessage, DeliverMessage, deliver_message, parse
 from shared.webhooks import http_client
-from shared.webhooks.delivery import Delivered, Deliverer
-from shared.webhooks.delivery_state import PlaceStore
-from shared.webhooks.http_client import Answer
+from shared.webhooks.delivery import Deliverer, DeliveryResult
+from shared.webhooks.delivery_state import DeliveryStateStore
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import DeliveryQuotas
-from shared.webhooks.transport import Carrier, Receivers
+from shared.webhooks.transport import HttpTransport, Transport
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -46,16 +46,16 @@ class DeliveriesSettings(Settings):
 
 
 def make(
-    settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., Answer] = http_client.send
+    settings: DeliveriesSettings, resources: Resources, *, send: Callable[..., ReceiverResponse] = http_client.send
 ) -> LambdaHandler:
     """Return the function's handler; `send` is HTTP."""
     clock, queue = resources.clock, resources.queue(settings.deliveries_queue_url)
-    places = PlaceStore(resources.table(settings.table_name))
+    places = DeliveryStateStore(resources.table(settings.table_name))
     feed = Feed(resources.table(settings.audit_table_name), clock)
     secret = resources.secret(settings.webhook_secret_arn)
-    receivers = Receivers(secret, local=settings.webhook_local, send=send, clock=clock)
+    receivers = HttpTransport(secret, local=settings.webhook_local, send=send, clock=clock)
     quotas = DeliveryQuotas(places, settings.shares, clock)
-    bus: Carrier | None = None
+    bus: Transport | None = None
     if settings.event_bus:
         from shared.webhooks.event_bus import EventBus  # few have one
 
@@ -85,7 +85,7 @@ def make(
     return service_logger().inject_lambda_context(handle)
 
 
-def _measure(delivered: Delivered) -> None:
+def _measure(delivered: DeliveryResult) -> None:
     values = {metric: getattr(delivered, name) for metric, name in METRICS.items()}
     emit({metric: value for metric, value in values.items() if value})
 

@@ -10,7 +10,7 @@ from shared.core.errors import Forbidden, NotFound
 from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.feed.log import Feed, owner_log, shard_logs
-from shared.feed.reader import Changes, bound_to_changes, ends, oldest, places_of, position_of
+from shared.feed.reader import ChangePage, bound_to_changes, ends, oldest, places_of, position_of
 from shared.feed.reader import page as changes_after
 from shared.history.changesets import ChangeSets
 from shared.history.entries import document
@@ -23,10 +23,10 @@ from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, owned_by
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages, link_to_next
+from shared.web.paging import Paginator, link_to_next
 from shared.web.parameters import period, uuid_of
 from shared.web.requests import Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 PLAYLIST_ATTRIBUTES = ("userId", "visibility", "deletedAt", TTL_ATTRIBUTE)
 """Attributes that determine the owner and the visibility of a playlist."""
@@ -37,7 +37,7 @@ class HistorySettings(Settings):
     cursor_secret_arn: str
 
 
-class History:
+class HistoryHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: HistorySettings, resources: Resources) -> None:
@@ -48,10 +48,10 @@ class History:
         self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
         self.sets = ChangeSets(audit)
         self.runs = RunStore(self.table)
-        self.pages = Pages(self.cursors)
+        self.pages = Paginator(self.cursors)
 
     @operation("listAudit")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/audit"""
         video_id = request.video_id()
 
@@ -62,7 +62,7 @@ class History:
         return self._page(request, "audit", video_id, check, self.store.of_video)
 
     @operation("listPlaylistAudit")
-    def list_of_playlist(self, request: Request) -> Answer:
+    def list_of_playlist(self, request: Request) -> HttpResponse:
         """GET /v1/playlists/{playlistId}/audit"""
         playlist_id = uuid_of("playlistId", request.path["playlistId"])
 
@@ -73,17 +73,17 @@ class History:
         return self._page(request, "playlist audit", playlist_id, check, self.store.of_playlist)
 
     @operation("getDiff")
-    def diff(self, request: Request) -> Answer:
+    def diff(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/diff"""
-        from shared.history.as_of import Past
+        from shared.history.as_of import PastVersions
 
         query, video_id = request.parameters(GetDiff), request.video_id()
-        past = Past(self.table, self.store)
+        past = PastVersions(self.table, self.store)
         return respond(200, past.changes(video_id, request.caller, request.now, query.start, query.end))
 
     def _page(
         self, request: Request, listing: str, id_: str, check: Callable[[], None], read: Callable[..., Page[Item]]
-    ) -> Answer:
+    ) -> HttpResponse:
         """Return a page of entries. `check` raises unless the caller may see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
@@ -104,7 +104,7 @@ class History:
         return asked.answer([document(entry) for entry in page.items], page.resume)
 
     @operation("getChangeset")
-    def changeset(self, request: Request) -> Answer:
+    def changeset(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}"""
         changeset_id = request.correlation_id("changesetId")
         asked = self.pages.asked(request, request.parameters(GetChangeset), "changeset", changeset_id)
@@ -112,7 +112,7 @@ class History:
         return asked.answer([document(entry) for entry in page.items], page.resume)
 
     @operation("getRevert")
-    def run(self, request: Request) -> Answer:
+    def run(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
         changeset_id, revert_id = request.correlation_id("changesetId"), request.correlation_id("revertId")
         asked = self.pages.asked(request, request.parameters(GetRevert), "revert", changeset_id, revert_id)
@@ -121,7 +121,7 @@ class History:
         return asked.answer([part["report"] for part in page.items], page.resume, run_document(run))
 
     @operation("listChanges")
-    def changes(self, request: Request) -> Answer:
+    def changes(self, request: Request) -> HttpResponse:
         """GET /v1/changes"""
         query, caller = request.parameters(ListChanges), request.caller
         if query.user_id != caller.subject and not caller.follows_all:
@@ -129,7 +129,7 @@ class History:
         logs = shard_logs() if query.user_id is None else (owner_log(query.user_id),)
         bound = bound_to_changes(caller, query.user_id, query.types)
         if query.after == FROM_NOW:
-            page = Changes([], ends(self.feed, logs), caught_up=True)
+            page = ChangePage([], ends(self.feed, logs), caught_up=True)
         else:
             places = oldest(logs)
             if query.after is not None:
@@ -151,4 +151,6 @@ def _require_owner(playlist: Item | None, caller: Caller, now: int) -> None:
         raise NotFound("There is no such playlist.")
 
 
-lambda_handler = EntryPoint(HistorySettings, http_function(History), preload=("nacl.secret", "shared.history.as_of"))
+lambda_handler = EntryPoint(
+    HistorySettings, http_function(HistoryHandlers), preload=("nacl.secret", "shared.history.as_of")
+)

@@ -7,9 +7,9 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.feed.log import Feed
-from shared.search.builder import Builder
-from shared.search.generations import Copy, Generations, own_folder
-from shared.search.loader import Films
+from shared.search.builder import IndexBuilder
+from shared.search.generations import Generations, LocalCopy, own_folder
+from shared.search.loader import DocumentLoader
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -28,8 +28,8 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
     generations = Generations(table, objects, bucket, resources.clock)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)
-    films = Films(table, objects, bucket)
-    builder = Builder(generations, Copy(own_folder()), table, feed, films, clock=resources.clock)
+    films = DocumentLoader(table, objects, bucket)
+    builder = IndexBuilder(generations, LocalCopy(own_folder()), table, feed, films, clock=resources.clock)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:

@@ -18,7 +18,7 @@ from shared.core.errors import (
 from shared.core.settings import Settings
 from shared.job_kinds import KIND_PATTERN, KINDS_IN_WORDS, RENDITION, rendition_kind
 from shared.processing.daily_quota import QuotaStore
-from shared.processing.job_states import Ticket, document, owned_jobs, rendition_folder
+from shared.processing.job_states import JobAttempt, document, owned_jobs, rendition_folder
 from shared.processing.job_store import JobStore
 from shared.processing.readiness import why_not_ready
 from shared.schema import VIDEO
@@ -27,7 +27,7 @@ from shared.videos.access import owned_by
 from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 if TYPE_CHECKING:
     from shared.entities import Job
@@ -41,7 +41,7 @@ class JobsSettings(Settings):
     media_bucket: str
 
 
-class Jobs:
+class JobHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: JobsSettings, resources: Resources) -> None:
@@ -52,12 +52,12 @@ class Jobs:
         self.media_bucket = settings.media_bucket
 
     @operation("listJobs")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/jobs"""
         return respond(200, {"items": [document(job) for job in self._jobs_of(self._own(request))]})
 
     @operation("whyNotReady")
-    def why_not_ready(self, request: Request) -> Answer:
+    def why_not_ready(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/why-not-ready"""
         item = self._own(request)
         reason, blocker = why_not_ready(item, self._jobs_of(item), request.now)
@@ -73,7 +73,7 @@ class Jobs:
         )
 
     @operation("retryJob")
-    def retry(self, request: Request) -> Answer:
+    def retry(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/jobs/{kind}/retry"""
         request.require_no_content()
         kind = request.path["kind"]
@@ -89,7 +89,7 @@ class Jobs:
         return respond(202, document(job))
 
     @operation("chooseThumbnail")
-    def choose_thumbnail(self, request: Request) -> Answer:
+    def choose_thumbnail(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/thumbnail"""
         from shared.processing.models import ThumbnailChoice
 
@@ -114,7 +114,7 @@ class Jobs:
         return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted})
 
     @operation("reportRendition")
-    def report(self, request: Request) -> Answer:
+    def report(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/renditions/{name}"""
         from shared.processing.models import RenditionReport
 
@@ -122,7 +122,7 @@ class Jobs:
         if not re.fullmatch(RENDITION, name):
             raise InvalidParameter.named("name", "must have 1 to 64 letters, digits, dots, hyphens or underscores")
         report = RenditionReport.parse(request.content(JSON))
-        ticket = Ticket(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
+        ticket = JobAttempt(request.video_id(), rendition_kind(name), report.inputHash, report.attempt)
         job = self.jobs.get(ticket)
         if job is None:
             raise NotFound("The video has no job for this rendition.")
@@ -138,7 +138,7 @@ class Jobs:
         return respond(200, document(after))
 
     def _reported(
-        self, job: "Job", ticket: Ticket, name: str, report: "RenditionReport", request: Request
+        self, job: "Job", ticket: JobAttempt, name: str, report: "RenditionReport", request: Request
     ) -> "Job | None":
         """The job with a report taken into account; None when the report comes too late."""
         caller, now = request.caller, request.now
@@ -175,10 +175,10 @@ class Jobs:
         return owned_by(self.videos.table.get(key), request.caller, request.now)
 
 
-def _repeated(job: "Job", ticket: Ticket, state: str) -> "Job | None":
+def _repeated(job: "Job", ticket: JobAttempt, state: str) -> "Job | None":
     """The job, if this very report has been taken into account before."""
     same = job["inputHash"] == ticket.input_hash and (state == "done" or job["attempt"] == ticket.attempt)
     return job if same and job["state"] == state else None
 
 
-lambda_handler = EntryPoint(JobsSettings, http_function(Jobs), preload=("shared.processing.models",))
+lambda_handler = EntryPoint(JobsSettings, http_function(JobHandlers), preload=("shared.processing.models",))

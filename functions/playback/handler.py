@@ -5,13 +5,13 @@ from functools import partial
 from shared.aws.runtime import EntryPoint, Resources
 from shared.captions.store import shown_while_playing
 from shared.core.settings import Settings
-from shared.processing.playback import ATTRIBUTES, Signer
+from shared.processing.playback import ATTRIBUTES, PlaybackSigner
 from shared.schema import VIDEO
 from shared.videos.access import seen_by
 from shared.videos.links import Links
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 
 class PlaybackSettings(Settings):
@@ -19,16 +19,16 @@ class PlaybackSettings(Settings):
     media_url: str
 
 
-class Playback:
+class PlaybackHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: PlaybackSettings, resources: Resources) -> None:
         self.videos = resources.table(settings.table_name)
         links = Links(settings.media_bucket, settings.media_url)
-        self.signer = Signer(resources.objects, settings.media_bucket, links)
+        self.signer = PlaybackSigner(resources.objects, settings.media_bucket, links)
 
     @operation("getPlayback")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/playback"""
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
         video = seen_by(item, request.caller, request.now)
@@ -39,4 +39,4 @@ class Playback:
         return respond(200, answer, headers={"Cache-Control": "no-store"})
 
 
-lambda_handler = EntryPoint(PlaybackSettings, http_function(Playback))
+lambda_handler = EntryPoint(PlaybackSettings, http_function(PlaybackHandlers))

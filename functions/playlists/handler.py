@@ -10,10 +10,10 @@ from shared.relations.playlists import PlaylistStore
 from shared.videos.links import Links
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
-from shared.web.responses import Answer, no_content, respond
+from shared.web.responses import HttpResponse, no_content, respond
 
 
 class PlaylistsSettings(Settings):
@@ -22,17 +22,17 @@ class PlaylistsSettings(Settings):
     media_url: str
 
 
-class Playlists:
+class PlaylistHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: PlaylistsSettings, resources: Resources) -> None:
         self.store = PlaylistStore(resources.table(settings.table_name))
         self.entries = EntryStore(self.store)
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.links = Links(settings.media_bucket, settings.media_url)
 
     @operation("createPlaylist")
-    def create(self, request: Request) -> Answer:
+    def create(self, request: Request) -> HttpResponse:
         """POST /v1/playlists"""
         from shared.relations.models import NewPlaylist
 
@@ -44,7 +44,7 @@ class Playlists:
         return respond(201, document, version=document["version"], headers=location)
 
     @operation("listPlaylists")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/playlists"""
         query = request.parameters(ListPlaylists)
         owner = query.user_id or request.caller.subject
@@ -55,13 +55,13 @@ class Playlists:
         return asked.answer(playlists.items, playlists.resume)
 
     @operation("getPlaylist")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/playlists/{playlistId}"""
         document = self.store.read(_playlist_id(request), request.caller)
         return respond(200, document, request=request, version=document["version"])
 
     @operation("patchPlaylist")
-    def patch(self, request: Request) -> Answer:
+    def patch(self, request: Request) -> HttpResponse:
         """PATCH /v1/playlists/{playlistId}"""
         from shared.relations.models import PlaylistPatch
 
@@ -70,13 +70,13 @@ class Playlists:
         return respond(200, document, version=document["version"])
 
     @operation("deletePlaylist")
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> HttpResponse:
         """DELETE /v1/playlists/{playlistId}"""
         self.store.delete(_playlist_id(request), request.caller, request.now, request.matches)
         return no_content()
 
     @operation("listEntries")
-    def list_entries(self, request: Request) -> Answer:
+    def list_entries(self, request: Request) -> HttpResponse:
         """GET /v1/playlists/{playlistId}/entries"""
         playlist_id = _playlist_id(request)
         asked = self.pages.asked(request, request.parameters(ListEntries), "entries", playlist_id)
@@ -85,7 +85,7 @@ class Playlists:
         return asked.answer(items, found.resume)
 
     @operation("appendEntry")
-    def append(self, request: Request) -> Answer:
+    def append(self, request: Request) -> HttpResponse:
         """POST /v1/playlists/{playlistId}/entries"""
         from shared.relations.models import NewEntry
 
@@ -96,7 +96,7 @@ class Playlists:
         return respond(201, entry)
 
     @operation("moveEntry")
-    def move(self, request: Request) -> Answer:
+    def move(self, request: Request) -> HttpResponse:
         """PATCH /v1/playlists/{playlistId}/entries/{videoId}"""
         from shared.relations.models import EntryMove
 
@@ -108,14 +108,14 @@ class Playlists:
         return respond(200, entry)
 
     @operation("removeEntry")
-    def remove(self, request: Request) -> Answer:
+    def remove(self, request: Request) -> HttpResponse:
         """DELETE /v1/playlists/{playlistId}/entries/{videoId}"""
         places = _playlist_id(request), request.video_id()
         self.entries.remove(*places, request.caller, request.now, request.matches)
         return no_content()
 
     @operation("listVideoPlaylists")
-    def list_of_video(self, request: Request) -> Answer:
+    def list_of_video(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/playlists"""
         query, video_id = request.parameters(ListVideoPlaylists), request.video_id()
         asked = self.pages.asked(request, query, "playlists of", video_id, query.ascending)
@@ -130,5 +130,5 @@ def _playlist_id(request: Request) -> str:
 
 
 lambda_handler = EntryPoint(
-    PlaylistsSettings, http_function(Playlists), preload=("nacl.secret", "shared.relations.models")
+    PlaylistsSettings, http_function(PlaylistHandlers), preload=("nacl.secret", "shared.relations.models")
 )

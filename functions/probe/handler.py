@@ -8,10 +8,10 @@ from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
 from shared.media.ladder import wanted
-from shared.media.results import Facts
+from shared.media.results import MediaInfo
 from shared.media.sandbox import Sandbox
 from shared.processing.job_store import JobStore
-from shared.processing.worker import JobConsumer, JobWorker, Result
+from shared.processing.worker import JobConsumer, JobResult, JobWorker
 from shared.video_fields import PROBED
 from shared.videos import video
 
@@ -34,16 +34,16 @@ class ProbeWorker(JobWorker):
         super().__init__(objects, reader)
         self._renditions = renditions
 
-    def do(self, job: "Job", _: Item) -> Result:
+    def do(self, job: "Job", _: Item) -> JobResult:
         """Probe a film."""
-        facts: Facts = self.read("probe", job)
+        facts: MediaInfo = self.read("probe", job)
         media = facts.document()
         fields = {name: media[name] for name in PROBED if name in media}
         sizes = {
             rendition.name: {"width": rendition.width, "height": rendition.height}
             for rendition in wanted(facts.width, facts.height, self._renditions)
         }
-        return Result(fields, lambda item: video.probed(item, media, fields, sizes))
+        return JobResult(fields, lambda item: video.probed(item, media, fields, sizes))
 
 
 def make(settings: ProbeSettings, resources: Resources) -> LambdaHandler:

@@ -10,7 +10,7 @@ from shared.core.settings import Settings
 from shared.schema import HEALTH
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
-from shared.web.responses import Answer, moved, respond, text
+from shared.web.responses import HttpResponse, moved, respond, text
 
 HEAD = """<!doctype html>
 <html lang="en">
@@ -53,32 +53,32 @@ BY_ENCODING = {"Vary": "Accept-Encoding"}
 CACHED = {"Cache-Control": "public, max-age=3600", **BY_ENCODING}
 
 
-class Public:
+class PublicHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.table = resources.table(settings.table_name)
 
     @operation("getHealth")
-    def health(self, _: Request) -> Answer:
+    def health(self, _: Request) -> HttpResponse:
         """GET /health: 200 when the table answers, else 503."""
         self.table.get(HEALTH.key())
         return respond(200, {"status": "ok"}, headers={"Cache-Control": "no-store"})
 
     @operation("getOpenApi")
-    def openapi(self, _: Request) -> Answer:
+    def openapi(self, _: Request) -> HttpResponse:
         """GET /openapi.json"""
         from shared.openapi.document import document
 
         return respond(200, document(), headers={"Cache-Control": "public, max-age=60", **BY_ENCODING})
 
     @operation("getDocs")
-    def docs(self, _: Request) -> Answer:
+    def docs(self, _: Request) -> HttpResponse:
         """GET /docs"""
         return _page(DOCS_PAGE)
 
     @operation("getDocsAsset")
-    def docs_asset(self, request: Request) -> Answer:
+    def docs_asset(self, request: Request) -> HttpResponse:
         """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
         match request.path["asset"]:
             case "start.js":
@@ -91,11 +91,11 @@ class Public:
                 raise NotFound("The docs have no file of this name.")
 
 
-def _page(content: str) -> Answer:
+def _page(content: str) -> HttpResponse:
     return text(content, "text/html", {"Content-Security-Policy": POLICY, **CACHED})
 
 
-PAGES: Mapping[str, Callable[[], Answer]] = {
+PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/": lambda: _page(HOME_PAGE),
     # Relative, so that it holds behind a proxy that serves it below another path.
     "/docs/": lambda: moved("../docs", CACHED),
@@ -112,5 +112,5 @@ def _swagger_ui(name: str) -> str:
 
 
 lambda_handler = EntryPoint(
-    Settings, http_function(Public, compress=True, pages=PAGES), preload=("shared.openapi.document",)
+    Settings, http_function(PublicHandlers, compress=True, pages=PAGES), preload=("shared.openapi.document",)
 )

@@ -2,38 +2,38 @@
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings
-from shared.relations.ratings import Choice, RatingStore
+from shared.relations.ratings import RatingChoice, RatingStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, no_content, respond
+from shared.web.responses import HttpResponse, no_content, respond
 
 
-class Ratings:
+class RatingHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.store = RatingStore(resources.table(settings.table_name))
 
     @operation("getRating")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/rating"""
         return respond(200, self.store.read(request.video_id(), request.caller, request.now))
 
     @operation("putRating")
-    def rate(self, request: Request) -> Answer:
+    def rate(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/rating"""
         from shared.relations.models import RatingContent
 
         video_id = request.video_id()
         content = RatingContent.parse(request.content(JSON))
-        choice = Choice.liked(content.like is True) if content.value is None else Choice(content.value)
+        choice = RatingChoice.liked(content.like is True) if content.value is None else RatingChoice(content.value)
         return respond(200, self.store.rate(video_id, request.caller, choice, request.now))
 
     @operation("deleteRating")
-    def take_back(self, request: Request) -> Answer:
+    def take_back(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/rating"""
         self.store.take_back(request.video_id(), request.caller, request.now)
         return no_content()
 
 
-lambda_handler = EntryPoint(Settings, http_function(Ratings), preload=("shared.relations.models",))
+lambda_handler = EntryPoint(Settings, http_function(RatingHandlers), preload=("shared.relations.models",))

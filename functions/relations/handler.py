@@ -21,10 +21,10 @@ from shared.relations.item_store import Allows
 from shared.videos.links import Links
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import language_of, region_of
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, etag, no_content, respond
+from shared.web.responses import HttpResponse, etag, no_content, respond
 
 PERSON = r"[A-Za-z0-9._-]{1,64}"
 
@@ -35,16 +35,16 @@ class RelationsSettings(Settings):
     media_url: str
 
 
-class Relations:
+class RelationHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: RelationsSettings, resources: Resources) -> None:
         self.store = RelationStore(resources.table(settings.table_name))
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.links = Links(settings.media_bucket, settings.media_url)
 
     @operation("listCredits")
-    def list_credits(self, request: Request) -> Answer:
+    def list_credits(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/credits"""
         video_id = request.video_id()
         asked = self.pages.asked(request, request.parameters(ListCredits), *credits_list(video_id))
@@ -52,13 +52,13 @@ class Relations:
         return asked.answer([credit_document(credit) for credit in cast.items], cast.resume)
 
     @operation("getCredit")
-    def get_credit(self, request: Request) -> Answer:
+    def get_credit(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/credits/{personId}"""
         item = self.store.credit(request.video_id(), _person(request), request.caller, request.now)
         return respond(200, credit_document(item), request=request, version=item["version"])
 
     @operation("putCredit")
-    def put_credit(self, request: Request) -> Answer:
+    def put_credit(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/credits/{personId}"""
         from shared.relations.models import CreditContent
 
@@ -69,7 +69,7 @@ class Relations:
         return respond(201 if created else 200, credit_document(item), version=item["version"])
 
     @operation("deleteCredit")
-    def delete_credit(self, request: Request) -> Answer:
+    def delete_credit(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/credits/{personId}"""
         video_id, person_id = request.video_id(), _person(request)
         allows = _condition(request, credit_document)
@@ -77,7 +77,7 @@ class Relations:
         return no_content()
 
     @operation("listPersonVideos")
-    def list_person_videos(self, request: Request) -> Answer:
+    def list_person_videos(self, request: Request) -> HttpResponse:
         """GET /v1/people/{personId}/videos"""
         person_id, query = _person(request), request.parameters(ListPersonVideos)
         start, end = query.years()
@@ -88,7 +88,7 @@ class Relations:
         return asked.answer(items, appearances.resume)
 
     @operation("listReleases", "listRegionReleases")
-    def list_releases(self, request: Request) -> Answer:
+    def list_releases(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/releases and GET /v1/videos/{videoId}/releases/{region}"""
         video_id = request.video_id()
         region = _region(request) if "region" in request.path else None
@@ -97,14 +97,14 @@ class Relations:
         return asked.answer([release_document(release) for release in releases.items], releases.resume)
 
     @operation("getRelease")
-    def get_release(self, request: Request) -> Answer:
+    def get_release(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/releases/{region}/{language}"""
         video_id, region, language = request.video_id(), _region(request), _language(request)
         item = self.store.release(video_id, region, language, request.caller, request.now)
         return respond(200, release_document(item), request=request, version=item["version"])
 
     @operation("putRegionRelease", "putRelease")
-    def put_release(self, request: Request) -> Answer:
+    def put_release(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
         from shared.relations.models import ReleaseContent
 
@@ -115,7 +115,7 @@ class Relations:
         return respond(201 if created else 200, release_document(item), version=item["version"])
 
     @operation("deleteRegionRelease", "deleteRelease")
-    def delete_release(self, request: Request) -> Answer:
+    def delete_release(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/releases/{region}, and the same with /{language}"""
         video_id, region, language = request.video_id(), _region(request), _language_if_any(request)
         allows = _condition(request, release_document)
@@ -148,5 +148,5 @@ def _language_if_any(request: Request) -> str | None:
 
 
 lambda_handler = EntryPoint(
-    RelationsSettings, http_function(Relations), preload=("nacl.secret", "shared.relations.models")
+    RelationsSettings, http_function(RelationHandlers), preload=("nacl.secret", "shared.relations.models")
 )

@@ -9,24 +9,24 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidCursor, InvalidParameter
 from shared.core.position import Position
 from shared.core.settings import Settings
-from shared.feed.log import Feed, Place, shard_logs
+from shared.feed.log import Feed, LogCursor, shard_logs
 from shared.feed.reader import bound_to_changes, ends, places_of
 from shared.queries import SearchVideos, SimilarVideos
 from shared.search.generations import Generations
-from shared.search.loader import Films
-from shared.search.local_index import Local
-from shared.search.query_parser import Question, parse
+from shared.search.loader import DocumentLoader
+from shared.search.local_index import LocalIndex
+from shared.search.query_parser import SearchQuery, parse
 from shared.videos.links import Links
 from shared.videos.store import VideoStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import period
 from shared.web.requests import Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 if TYPE_CHECKING:
-    from shared.search.video_search import Finding
+    from shared.search.video_search import VideoSearch
 
 
 class SearchSettings(Settings):
@@ -36,36 +36,38 @@ class SearchSettings(Settings):
     media_url: str
 
 
-class Search:
+class SearchHandlers:
     """The handlers, one for each operation."""
 
-    def __init__(self, settings: SearchSettings, resources: Resources, new_local: Callable[..., Local] = Local) -> None:
+    def __init__(
+        self, settings: SearchSettings, resources: Resources, new_local: Callable[..., LocalIndex] = LocalIndex
+    ) -> None:
         table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
         self.local = new_local(
-            Generations(table, objects, bucket, resources.clock), self.feed, Films(table, objects, bucket)
+            Generations(table, objects, bucket, resources.clock), self.feed, DocumentLoader(table, objects, bucket)
         )
         self.videos = VideoStore(table)
         self.cursors = Cursors(resources.secret(settings.cursor_secret_arn))
-        self.pages = Pages(self.cursors)
+        self.pages = Paginator(self.cursors)
         self.links = Links(bucket, settings.media_url)
 
     @operation("searchVideos")
-    def search(self, request: Request) -> Answer:
+    def search(self, request: Request) -> HttpResponse:
         """GET /v1/search"""
         query, caller = request.parameters(SearchVideos), request.caller
         period(query.start, query.end)
-        question = Question() if query.q is None else parse(query.q)
+        question = SearchQuery() if query.q is None else parse(query.q)
         wanted = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
         asked = self.pages.asked(request, query, "search", query.q, *wanted)
         places = None if query.consistent_with is None else self._places(query.consistent_with, caller, request.now)
         finding, freshness = self._finding(places)
 
-        from shared.search.index_query import Filters
+        from shared.search.index_query import SearchFilters
 
         results = finding.page(
             question,
-            Filters(*wanted),
+            SearchFilters(*wanted),
             caller,
             request.now,
             facets=query.facets,
@@ -77,22 +79,22 @@ class Search:
         return asked.answer(results.items, results.resume, about)
 
     @operation("similarVideos")
-    def similar(self, request: Request) -> Answer:
+    def similar(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/similar"""
         query, video_id = request.parameters(SimilarVideos), request.video_id()
         finding, freshness = self._finding()
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
-    def _finding(self, places: Mapping[str, Place] | None = None) -> "tuple[Finding, dict[str, int]]":
+    def _finding(self, places: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
         """Return a search over the newest index, and the members of the response that say how fresh that is."""
         # Imported here with Tantivy, which no start of the function has to wait for.
-        from shared.search.video_search import Finding
+        from shared.search.video_search import VideoSearch
 
         newest = self.local.newest(places)
         freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
-        return Finding(newest.engine, self.videos, self.links.shown), freshness
+        return VideoSearch(newest.engine, self.videos, self.links.shown), freshness
 
-    def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, Place]:
+    def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
         """Return the feed positions of a cursor in the logs of all owners' changes."""
         try:
             return places_of(shard_logs(), self._opened(None, cursor, caller, now))
@@ -114,6 +116,6 @@ class Search:
 
 lambda_handler = EntryPoint(
     SearchSettings,
-    http_function(Search),
+    http_function(SearchHandlers),
     preload=("nacl.secret", "shared.search.video_search", "shared.search.consumer"),
 )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
-from shared.background.sweeper import Sweep, send_for_due, send_for_scheduled, sweep
+from shared.background.sweeper import SweepResult, send_for_due, send_for_scheduled, sweep
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.processing.job_store import JobStore
@@ -58,7 +58,7 @@ def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
     return service_logger().inject_lambda_context(handle)
 
 
-def _measure(swept: Sweep) -> None:
+def _measure(swept: SweepResult) -> None:
     """Record metrics of the sweep and of the open jobs in each queue."""
     emit({metric: swept.counts[outcome] for metric, outcome in METRICS.items() if swept.counts[outcome]})
     for queue, ages in swept.open_jobs().items():

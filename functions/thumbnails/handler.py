@@ -7,16 +7,16 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects, object_uri
 from shared.captions.cues import MOST_BYTES, MOST_CUES
 from shared.captions.embedded import texts_of
-from shared.captions.embedded_store import FilmCaptions
+from shared.captions.embedded_store import EmbeddedCaptionStore
 from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler, Settings
-from shared.media.results import Facts, Picture, Poster, Storyboard, Subtitles
+from shared.media.results import MediaInfo, Picture, Poster, Storyboard, Subtitles
 from shared.media.sandbox import Sandbox
-from shared.processing.job_states import Beside, for_job
+from shared.processing.job_states import ExtraWrites, for_job
 from shared.processing.job_store import JobStore
-from shared.processing.worker import JobConsumer, JobWorker, Result
+from shared.processing.worker import JobConsumer, JobResult, JobWorker
 from shared.videos import video
 from shared.videos.links import THUMBNAILS
 
@@ -61,9 +61,9 @@ class ThumbnailWorker(JobWorker):
         }
 
 
-def _pictured(pictures: Item, output: Item) -> Result:
+def _pictured(pictures: Item, output: Item) -> JobResult:
     """Return the result of a job that adds these entries to the video's thumbnails."""
-    return Result({"pictures": sorted(pictures), **output}, lambda item: video.pictured(item, pictures))
+    return JobResult({"pictures": sorted(pictures), **output}, lambda item: video.pictured(item, pictures))
 
 
 class PosterWorker(ThumbnailWorker):
@@ -71,9 +71,9 @@ class PosterWorker(ThumbnailWorker):
 
     kind = "poster"
 
-    def do(self, job: "Job", item: Item) -> Result:
+    def do(self, job: "Job", item: Item) -> JobResult:
         """Generate the poster from the chosen frame, or from an automatically selected one."""
-        made: Poster = self.read("poster", job, Facts.of(item["source"]["media"]), job["input"].get("time"))
+        made: Poster = self.read("poster", job, MediaInfo.of(item["source"]["media"]), job["input"].get("time"))
         stored = self.store_pictures(job, made.pictures)
         stored = {name: picture | {"time": made.time} for name, picture in stored.items()}
         jpegs = (picture for picture in made.pictures if picture.content_type == "image/jpeg")
@@ -86,9 +86,9 @@ class StoryboardWorker(ThumbnailWorker):
 
     kind = "storyboard"
 
-    def do(self, job: "Job", item: Item) -> Result:
+    def do(self, job: "Job", item: Item) -> JobResult:
         """Generate the sheet and the cues that reference it."""
-        made: Storyboard = self.read("storyboard", job, Facts.of(item["source"]["media"]))
+        made: Storyboard = self.read("storyboard", job, MediaInfo.of(item["source"]["media"]))
         stored = self.store_pictures(job, [made.sheet])
         cues = made.cues.encode()
         url = self.store(job, "storyboard.vtt", cues, "text/vtt; charset=utf-8")
@@ -105,13 +105,13 @@ class CaptionsWorker(ThumbnailWorker):
     kind = "captions"
 
     def __init__(
-        self, objects: Objects, reader: Sandbox, bucket: str, captions: FilmCaptions, clock: Callable[[], float]
+        self, objects: Objects, reader: Sandbox, bucket: str, captions: EmbeddedCaptionStore, clock: Callable[[], float]
     ) -> None:
         super().__init__(objects, reader, bucket)
         self._captions = captions
         self._clock = clock
 
-    def do(self, job: "Job", _: Item) -> Result:
+    def do(self, job: "Job", _: Item) -> JobResult:
         """Store the texts as objects. No item references them until one transaction writes captions and job."""
         found: Subtitles = self.read("subtitles", job, MOST_BYTES, MOST_CUES)
         texts, skipped = texts_of(found.tracks)
@@ -120,11 +120,11 @@ class CaptionsWorker(ThumbnailWorker):
             self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
         writer = for_job(Caller.job(NAME), job)
 
-        def placing(video_item: Item) -> Beside:
+        def placing(video_item: Item) -> ExtraWrites:
             placed = self._captions.placing(texts, video_item, writer, int(self._clock()))
             return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
 
-        return Result({}, lambda video_item: video_item, placing)
+        return JobResult({}, lambda video_item: video_item, placing)
 
 
 def make(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
@@ -134,7 +134,7 @@ def make(settings: ThumbnailsSettings, resources: Resources) -> LambdaHandler:
     workers = (
         PosterWorker(objects, reader, bucket),
         StoryboardWorker(objects, reader, bucket),
-        CaptionsWorker(objects, reader, bucket, FilmCaptions(table), resources.clock),
+        CaptionsWorker(objects, reader, bucket, EmbeddedCaptionStore(table), resources.clock),
     )
     return JobConsumer(NAME, JobStore(table), resources.clock, workers).function()
 

@@ -12,13 +12,13 @@ from shared.videos.access import STRANGER
 from shared.videos.documents import summary
 from shared.videos.links import Links
 from shared.videos.store import VideoStore
-from shared.views.top import ALL, Ranked, TopStore
+from shared.views.top import ALL, RankedVideo, TopStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import user_id_of
 from shared.web.requests import Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 
 class TotalsSettings(Settings):
@@ -27,7 +27,7 @@ class TotalsSettings(Settings):
     media_url: str
 
 
-class Totals:
+class TotalsHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: TotalsSettings, resources: Resources) -> None:
@@ -35,17 +35,17 @@ class Totals:
         self.store = TotalsStore(table)
         self.top_lists = TopStore(table)
         self.videos = VideoStore(table)
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.links = Links(settings.media_bucket, settings.media_url)
 
     @operation("listTags")
-    def tags(self, request: Request) -> Answer:
+    def tags(self, request: Request) -> HttpResponse:
         """GET /v1/tags"""
         asked = self.pages.asked(request, request.parameters(ListTags), "tags")
         return asked.answer(*self.store.tags(asked.limit, asked.after))
 
     @operation("getUser")
-    def user(self, request: Request) -> Answer:
+    def user(self, request: Request) -> HttpResponse:
         """GET /v1/users/{userId}"""
         user_id = user_id_of("userId", _user_id(request))
         if not request.caller.owns(user_id):
@@ -57,7 +57,7 @@ class Totals:
         return respond(200, user_document(user_id, counted or {}))
 
     @operation("listTop")
-    def top(self, request: Request) -> Answer:
+    def top(self, request: Request) -> HttpResponse:
         """GET /v1/top"""
         query = request.parameters(ListTop)
         top = self.top_lists.read(query.window, query.category or ALL, request.now)
@@ -71,7 +71,7 @@ class Totals:
         stamp = {"from": top and top.start, "computedAt": top and top.computed_at}
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
-    def _shown(self, ranked: Sequence[Ranked], category: str | None, now: int) -> Iterator[dict[str, Any]]:
+    def _shown(self, ranked: Sequence[RankedVideo], category: str | None, now: int) -> Iterator[dict[str, Any]]:
         """Return the summaries of these videos that are public and belong to the category."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
         for place, video in zip(ranked, videos, strict=True):
@@ -90,4 +90,4 @@ def _user_id(request: Request) -> str:
     return sent if sent == request.caller.subject else sent.replace("%25", "%")
 
 
-lambda_handler = EntryPoint(TotalsSettings, http_function(Totals), preload=("nacl.secret",))
+lambda_handler = EntryPoint(TotalsSettings, http_function(TotalsHandlers), preload=("nacl.secret",))

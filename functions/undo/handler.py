@@ -6,7 +6,7 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.core.changes import fitting
 from shared.core.settings import Settings
 from shared.history.changeset_reverts import ChangeSetReverts
-from shared.history.revert_runs import Wish
+from shared.history.revert_runs import RevertRequest
 from shared.history.trail import AuditStore
 from shared.history.video_reverts import VideoReverts
 from shared.processing.daily_quota import QuotaStore
@@ -15,7 +15,7 @@ from shared.videos.links import Links
 from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 LARGEST_CHANGES = 2_000_000
 """Bytes of the changes in an answer, which has the video beside them: Lambda carries 6 MB."""
@@ -32,7 +32,7 @@ class UndoSettings(Settings):
     media_url: str
 
 
-class Undo:
+class UndoHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: UndoSettings, resources: Resources) -> None:
@@ -44,7 +44,7 @@ class Undo:
         self.elapsed = resources.elapsed
 
     @operation("revertVideo")
-    def revert_video(self, request: Request) -> Answer:
+    def revert_video(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/revert"""
         from shared.history.models import Revert
 
@@ -72,7 +72,7 @@ class Undo:
         )
 
     @operation("revertChangeset")
-    def revert_changeset(self, request: Request) -> Answer:
+    def revert_changeset(self, request: Request) -> HttpResponse:
         """POST /v1/changesets/{changesetId}/revert"""
         from shared.history.models import NewRevert
 
@@ -80,7 +80,7 @@ class Undo:
         changeset_id = request.correlation_id("changesetId")
         dry_run = request.parameters(RevertChangeset).dry_run
         force = NewRevert.parse(request.content(JSON)).force if request.body else []
-        wish = Wish(request.caller, tuple(force), dry_run)
+        wish = RevertRequest(request.caller, tuple(force), dry_run)
         report, is_done = self.sets.revert(changeset_id, wish, request.now, lambda: self.elapsed() < end)
         # Relative to the request's own URL.
         headers = {} if is_done else {"Location": f"reverts/{quote(report['revertId'], safe='')}"}
@@ -89,6 +89,6 @@ class Undo:
 
 lambda_handler = EntryPoint(
     UndoSettings,
-    http_function(Undo),
+    http_function(UndoHandlers),
     preload=("concurrent.futures", "shared.history.models", "shared.relations.models"),
 )

@@ -12,7 +12,7 @@ from shared.processing.models import CompleteUpload, NewUpload
 from shared.processing.uploads import UPLOAD_ID, OpenUpload, UploadService, UploadStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, no_content, respond
+from shared.web.responses import HttpResponse, no_content, respond
 
 NOT_CACHED = {"Cache-Control": "no-store"}
 """Presigned URLs authorise uploads, so responses must not be cached."""
@@ -24,7 +24,7 @@ class UploadsSettings(Settings):
     renditions: tuple[str, ...]
 
 
-class Uploads:
+class UploadHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: UploadsSettings, resources: Resources) -> None:
@@ -39,7 +39,7 @@ class Uploads:
         self.clock = resources.clock
 
     @operation("createUpload")
-    def create(self, request: Request) -> Answer:
+    def create(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/upload"""
         wanted = NewUpload.parse(request.content(JSON))
         # The id has the time in milliseconds: whole seconds would not tell which of two uploads is the later one.
@@ -49,14 +49,14 @@ class Uploads:
         return respond(201, {"uploadId": begun.upload_id} | _ways(begun), headers=NOT_CACHED)
 
     @operation("getUpload")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/upload/{uploadId}"""
         item, upload = self.service.read(request.video_id(), _upload_id(request), request.caller, request.now)
         facts = {name: item[name] for name in ("uploadId", "videoId", "state", "contentType", "fileSize")}
         return respond(200, facts | (_ways(upload) if upload else {}), headers=NOT_CACHED)
 
     @operation("completeUpload")
-    def complete(self, request: Request) -> Answer:
+    def complete(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/upload/{uploadId}/complete"""
         etags = [part.etag for part in CompleteUpload.parse(request.content(JSON)).parts]
         video_id, upload_id = request.video_id(), _upload_id(request)
@@ -64,7 +64,7 @@ class Uploads:
         return respond(200, {"uploadId": upload_id, "videoId": video_id, "state": "received"})
 
     @operation("abortUpload")
-    def abort(self, request: Request) -> Answer:
+    def abort(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/upload/{uploadId}"""
         self.service.abort(request.video_id(), _upload_id(request), request.caller, request.now)
         return no_content()
@@ -98,4 +98,4 @@ def _upload_id(request: Request) -> str:
     return upload_id
 
 
-lambda_handler = EntryPoint(UploadsSettings, http_function(Uploads))
+lambda_handler = EntryPoint(UploadsSettings, http_function(UploadHandlers))

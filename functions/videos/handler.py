@@ -10,20 +10,20 @@ from shared.core.limits import LARGEST_INTEGER, LAST_SEASON
 from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.queries import LOCAL_TITLE, BatchVideos, GetVideo, ListEpisodes, ListVideos, unserved
-from shared.relations.title_page import Place, TitlePage, accepted_languages
+from shared.relations.title_page import Locale, TitlePage, accepted_languages
 from shared.videos import video
 from shared.videos.counters import ViewCounters
 from shared.videos.documents import summary
 from shared.videos.entries import season_start
 from shared.videos.links import Links
-from shared.videos.lists import Filters, VideoLists
+from shared.videos.lists import ListFilters, VideoLists
 from shared.videos.store import VideoStore
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
-from shared.web.responses import Answer, fitting, no_content, respond
+from shared.web.responses import HttpResponse, fitting, no_content, respond
 
 VARY = {"Vary": "Accept-Language"}
 
@@ -35,7 +35,7 @@ class VideosSettings(Settings):
     media_url: str
 
 
-class Videos:
+class VideoHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: VideosSettings, resources: Resources) -> None:
@@ -43,13 +43,13 @@ class Videos:
         self.audit = resources.table(settings.audit_table_name)
         self.lists = VideoLists(self.store)
         self.counters = ViewCounters(self.store.table)
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.links = Links(settings.media_bucket, settings.media_url)
         self.elapsed = resources.elapsed
         self.title_page = TitlePage(self.store, self.pages)
 
     @operation("createVideo")
-    def create(self, request: Request) -> Answer:
+    def create(self, request: Request) -> HttpResponse:
         """POST /v1/videos"""
         from shared.videos.prebuilt import NewVideo
 
@@ -66,13 +66,13 @@ class Videos:
         )
 
     @operation("getVideo")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}"""
         query = request.parameters(GetVideo)
         _require_not_both(query.include, query.fields)
         if query.version is not None or query.as_of is not None:
             return self._past(request, query)
-        place = Place(query.region, accepted_languages(request.headers.get("accept-language")))
+        place = Locale(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
             fetched = self.title_page.read_with(video_id, caller, now, query.include, place)
@@ -81,9 +81,9 @@ class Videos:
         shown = self.links.shown(fetched.document, is_own=fetched.is_own)
         return respond(200, shown, request=request, version=fetched.version, headers=VARY)
 
-    def _past(self, request: Request, query: GetVideo) -> Answer:
+    def _past(self, request: Request, query: GetVideo) -> HttpResponse:
         """The video as it was."""
-        from shared.history.as_of import Past
+        from shared.history.as_of import PastVersions
         from shared.history.trail import AuditStore
 
         asked = "version" if query.as_of is None else "asOf"
@@ -98,7 +98,7 @@ class Videos:
                 raise InvalidParameter.named(name, f"{what} together with `{asked}`")
         if query.as_of is not None and query.as_of > request.now:
             raise InvalidParameter.named("asOf", "must not be in the future")
-        document, version = Past(self.store.table, AuditStore(self.audit)).read(
+        document, version = PastVersions(self.store.table, AuditStore(self.audit)).read(
             request.video_id(),
             request.caller,
             request.now,
@@ -109,7 +109,7 @@ class Videos:
         return respond(200, self.links.shown(document, is_own=True), request=request, version=version, headers=VARY)
 
     @operation("patchVideo")
-    def patch(self, request: Request) -> Answer:
+    def patch(self, request: Request) -> HttpResponse:
         """PATCH /v1/videos/{videoId}"""
         from shared.videos.prebuilt import VideoPatch
 
@@ -124,7 +124,7 @@ class Videos:
         return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
     @operation("deleteVideo")
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}"""
         self.store.change(
             request.video_id(),
@@ -136,7 +136,7 @@ class Videos:
         return no_content()
 
     @operation("restoreVideo")
-    def restore(self, request: Request) -> Answer:
+    def restore(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/restore"""
         request.require_no_content()
         video_id = request.video_id()
@@ -151,7 +151,7 @@ class Videos:
         return respond(200, self.links.shown(document, is_own=True), version=document["version"])
 
     @operation("batchGetVideos")
-    def batch_get(self, request: Request) -> Answer:
+    def batch_get(self, request: Request) -> HttpResponse:
         """POST /v1/videos/batch-get"""
         from shared.videos.batch_models import VideoIds
 
@@ -173,7 +173,7 @@ class Videos:
         )
 
     @operation("batchVideos")
-    def batch(self, request: Request) -> Answer:
+    def batch(self, request: Request) -> HttpResponse:
         """POST /v1/videos/batch"""
         from shared.videos.batch_models import Batch
         from shared.videos.batches import Batches
@@ -189,12 +189,12 @@ class Videos:
         return respond(200, {"dryRun": dry_run, "items": results, "succeeded": len(results) - failed, "failed": failed})
 
     @operation("listVideos")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos"""
         query = request.parameters(ListVideos)
         _require_not_both(query.include, query.fields)
         start, end = period(query.start, query.end)
-        filters = Filters(
+        filters = ListFilters(
             owner=query.user_id,
             status=query.status,
             category=query.category,
@@ -216,7 +216,7 @@ class Videos:
         return asked.answer(items, page.resume)
 
     @operation("listEpisodes")
-    def episodes(self, request: Request) -> Answer:
+    def episodes(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/episodes"""
         video_id, query = request.video_id(), request.parameters(ListEpisodes)
         first, last = (0, LAST_SEASON + 1) if query.season is None else (query.season, query.season)
@@ -229,7 +229,7 @@ class Videos:
         return asked.answer(items, page.resume)
 
     def _page(
-        self, request: Request, tag: str | None, region: str | None, filters: Filters, window: Window
+        self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window
     ) -> Page[Item]:
         """The list that the first selector names: a tag's, a region's, an owner's, a category's, a status's, or the feed."""
         if tag is not None and region is not None:
@@ -261,7 +261,7 @@ def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:
 
 lambda_handler = EntryPoint(
     VideosSettings,
-    http_function(Videos),
+    http_function(VideoHandlers),
     preload=(
         "nacl.secret",
         "shared.history.as_of",

@@ -7,7 +7,7 @@ from shared.core.telemetry import emit_views
 from shared.views.store import View, ViewStore, require_timely
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 
 class ViewsSettings(Settings):
@@ -17,7 +17,7 @@ class ViewsSettings(Settings):
     """Whether a view of the owner counts."""
 
 
-class Views:
+class ViewHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: ViewsSettings, resources: Resources) -> None:
@@ -26,7 +26,7 @@ class Views:
         self.elapsed = resources.elapsed
 
     @operation("countView")
-    def count(self, request: Request) -> Answer:
+    def count(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/views"""
         video_id, key = request.video_id(), request.idempotency_key()
         view = View(video_id, request.now, id=key)
@@ -43,7 +43,7 @@ class Views:
         return respond(200, {"videoId": video_id, **told})
 
     @operation("countViews")
-    def count_queued(self, request: Request) -> Answer:
+    def count_queued(self, request: Request) -> HttpResponse:
         """POST /v1/views"""
         from shared.views.batches import LONGEST_SECONDS, count_all
         from shared.views.models import QueuedViews
@@ -56,21 +56,21 @@ class Views:
         return respond(200, {"results": results})
 
     @operation("getViews")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/views"""
         from shared.queries import GetViews
-        from shared.views.history import Buckets, History
+        from shared.views.history import Buckets, ViewHistory
 
         video_id, query = request.video_id(), request.parameters(GetViews)
         buckets = Buckets.of(query.granularity, query.tz, query.start, query.end, request.now)
-        return respond(200, History(self.store.table).views(video_id, request.caller, request.now, buckets))
+        return respond(200, ViewHistory(self.store.table).views(video_id, request.caller, request.now, buckets))
 
     @operation("explainViews")
-    def explain(self, request: Request) -> Answer:
+    def explain(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/views/explain"""
-        from shared.views.history import History
+        from shared.views.history import ViewHistory
 
-        explained = History(self.store.table).explain(
+        explained = ViewHistory(self.store.table).explain(
             request.video_id(), request.caller, request.now, self.store.window
         )
         return respond(200, explained)
@@ -78,6 +78,6 @@ class Views:
 
 lambda_handler = EntryPoint(
     ViewsSettings,
-    http_function(Views),
+    http_function(ViewHandlers),
     preload=("shared.views.batches", "shared.views.prebuilt", "shared.queries", "shared.views.history"),
 )

@@ -15,14 +15,14 @@ from shared.feed.log import DAYS_KEPT, Feed, owner_log, shard_logs
 from shared.queries import ListDeliveries, ListWebhooks
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
-from shared.web.paging import Pages
+from shared.web.paging import Paginator
 from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
-from shared.web.responses import Answer, no_content, respond
+from shared.web.responses import HttpResponse, no_content, respond
 from shared.webhooks import http_client
 from shared.webhooks.address import fault_of
 from shared.webhooks.attempt import is_taken, shown
-from shared.webhooks.delivery_state import PlaceStore
+from shared.webhooks.delivery_state import DeliveryStateStore
 from shared.webhooks.event import body_of, headers_of, test_change
 from shared.webhooks.signing import secret_of, spelled
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
@@ -30,7 +30,7 @@ from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following,
 INDEX_SECONDS = 5
 """After how long a new webhook is looked at: what changed before that may have been told to those only who stood in the index."""
 
-Send = Callable[..., http_client.Answer]
+Send = Callable[..., http_client.ReceiverResponse]
 """Signature of `sending.send`."""
 
 
@@ -43,14 +43,14 @@ class WebhooksSettings(Settings):
     """Whether webhooks may lead to this machine, and by plain HTTP: on a laptop only."""
 
 
-class Webhooks:
+class WebhookHandlers:
     """The handlers, one for each operation."""
 
     def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
-        self.places = PlaceStore(self.store.table)
+        self.places = DeliveryStateStore(self.store.table)
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
-        self.pages = Pages(Cursors(resources.secret(settings.cursor_secret_arn)))
+        self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
         self.queue = cache(lambda: resources.queue(settings.deliveries_queue_url))
         """Created for the first message, because it loads botocore and few requests send one."""
@@ -58,7 +58,7 @@ class Webhooks:
         self.send = send
 
     @operation("createWebhook")
-    def create(self, request: Request) -> Answer:
+    def create(self, request: Request) -> HttpResponse:
         """POST /v1/webhooks"""
         from shared.webhooks.models import NewWebhook
 
@@ -76,7 +76,7 @@ class Webhooks:
         return self._with_secret(201, document, {"Location": f"webhooks/{document['webhookId']}"})
 
     @operation("listWebhooks")
-    def list(self, request: Request) -> Answer:
+    def list(self, request: Request) -> HttpResponse:
         """GET /v1/webhooks"""
         query = request.parameters(ListWebhooks)
         owner, follows = query.user_id or request.caller.subject, query.follows
@@ -93,13 +93,13 @@ class Webhooks:
         return asked.answer([followed.document(request.now) for followed in page.items], page.resume)
 
     @operation("getWebhook")
-    def read(self, request: Request) -> Answer:
+    def read(self, request: Request) -> HttpResponse:
         """GET /v1/webhooks/{webhookId}"""
         document = self.store.read_for(_webhook_id(request), request.caller).document(request.now)
         return respond(200, document, request=request, version=document["version"])
 
     @operation("patchWebhook")
-    def patch(self, request: Request) -> Answer:
+    def patch(self, request: Request) -> HttpResponse:
         """PATCH /v1/webhooks/{webhookId}"""
         from shared.webhooks.models import WebhookPatch
 
@@ -112,13 +112,13 @@ class Webhooks:
         return respond(200, document, version=document["version"])
 
     @operation("deleteWebhook")
-    def delete(self, request: Request) -> Answer:
+    def delete(self, request: Request) -> HttpResponse:
         """DELETE /v1/webhooks/{webhookId}"""
         self.store.delete(_webhook_id(request), request.caller, request.now, request.matches)
         return no_content()
 
     @operation("rotateSecret")
-    def rotate(self, request: Request) -> Answer:
+    def rotate(self, request: Request) -> HttpResponse:
         """POST /v1/webhooks/{webhookId}/rotate"""
         request.require_no_content()
         webhook_id = _webhook_id(request)
@@ -126,7 +126,7 @@ class Webhooks:
         return self._with_secret(200, self.store.rotate(webhook_id, request.caller, request.now, request.matches, once))
 
     @operation("replayWebhook")
-    def replay(self, request: Request) -> Answer:
+    def replay(self, request: Request) -> HttpResponse:
         """POST /v1/webhooks/{webhookId}/replay"""
         from shared.webhooks.models import Replay
 
@@ -140,7 +140,7 @@ class Webhooks:
         return respond(200, document, version=document["version"])
 
     @operation("testWebhook")
-    def test(self, request: Request) -> Answer:
+    def test(self, request: Request) -> HttpResponse:
         """POST /v1/webhooks/{webhookId}/test"""
         request.require_no_content()
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
@@ -152,7 +152,7 @@ class Webhooks:
         return respond(200, {"id": change["id"], "delivered": is_taken(answer), **shown(answer)})
 
     @operation("listDeliveries")
-    def list_deliveries(self, request: Request) -> Answer:
+    def list_deliveries(self, request: Request) -> HttpResponse:
         """GET /v1/webhooks/{webhookId}/deliveries"""
         query, webhook_id = request.parameters(ListDeliveries), _webhook_id(request)
         asked = self.pages.asked(request, query, "deliveries", webhook_id)
@@ -165,7 +165,9 @@ class Webhooks:
         if fault:
             raise invalid_field("/url", fault)
 
-    def _with_secret(self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None) -> Answer:
+    def _with_secret(
+        self, status: int, document: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> HttpResponse:
         """Return the response that shows a secret. The secret is derived, even for a document read earlier."""
         generation = document.pop("generation")
         secret = spelled(secret_of(self.master(), document["webhookId"], generation))
@@ -195,6 +197,6 @@ def _webhook_id(request: Request) -> str:
 
 lambda_handler = EntryPoint(
     WebhooksSettings,
-    http_function(Webhooks),
+    http_function(WebhookHandlers),
     preload=("nacl.secret", "shared.processing.messages", "shared.webhooks.models"),
 )

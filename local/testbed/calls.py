@@ -33,10 +33,10 @@ from shared.feed.log import Feed
 from shared.processing.desired_jobs import input_hash
 from shared.processing.messages import TallyMessage, parse, revert_message, tally_message
 from shared.processing.uploads import LARGEST_PUT, MIB
-from shared.relations.entry_updates import EntryMover
-from shared.search.builder import At, Builder, some_videos
-from shared.search.generations import Copy, Generations
-from shared.search.loader import Films
+from shared.relations.entry_updates import EntryUpdater
+from shared.search.builder import BuildPosition, IndexBuilder, some_videos
+from shared.search.generations import Generations, LocalCopy
+from shared.search.loader import DocumentLoader
 from shared.videos.counters import ViewCounters
 from shared.videos.store import VideoStore
 
@@ -122,10 +122,10 @@ def _index(api: Api, _: str) -> Reply:
     objects = Objects(make_s3_client())
     generations = Generations(api.table, objects, MEDIA_BUCKET, api.clock)
     feed = Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
-    films = Films(api.table, objects, MEDIA_BUCKET)
+    films = DocumentLoader(api.table, objects, MEDIA_BUCKET)
     with TemporaryDirectory() as folder:
-        run = Builder(
-            generations, Copy(Path(folder)), api.table, feed, films, clock=api.clock, heartbeat=nullcontext
+        run = IndexBuilder(
+            generations, LocalCopy(Path(folder)), api.table, feed, films, clock=api.clock, heartbeat=nullcontext
         ).run()
     return Reply(200, {}, run.outcome.encode())
 
@@ -156,12 +156,12 @@ def _with_cursor_of_changes(api: Api) -> str:
 
 
 def _read_film(api: Api, video_id: str) -> Reply:
-    ((found, film),) = Films(api.table, Objects(make_s3_client()), MEDIA_BUCKET).read([video_id])
+    ((found, film),) = DocumentLoader(api.table, Objects(make_s3_client()), MEDIA_BUCKET).read([video_id])
     return Reply(200 if film else 404, {}, found.encode())
 
 
 def _some_videos(api: Api) -> Reply:
-    ids, _ = some_videos(api.table, At())
+    ids, _ = some_videos(api.table, BuildPosition())
     return Reply(200, {}, repr(ids).encode())
 
 
@@ -191,7 +191,7 @@ def _hidden_by_a_job(api: Api) -> str:
 
 
 def _move_entries(api: Api, video_id: str) -> Reply:
-    return Reply(200, {}, repr(EntryMover(api.table).move_entries(video_id, int(api.clock()))).encode())
+    return Reply(200, {}, repr(EntryUpdater(api.table).move_entries(video_id, int(api.clock()))).encode())
 
 
 def _with_a_view(api: Api) -> str:

@@ -21,8 +21,8 @@ from shared.processing.messages import changed_message, deliver_message
 from shared.routes import ADMIN, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME
 from shared.webhooks.delivery import INDEX_SECONDS
-from shared.webhooks.delivery_state import PlaceStore
-from shared.webhooks.http_client import Answer
+from shared.webhooks.delivery_state import DeliveryStateStore
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.store import WebhookStore
 
 ALICE = Caller("alice", frozenset({READ, WRITE}))
@@ -30,10 +30,10 @@ ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))
 URL = "https://hooks.example/in"
 
 
-def answered(status: int | None = 204, **said: Any) -> Answer:
+def answered(status: int | None = 204, **said: Any) -> ReceiverResponse:
     """Return the result of a delivery request: a status or an error."""
     fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
-    return Answer(status, **fields | said)
+    return ReceiverResponse(status, **fields | said)
 
 
 def always(_: int) -> bool:
@@ -70,9 +70,9 @@ class Receiver:
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Mapping[str, str], bytes]] = []
-        self.answer: Callable[[dict[str, Any]], Answer] = lambda _: answered()
+        self.answer: Callable[[dict[str, Any]], ReceiverResponse] = lambda _: answered()
 
-    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> Answer:
+    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> ReceiverResponse:
         self.got.append((url, headers, body))
         return self.answer(json.loads(body))
 
@@ -90,12 +90,14 @@ class Delivering:
         self.clock = clock
         self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
         self.hooks = WebhookStore(table)
-        self.places = PlaceStore(table)
+        self.places = DeliveryStateStore(table)
         self.receiver = Receiver()
         self.queue = Queue(clock)
         self.worker = self.make()
 
-    def make(self, events: Any = None, send: Callable[..., Answer] | None = None, **variables: str) -> LambdaHandler:
+    def make(
+        self, events: Any = None, send: Callable[..., ReceiverResponse] | None = None, **variables: str
+    ) -> LambdaHandler:
         """Return a worker; `events` is an EventBridge client if a bus exists."""
         queues = {"deliveries": self.queue}
         resources = FakeResources(self.table, self.clock, audit=self.feed.table, queues=queues, events=events)

@@ -42,8 +42,8 @@ from shared.job_kinds import JOB_QUEUES
 from shared.processing.desired_jobs import jobs_per_upload
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.search.generations import Generations
-from shared.search.loader import Films
-from shared.search.local_index import Local
+from shared.search.loader import DocumentLoader
+from shared.search.local_index import LocalIndex
 from shared.videos.links import Links
 from shared.web.http import http_function
 from shared.web.requests import JSON
@@ -400,11 +400,13 @@ def make_api(
     makers = {
         "webhooks": http_function(
             partial(
-                webhooks.Webhooks,
-                send=lambda *_, **__: http_client.Answer(204, 7, b"", None, is_forbidden=False, retry_after=None),
+                webhooks.WebhookHandlers,
+                send=lambda *_, **__: http_client.ReceiverResponse(
+                    204, 7, b"", None, is_forbidden=False, retry_after=None
+                ),
             )
         ),
-        "search": http_function(partial(search.Search, new_local=partial(local_index, clock))),
+        "search": http_function(partial(search.SearchHandlers, new_local=partial(local_index, clock))),
     }
     return Api(
         table,
@@ -418,7 +420,7 @@ def make_api(
     )
 
 
-def local_index(clock: Clock, generations: Generations, feed: Feed, films: Films) -> Local:
+def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
     """The index as an instance of the function has it, in a folder that goes with it; who waits for it moves the clock."""
 
     def begun() -> Path:
@@ -426,7 +428,7 @@ def local_index(clock: Clock, generations: Generations, feed: Feed, films: Films
         weakref.finalize(local, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder)
 
-    local = Local(generations, feed, films, folder=begun, clock=clock, elapsed=clock, sleep=clock.advance)
+    local = LocalIndex(generations, feed, films, folder=begun, clock=clock, elapsed=clock, sleep=clock.advance)
     return local
 
 

@@ -34,7 +34,7 @@ from werkzeug.exceptions import HTTPException
 
 from local.testbed.wire import WholeClient, raised
 from shared.aws.dynamodb import OPERATIONS
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 
 LARGEST_ITEM = 405_000  # bytes, as moto has it
 _turn = threading.RLock()
@@ -86,13 +86,13 @@ class MotoClient(WholeClient):
         """Carry the operation out at once; the answer is kept."""
         request = {"body": orjson.dumps(parameters, default=_base64), "headers": {}}
         status, answer = _answer(OPERATIONS[operation], "us-east-1", request)
-        return lambda: answer if status == 200 else raised(Refused(status, json.loads(answer)))
+        return lambda: answer if status == 200 else raised(ErrorResponse(status, json.loads(answer)))
 
     def scan(self, **parameters: Any) -> Any:
         """Return a page of a table's items. Only tests scan, and boto3's client takes ten times as long."""
         request = {"body": orjson.dumps(parameters, default=_base64), "headers": {}}
         status, answer = _answer("scan", "us-east-1", request)
-        return answer if status == 200 else raised(Refused(status, json.loads(answer)))
+        return answer if status == 200 else raised(ErrorResponse(status, json.loads(answer)))
 
     def get_paginator(self, name: str) -> Any:
         """Return boto3's paginator; that of scans reads its pages with `scan`."""

@@ -30,7 +30,7 @@ from local.testbed.stub import Place, Stub, cancelled
 from local.testbed.units import READ_BYTES, WRITE_BYTES, index_entry, size
 from shared.aws.dynamodb import OPERATIONS, Table
 from shared.aws.lean import client
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import AttributeMap
 from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, TABLE_NAME
@@ -315,11 +315,11 @@ class _PipelinedClient(client.Client):
         return answer
 
 
-def _throttled(what: str) -> Refused:
+def _throttled(what: str) -> ErrorResponse:
     """The refusal of an on-demand table."""
     reasons = [{"reason": f"{what}KeyRangeThroughputExceeded", "resource": f"arn:aws:dynamodb:::table/{TABLE_NAME}"}]
     message = "Throughput exceeds the current capacity of one or more of your partitions."
-    return Refused(400, {"__type": "ThrottlingException", "message": message, "throttlingReasons": reasons})
+    return ErrorResponse(400, {"__type": "ThrottlingException", "message": message, "throttlingReasons": reasons})
 
 
 def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:

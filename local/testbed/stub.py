@@ -24,7 +24,7 @@ from local.testbed.units import index_entry
 from local.testbed.wire import raised
 from shared.aws.dynamodb import OPERATIONS
 from shared.aws.lean import client
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_item, encode_item
 from shared.schema import AUDIT_INDEXES, INDEXES, PARTITION_KEY, SORT_KEY, Index
 
@@ -112,7 +112,7 @@ class Stub:
         for key in asked["Keys"]:
             try:
                 items.append(self._read(self.place(key), asked))
-            except Refused:
+            except ErrorResponse:
                 left.append(key)
         found = [item for item in items if item]
         return {"Responses": {table: found}, "UnprocessedKeys": {table: {**asked, "Keys": left}} if left else {}}
@@ -176,7 +176,7 @@ class Stub:
             place = self.place(request["DeleteRequest"]["Key"])
             try:
                 self.spend_write([(place, self.item(place), None)], together=False)
-            except Refused:
+            except ErrorResponse:
                 left.append(request)
             else:
                 self.keep(place, None)
@@ -210,7 +210,7 @@ class Stub:
         # A write whose condition fails takes units too.
         self.spend_write([(part.place, old, new)], together=False)
         if not is_met:
-            raise Refused(400, {"__type": "ConditionalCheckFailedException", "message": "", **part.returned(old)})
+            raise ErrorResponse(400, {"__type": "ConditionalCheckFailedException", "message": "", **part.returned(old)})
         self.keep(part.place, new)
         if new != old:
             self.changes.append((old, new))
@@ -242,9 +242,9 @@ class StubClient(client.Client):
         return lambda: answer
 
 
-def _invalid(message: str) -> Refused:
+def _invalid(message: str) -> ErrorResponse:
     """Return the refusal of a request that no table would carry out."""
-    return Refused(400, {"__type": "ValidationException", "message": message})
+    return ErrorResponse(400, {"__type": "ValidationException", "message": message})
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
@@ -252,9 +252,11 @@ def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, A
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
-def cancelled(reasons: Iterable[Mapping[str, Any]]) -> Refused:
+def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ErrorResponse:
     """The refusal of a transaction; one reason for each of its writes."""
-    return Refused(400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]})
+    return ErrorResponse(
+        400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]}
+    )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from PIL import Image
 
-from shared.media.results import Facts
+from shared.media.results import MediaInfo
 from shared.media.sandbox import Sandbox
 from shared.media.source import Source
 
@@ -404,9 +404,9 @@ def damaged(whole: bytes, rng: random.Random) -> bytes:
     return bytes(data[: rng.randrange(1, len(data) + 1)] if rng.randrange(12) == 0 else data)
 
 
-def read(reader: Sandbox, source: Source) -> Facts:
+def read(reader: Sandbox, source: Source) -> MediaInfo:
     """Have all be made of a film that functions make of it, and check that it is all there; raise as `reader` does."""
-    facts: Facts = reader.run("probe", source)
+    facts: MediaInfo = reader.run("probe", source)
     assert facts.width > 0
     assert facts.duration >= 0
     assert reader.run("poster", source, facts).pictures

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from local.aws import ACCOUNT, REGION
-from shared.aws.lean.client import Client, Refused
+from shared.aws.lean.client import Client, ErrorResponse
 from shared.aws.lean.signing import Credentials
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
@@ -96,7 +96,7 @@ def throttled_once(client: Any, operation: str) -> Iterator[None]:
     def between(asked: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         if asked in left:
             left.remove(asked)
-            raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
     with _meanwhile(client, between):

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, Un
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed, TransactionConflict, translating
 from shared.aws.lean import client
-from shared.aws.lean.client import AnswerLost, NotSent
+from shared.aws.lean.client import NotSent, ResponseLost
 from shared.core import request_usage
 from shared.core.attributes import AttributeMap, Item, encode_item, read_item
 from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
@@ -64,7 +64,7 @@ def make_client() -> Any:
     return make_lean_client()
 
 
-def make_lean_client(service: client.Service = client.DYNAMODB) -> client.Client:
+def make_lean_client(service: client.AwsService = client.DYNAMODB) -> client.Client:
     """Return a lean client of a service, with the time-outs of shared/core/deadline.py."""
     return client.make_client(
         service, connect_seconds=CONNECT_SECONDS, read_seconds=READ_SECONDS, user_agent="video-metadata"
@@ -79,7 +79,7 @@ class Write(NamedTuple):
     parameters: dict[str, Any]
 
 
-class Asked(TypedDict):
+class QueryRequest(TypedDict):
     """Parameters of a Query."""
 
     index: str | None
@@ -204,11 +204,11 @@ class Table:
             answer = self._send("BatchGetItem", RequestItems=left)
         raise Unavailable
 
-    def query(self, **asked: Unpack[Asked]) -> QueryPage:
+    def query(self, **asked: Unpack[QueryRequest]) -> QueryPage:
         """Return one page of a Query."""
         return self.begin_query(**asked)()
 
-    def begin_query(self, **asked: Unpack[Asked]) -> Callable[[], QueryPage]:
+    def begin_query(self, **asked: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
         """Send a Query; the returned function waits for its page."""
         condition, keep, start = asked["condition"], asked.get("keep"), asked.get("start")
         names, values = dict(condition.names), dict(condition.values)
@@ -342,7 +342,7 @@ class Table:
         if isinstance(self.client, client.Client) and has_time():
             try:
                 first = self.client.begin(operation, **parameters)
-            except (NotSent, AnswerLost) as error:
+            except (NotSent, ResponseLost) as error:
                 first = partial(_raise, error)
         return lambda: self._carry_out(operation, parameters, line, first=first)
 
@@ -355,7 +355,7 @@ class Table:
         self,
         operation: str,
         parameters: Mapping[str, Any],
-        line: request_usage.Line,
+        line: request_usage.RequestUsage,
         *,
         repeatable: bool = True,
         elsewhere: bool = False,

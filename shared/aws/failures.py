@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from shared.aws.lean.client import AnswerLost, NotSent, Refused
+from shared.aws.lean.client import ErrorResponse, NotSent, ResponseLost
 from shared.core.attributes import Item, read_item
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, Throttled, Unavailable, WriteContention
 
@@ -33,11 +33,11 @@ def translating(operation: Callable[[], Any]) -> Any:
     """Return the response of a request, and translate the errors of either client."""
     try:
         return operation()
-    except (Refused, *of_botocore("ClientError")) as error:
+    except (ErrorResponse, *of_botocore("ClientError")) as error:
         raise _translated(error.response) from error
     except (NotSent, *of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
         raise NotApplied from error
-    except (AnswerLost, *of_botocore("BotoCoreError")) as error:  # time-outs and lost connections
+    except (ResponseLost, *of_botocore("BotoCoreError")) as error:  # time-outs and lost connections
         raise Unavailable from error
 
 

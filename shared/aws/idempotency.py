@@ -13,14 +13,14 @@ from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.records import absent_or_purged, is_ours
 from shared.core.attributes import Item
-from shared.core.caller import Once, request_of
+from shared.core.caller import IdempotentRequest, request_of
 from shared.core.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
 LIFETIME_SECONDS = 24 * 3600
 
 
-def record(table: Table, once: Once, answer: dict[str, Any]) -> Write:
+def record(table: Table, once: IdempotentRequest, answer: dict[str, Any]) -> Write:
     """Return the write that stores a response; its condition is that no unexpired record exists."""
     item = {
         **_key(once),
@@ -32,7 +32,7 @@ def record(table: Table, once: Once, answer: dict[str, Any]) -> Write:
     return table.put(once.caller.signed(item), condition=absent_or_purged(once.now))
 
 
-def earlier_answer(table: Table, once: Once | None) -> dict[str, Any] | None:
+def earlier_answer(table: Table, once: IdempotentRequest | None) -> dict[str, Any] | None:
     """Return the stored response of an earlier request with this key, or `None`; one consistent GetItem.
 
     Raises KeyReused if the earlier request was a different one.
@@ -40,7 +40,7 @@ def earlier_answer(table: Table, once: Once | None) -> dict[str, Any] | None:
     return _recorded(once, table.get(_key(once), consistent=True)) if once else None
 
 
-def replayed(once: Once, item: Item | None) -> dict[str, Any]:
+def replayed(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
     """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is not a valid record."""
     answer = _recorded(once, item)
     if answer is None:
@@ -48,11 +48,11 @@ def replayed(once: Once, item: Item | None) -> dict[str, Any]:
     return answer
 
 
-def _key(once: Once) -> Key:
+def _key(once: IdempotentRequest) -> Key:
     return IDEMPOTENCY.key(subject=once.caller.subject, operation=once.operation, key=once.key)
 
 
-def _recorded(once: Once, item: Item | None) -> dict[str, Any] | None:
+def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | None:
     if item is None or item[TTL_ATTRIBUTE] <= once.now:
         return None
     if item["fingerprint"] != once.fingerprint:
@@ -76,7 +76,7 @@ def carry_out(
     writes: Sequence[Write],
     new: Mapping[str, Any],
     answer: dict[str, Any],
-    once: Once | None = None,
+    once: IdempotentRequest | None = None,
     *,
     what: str,
 ) -> dict[str, Any]:

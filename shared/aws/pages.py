@@ -27,7 +27,7 @@ returned function waits for the page."""
 
 
 @dataclass
-class _Partition:
+class _PartitionReader:
     fetch: Fetch
     locate: Callable[[Item], Position]
     frontier: Position | None
@@ -68,7 +68,7 @@ def merge(
     """
     # More partitions than shards belong to several relations, and one relation may have almost all items.
     chunk = _first_chunk(limit + 1, min(len(fetches), SHARDS))
-    partitions = [_Partition(fetch, locate, after, chunk) for fetch in fetches]
+    partitions = [_PartitionReader(fetch, locate, after, chunk) for fetch in fetches]
     items: list[Item] = []
     examined = 0
     while True:
@@ -97,7 +97,7 @@ def _first_chunk(wanted: int, partitions: int) -> int:
     return math.ceil(share + 2 * math.sqrt(share))
 
 
-def _take_over(heads: Sequence[_Partition], items: list[Item], *, ascending: bool, limit: int) -> None:
+def _take_over(heads: Sequence[_PartitionReader], items: list[Item], *, ascending: bool, limit: int) -> None:
     """Move items to the page in order, until the page is full or a partition has no items ahead."""
     head = heads[0]
     while head.ahead and len(items) < limit:
@@ -106,14 +106,14 @@ def _take_over(heads: Sequence[_Partition], items: list[Item], *, ascending: boo
         items.append(head.ahead.popleft()[1])
 
 
-def _next_of(heads: Sequence[_Partition], *, ascending: bool) -> _Partition:
+def _next_of(heads: Sequence[_PartitionReader], *, ascending: bool) -> _PartitionReader:
     choose = min if ascending else max
     return choose(heads, key=lambda head: head.ahead[0][0])
 
 
 def _cut_short(
     items: list[Item],
-    partitions: Sequence[_Partition],
+    partitions: Sequence[_PartitionReader],
     locate: Callable[[Item], Position],
     *,
     ascending: bool,

@@ -37,7 +37,7 @@ _BAD_PARTS = frozenset({"InvalidPart", "InvalidPartOrder", "EntityTooSmall", "In
 _Result = TypeVar("_Result")
 
 
-class ObjectGone(Exception):
+class ObjectMissing(Exception):
     """The object does not exist."""
 
 
@@ -45,7 +45,7 @@ class ObjectChanged(Exception):
     """The object was replaced since its ETag was read."""
 
 
-class UploadGone(Exception):
+class UploadMissing(Exception):
     """The multipart upload was completed or aborted."""
 
 
@@ -53,12 +53,12 @@ class ObjectExists(Exception):
     """An object with this key already exists."""
 
 
-class PartsRefused(Exception):
+class InvalidParts(Exception):
     """The parts of a multipart upload are invalid, or do not add up to the announced size."""
 
 
 @dataclass(frozen=True)
-class ObjectFacts:
+class ObjectMetadata:
     """Metadata of an object."""
 
     size: int
@@ -68,7 +68,7 @@ class ObjectFacts:
     content_type: str
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """Entry of a listing."""
 
     key: str
@@ -123,7 +123,7 @@ class Objects:
         self._attempts = attempts
         self._sleep = sleep
 
-    def head(self, uri: str) -> ObjectFacts | None:
+    def head(self, uri: str) -> ObjectMetadata | None:
         """Return the metadata of an object (HeadObject); `None` if it does not exist.
 
         Requires s3:ListBucket on the bucket. Without it S3 returns 403 for a missing object, which raises InternalError.
@@ -131,9 +131,9 @@ class Objects:
         bucket, key = split_uri(uri)
         try:
             answer = self._send(lambda: self.client.head_object(Bucket=bucket, Key=key))
-        except ObjectGone:
+        except ObjectMissing:
             return None
-        return ObjectFacts(answer["ContentLength"], answer["ETag"].strip('"'), answer.get("ContentType", ""))
+        return ObjectMetadata(answer["ContentLength"], answer["ETag"].strip('"'), answer.get("ContentType", ""))
 
     def exists(self, uri: str) -> bool:
         """Return whether the object exists; requires s3:ListBucket, but not s3:GetObject."""
@@ -144,7 +144,7 @@ class Objects:
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
         """Return `length` bytes of an object from `start` (GetObject), or fewer at its end.
 
-        Raises ObjectGone, and ObjectChanged if the object no longer has this ETag.
+        Raises ObjectMissing, and ObjectChanged if the object no longer has this ETag.
         """
         if length <= 0:
             return b""
@@ -159,7 +159,7 @@ class Objects:
 
         try:
             return self._send(fetch)
-        except _BehindTheEnd:
+        except _RangeNotSatisfiable:
             return b""
 
     def put(self, bucket: str, key: str, data: bytes, content_type: str, *, cache_control: str | None = None) -> None:
@@ -177,7 +177,7 @@ class Objects:
         self._send(put)
 
     def copy_to(self, uri: str, file: Path) -> None:
-        """Copy an object to a file (GetObject), and replace an existing file; raises ObjectGone."""
+        """Copy an object to a file (GetObject), and replace an existing file; raises ObjectMissing."""
         bucket, key = split_uri(uri)
 
         def fetch() -> None:
@@ -188,13 +188,13 @@ class Objects:
 
         self._send(fetch)
 
-    def listed(self, bucket: str, prefix: str) -> Iterator[Listed]:
+    def listed(self, bucket: str, prefix: str) -> Iterator[ListedObject]:
         """Yield the objects whose keys have a prefix, in the order of their keys (ListObjectsV2, 1000 per request)."""
         following: Any = {}
         while True:
             page = self._listed(bucket, prefix, following)
             for found in page.get("Contents", []):
-                yield Listed(found["Key"], found["Size"], found["LastModified"])
+                yield ListedObject(found["Key"], found["Size"], found["LastModified"])
             if not page.get("IsTruncated"):
                 return
             following = {"ContinuationToken": page["NextContinuationToken"]}
@@ -280,12 +280,12 @@ class Objects:
         )
 
     def sent_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
-        """Return size in bytes and quoted ETag of the uploaded parts, by part number (ListParts); raises UploadGone."""
+        """Return size in bytes and quoted ETag of the uploaded parts, by part number (ListParts); raises UploadMissing."""
         bucket, key = split_uri(uri)
         parts: dict[int, tuple[int, str]] = {}
         request: Any = {"Bucket": bucket, "Key": key, "UploadId": multipart_id}
         while True:
-            page = self._send(lambda: self.client.list_parts(**request), known={"NoSuchUpload": UploadGone})
+            page = self._send(lambda: self.client.list_parts(**request), known={"NoSuchUpload": UploadMissing})
             parts |= {part["PartNumber"]: (part["Size"], part["ETag"]) for part in page.get("Parts", [])}
             if not page.get("IsTruncated"):
                 return parts
@@ -294,7 +294,7 @@ class Objects:
     def complete_multipart(self, uri: str, multipart_id: str, etags: Sequence[str], size: int) -> None:
         """Complete an upload of parts 1, 2, 3 ... (CompleteMultipartUpload); `size` is the size of the object in bytes.
 
-        Raises UploadGone, ObjectExists and PartsRefused.
+        Raises UploadMissing, ObjectExists and InvalidParts.
         """
         bucket, key = split_uri(uri)
         parts: Any = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
@@ -308,18 +308,18 @@ class Objects:
                 IfNoneMatch="*",
             ),
             known={
-                "NoSuchUpload": UploadGone,
+                "NoSuchUpload": UploadMissing,
                 **dict.fromkeys(_CHANGED, ObjectExists),
-                **dict.fromkeys(_BAD_PARTS, PartsRefused),
+                **dict.fromkeys(_BAD_PARTS, InvalidParts),
             },
         )
 
     def abort_multipart(self, uri: str, multipart_id: str) -> None:
-        """Abort a multipart upload (AbortMultipartUpload); raises UploadGone."""
+        """Abort a multipart upload (AbortMultipartUpload); raises UploadMissing."""
         bucket, key = split_uri(uri)
         self._send(
             lambda: self.client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=multipart_id),
-            known={"NoSuchUpload": UploadGone},
+            known={"NoSuchUpload": UploadMissing},
         )
 
     def _listed(self, bucket: str, prefix: str, more: Any) -> Any:
@@ -354,7 +354,7 @@ class Objects:
         raise Unavailable("The object store is busy; try again.") from failure
 
 
-class _BehindTheEnd(Exception):
+class _RangeNotSatisfiable(Exception):
     """The range begins at or after the end of the object."""
 
 
@@ -362,11 +362,11 @@ def _refusal(code: str, known: Mapping[str, type[Exception]]) -> Exception:
     if code in known:
         return known[code](code)
     if code in _ABSENT:
-        return ObjectGone("The object is gone.")
+        return ObjectMissing("The object is gone.")
     if code in _CHANGED:
         return ObjectChanged("The object was replaced.")
     if code in ("InvalidRange", "416"):
-        return _BehindTheEnd(code)
+        return _RangeNotSatisfiable(code)
     return InternalError(f"S3 refused a request with {code}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.aws.dynamodb import make_lean_client, uses_boto3
 from shared.aws.failures import of_botocore
-from shared.aws.lean.client import SECRETS_MANAGER, AnswerLost, NotSent, Refused
+from shared.aws.lean.client import SECRETS_MANAGER, ErrorResponse, NotSent, ResponseLost
 from shared.core.deadline import has_time
 from shared.core.errors import Unavailable
 
@@ -34,7 +34,7 @@ def secret_reader(
             sleep(pause)
             try:
                 return str(client.get_secret_value(SecretId=arn)["SecretString"])
-            except (Refused, NotSent, AnswerLost, *of_botocore("BotoCoreError", "ClientError")) as error:
+            except (ErrorResponse, NotSent, ResponseLost, *of_botocore("BotoCoreError", "ClientError")) as error:
                 failure = error
         raise Unavailable("A key of the service cannot be read; try again.") from failure
 

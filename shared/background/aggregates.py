@@ -126,7 +126,7 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
     return is_late or place_of(old) != place_of(new)
 
 
-class Unsettled(WriteContention):
+class UnsettledVideos(WriteContention):
     """Raised if some videos are not settled.
 
     `contended` had conflicting writes at every attempt. `unreached` were not processed in time.
@@ -217,11 +217,11 @@ class Aggregates:
             some = different[start : start + VIDEOS_AT_A_TIME]
             due, left = self._settle_some(some, now, requests or {}, in_time)
             if left and not in_time():
-                raise Unsettled(contended, [*left, *different[start + VIDEOS_AT_A_TIME :]])
+                raise UnsettledVideos(contended, [*left, *different[start + VIDEOS_AT_A_TIME :]])
             moved += len(due)
             contended += left
         if contended:
-            raise Unsettled(contended, ())
+            raise UnsettledVideos(contended, ())
         return moved
 
     def _settle_some(

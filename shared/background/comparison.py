@@ -12,7 +12,7 @@ from shared.aws.records import key_of
 from shared.background.aggregates import Contribution, contribution, counted
 from shared.background.totals import PROFILE_COUNTS, SIZES
 from shared.core.attributes import Item, Value
-from shared.relations.ratings import TOTALS, Choice, share
+from shared.relations.ratings import TOTALS, RatingChoice, share
 from shared.schema import (
     FEED,
     MARKER,
@@ -55,7 +55,7 @@ class Difference:
     version: int | str | None = None
 
 
-class Moved(Exception):
+class ConcurrentChange(Exception):
     """Raised if the compared item changed during the comparison."""
 
 
@@ -123,7 +123,7 @@ class Comparison:
             return None
         sums = dict.fromkeys(TOTALS, 0)
         for rating in self.all_ratings(family.id):
-            for name, value in share(Choice.of(rating)).items():
+            for name, value in share(RatingChoice.of(rating)).items():
                 sums[name] += value
         return self._against(sums, family.totals, RATING_TOTALS, videoId=family.id)
 
@@ -142,7 +142,7 @@ class Comparison:
                 entry[PARTITION_KEY] + entry[SORT_KEY]: key_of(entry) for entry in group
             }  # a page may name one twice
             ratings = cast("list[Rating | None]", self.table.get_all(list(keys.values()), consistent=True))
-            yield from (rating for rating in ratings if rating and Choice.of(rating))
+            yield from (rating for rating in ratings if rating and RatingChoice.of(rating))
 
     def user(self, user_id: str, tags: Counter[str], settle: Callable[[Sequence[str]], None]) -> Difference | None:
         """Compare a user's totals with the markers of the user's videos.
@@ -196,7 +196,7 @@ class Comparison:
             return None
         again = self.table.get(entity.key(**parts), attributes=("version",), consistent=True) or {}
         if again.get("version") != kept.get("version"):
-            raise Moved
+            raise ConcurrentChange
         differing = [name for name in sums if sums[name] != present[name]]
         return Difference(
             {name: sums[name] for name in differing}, {name: present[name] for name in differing}, kept.get("version")

@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 
-from shared.aws.dynamodb import Asked, Key, Table, gather, require_all
+from shared.aws.dynamodb import Key, QueryRequest, Table, gather, require_all
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, retry_on_conflict
@@ -196,7 +196,7 @@ def _paged(marks: Sequence[bytes]) -> Iterator[tuple[int, int, list[bytes]]]:
         yield span, first, some
 
 
-def _pages_from(prefix: tuple[str, str], start: Item | None) -> Asked:
+def _pages_from(prefix: tuple[str, str], start: Item | None) -> QueryRequest:
     """Return the arguments of a query for the pages whose sort keys have this prefix."""
     return {
         "index": None,

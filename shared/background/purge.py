@@ -38,7 +38,7 @@ InTime = Callable[[], bool]
 """Returns whether there is time for another step."""
 
 
-class Store(Protocol):
+class PrefixDeleter(Protocol):
     """The part of the object store that a purge uses."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
@@ -62,7 +62,7 @@ class Purge:
     repeated runs finish. They raise the errors of shared.core.errors.
     """
 
-    def __init__(self, table: Table, objects: Store, sources_bucket: str, media_bucket: str) -> None:
+    def __init__(self, table: Table, objects: PrefixDeleter, sources_bucket: str, media_bucket: str) -> None:
         self.table = table
         self.lists = Lists(table)
         self.entries = EntryStore(PlaylistStore(table))

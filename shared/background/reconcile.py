@@ -24,12 +24,12 @@ from shared.aws.failures import ConditionFailed
 from shared.aws.listing import unsharded
 from shared.aws.records import at_version
 from shared.background.aggregates import Aggregates, tag_addition, user_addition
-from shared.background.comparison import Comparison, Difference, Family, Moved, grouped
-from shared.background.view_comparison import Views
+from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, grouped
+from shared.background.view_comparison import ViewComparison
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Conflict, NotFound, Unavailable
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.relations.ratings import addition
 from shared.schema import (
     PROFILE,
@@ -60,7 +60,7 @@ Outcome = Literal["found", "repaired", "busy", "unreadable"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class Discrepancy:
     """A difference between expected and stored data."""
 
     kind: Kind
@@ -75,7 +75,7 @@ class Finding:
 
 
 @dataclass
-class Summary:
+class ReconcileSummary:
     """Counts of compared items and findings of a run."""
 
     videos: int = 0
@@ -93,7 +93,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class _Late:
+class _Recheck:
     """A difference in a video that the stream may still resolve."""
 
     kind: Kind
@@ -122,32 +122,32 @@ class Reconcile:
         self.table = table
         self.comparison = Comparison(table, clock)
         self.aggregates = Aggregates(table)
-        self.mover = EntryMover(table)
-        self.views = Views(table, clock)
+        self.mover = EntryUpdater(table)
+        self.views = ViewComparison(table, clock)
         self._clock = clock
         self._sleep = sleep
         self._repairs = False
         self._waits = 0
-        self._report: Callable[[Finding], None] = lambda _: None
-        self._summary = Summary()
+        self._report: Callable[[Discrepancy], None] = lambda _: None
+        self._summary = ReconcileSummary()
         self._lock = Lock()
 
     def run(
         self,
         repair: bool,
-        report: Callable[[Finding], None],
-        progress: Callable[[Summary], None] = lambda _: None,
-    ) -> Summary:
+        report: Callable[[Discrepancy], None],
+        progress: Callable[[ReconcileSummary], None] = lambda _: None,
+    ) -> ReconcileSummary:
         """Compare everything once, and with `repair` make it agree; report each finding immediately.
 
         `progress` is called after each video, user and tag with the summary so far. Videos are compared concurrently,
         but the callbacks are called one at a time. What cannot be read or compared is reported, and the rest goes on.
         Can be interrupted and repeated. Raises Unavailable.
         """
-        self._repairs, self._report, self._summary, self._waits = repair, report, Summary(), 0
+        self._repairs, self._report, self._summary, self._waits = repair, report, ReconcileSummary(), 0
         owners: set[str] = set()
 
-        def compare(video_id: str) -> list[_Late]:
+        def compare(video_id: str) -> list[_Recheck]:
             late = self._tried("video", self._compare_video, video_id)
             with self._lock:
                 self._summary.videos += 1
@@ -206,7 +206,7 @@ class Reconcile:
                     self._record(kind, id_, difference, "repaired" if repairs else "found")
                     return
                 seen = difference
-            except (Moved, ConditionFailed, Conflict, NotFound):
+            except (ConcurrentChange, ConditionFailed, Conflict, NotFound):
                 seen = None
         self._record(kind, id_, seen or Difference({}, {}), "busy")
 
@@ -214,11 +214,11 @@ class Reconcile:
         with self._lock:
             self._summary.outcomes[outcome] += 1
             self._summary.recent += recent
-            self._report(Finding(kind, id_, difference.expected, difference.found, outcome))
+            self._report(Discrepancy(kind, id_, difference.expected, difference.found, outcome))
 
     # Videos and what stands beside them -------------------------------------------------------------------------
 
-    def _compare_video(self, video_id: str) -> list[_Late]:
+    def _compare_video(self, video_id: str) -> list[_Recheck]:
         """Compare all data of a video. Returns the differences that the stream may still resolve."""
         family = self.comparison.family(video_id)
         late = []
@@ -240,25 +240,25 @@ class Reconcile:
             )
             differences = [(kind, compare, compare(family)) for kind, compare in following]
             late = [
-                _Late(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
+                _Recheck(kind, video_id, compare, difference) for kind, compare, difference in differences if difference
             ]
         return late + self._late_ratings(family)
 
-    def _late_ratings(self, family: Family) -> list[_Late]:
+    def _late_ratings(self, family: Family) -> list[_Recheck]:
         """Return the differences of the video's ratings."""
         compare = self.comparison.ratings
         try:
             difference = compare(family)
-        except Moved:
-            return [_Late("ratings", family.id, compare, None)]
-        return [_Late("ratings", family.id, compare, difference)] if difference else []
+        except ConcurrentChange:
+            return [_Recheck("ratings", family.id, compare, None)]
+        return [_Recheck("ratings", family.id, compare, difference)] if difference else []
 
     def _examine_entries(self, family: Family) -> None:
         look = partial(self._look, self.comparison.entries, family.id)
         if self.comparison.entries(family):
             self._examine("entries", family.id, look, self._repair_entries, at_once=True)
 
-    def _await_stream(self, late: Sequence[_Late]) -> None:
+    def _await_stream(self, late: Sequence[_Recheck]) -> None:
         """Compare again after a pause, until nothing differs or the same difference occurs twice in a row."""
         for _ in range(1, MAX_COMPARISONS):
             if not late:
@@ -270,10 +270,10 @@ class Reconcile:
         for moving in late:
             self._record(moving.kind, moving.id, moving.difference or Difference({}, {}), "busy")
 
-    def _look_again_at(self, late: _Late) -> _Late | None:
+    def _look_again_at(self, late: _Recheck) -> _Recheck | None:
         return self._tried(late.kind, lambda _: self._look_again(late), late.id)
 
-    def _look_again(self, late: _Late) -> _Late | None:
+    def _look_again(self, late: _Recheck) -> _Recheck | None:
         """Return a difference that has changed since. An unchanged one is repaired or reported."""
         family = self.comparison.family(late.id)
         try:
@@ -282,7 +282,7 @@ class Reconcile:
                 self._repair_ratings(late.id, difference)
                 self._record(late.kind, late.id, difference, "repaired")
                 return None
-        except (Moved, ConditionFailed, Conflict):
+        except (ConcurrentChange, ConditionFailed, Conflict):
             return replace(late, difference=None)
         if difference is not None and difference != late.difference:
             return replace(late, difference=difference)
@@ -301,7 +301,7 @@ class Reconcile:
         try:
             self.aggregates.settle([video_id], self._now())
         except Unavailable as error:  # the table is busy, perhaps with other repairs: look again
-            raise Moved from error
+            raise ConcurrentChange from error
 
     def _repair_ratings(self, video_id: str, difference: Difference) -> None:
         change = addition(video_id, _missing(difference), RECONCILE, self._now())

@@ -8,7 +8,7 @@ from shared.aws.sqs import Sender
 from shared.aws.stream import Record
 from shared.background import aggregates, purge
 from shared.background.tallies import Collector
-from shared.captions.embedded_store import FilmCaptions
+from shared.captions.embedded_store import EmbeddedCaptionStore
 from shared.core.telemetry import correlated, service_logger
 from shared.history import revert_runs
 from shared.job_kinds import JOB_QUEUES
@@ -48,7 +48,7 @@ class StreamRouter:
         self._tallied = tallied = Collector()
         """Views and ratings that no `flush` has sent yet."""
         self._logger = service_logger()
-        captions, jobs = FilmCaptions(table), JobEvents(table, shares, media_bucket)
+        captions, jobs = EmbeddedCaptionStore(table), JobEvents(table, shares, media_bucket)
         self._handlers = _by_partition(
             {
                 # Totals last: a record that fails leaves no message behind, because it is delivered again.

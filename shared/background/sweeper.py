@@ -30,7 +30,7 @@ AHEAD = 90
 
 
 @dataclass
-class Sweep:
+class SweepResult:
     """Result of one sweep."""
 
     counts: Counter[str] = field(
@@ -50,12 +50,12 @@ class Sweep:
         return by_queue
 
 
-def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> Sweep:
+def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult:
     """Requeue overdue jobs, or fail them after their last attempt, and measure all open jobs.
 
     A job that cannot be handled is skipped until the next sweep and does not block the others.
     """
-    swept = Sweep()
+    swept = SweepResult()
 
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
         """Handle an item and return the outcome. Logs with the correlation id of the item's request."""
@@ -118,14 +118,14 @@ def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[
     return sent
 
 
-class Due(NamedTuple):
+class DueResult(NamedTuple):
     """Webhooks queued by a sweep, and seconds since the first one was due."""
 
     sent: int
     late: int
 
 
-def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> Due:
+def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
     """Queue each due webhook whose message was lost or never sent. Raises Unavailable."""
     sent = late = 0
     for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
@@ -134,7 +134,7 @@ def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bo
         if _is_sent(seconds):
             queue.send(deliver_message(entry["relId"]))
             sent += 1
-    return Due(sent, late)
+    return DueResult(sent, late)
 
 
 def _soon(

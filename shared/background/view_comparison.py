@@ -30,7 +30,7 @@ Starts = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredViews:
     """What is kept of a video's views, read in an order in which nothing can have become less."""
 
     hours: Sequence[Item]
@@ -57,7 +57,7 @@ class Kept:
         return {name: sum(sums[name] for sums in others) for name in SUMS}
 
 
-class Views:
+class ViewComparison:
     """Looks at what one table keeps of views; `clock` gives epoch seconds."""
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -70,7 +70,7 @@ class Views:
         found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
-    def kept(self, video_id: str) -> Kept:
+    def kept(self, video_id: str) -> StoredViews:
         """What is kept of a video's views: its starts, and then its counter."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(walk(self.table, None, partition, limit=PAGE, consistent=True))
@@ -78,7 +78,7 @@ class Views:
         shards = range(1, int(first.get("spread", 1)))
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in shards]
         others = self.table.get_all(keys, consistent=True)
-        return Kept(
+        return StoredViews(
             [item for item in items if VIEW_HOUR.has_sort_key(item[SORT_KEY])],
             [item for item in items if VIEW_DAY.has_sort_key(item[SORT_KEY])],
             first,
@@ -94,7 +94,7 @@ class Views:
             count += sum(marker.get(TTL_ATTRIBUTE, now + 1) > now for marker in markers)
         return count
 
-    def wrong(self, kept: Kept) -> Difference | None:
+    def wrong(self, kept: StoredViews) -> Difference | None:
         """What is certainly wrong, and `repair` puts right."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
@@ -107,7 +107,7 @@ class Views:
             pairs["folded"] = (_most(kept.folded, kept.to_fold), kept.folded)
         return _difference(pairs)
 
-    def doubtful(self, kept: Kept, marked: int) -> Difference | None:
+    def doubtful(self, kept: StoredViews, marked: int) -> Difference | None:
         """What should not be, and may come right by itself, or be lost; `marked` was counted before."""
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(kept)), _keyed(kept))}
         if "folded" in kept.first and "shards" not in kept.first:
@@ -143,7 +143,7 @@ class Views:
                 self.table.write(self.table.update(key_of(kept.first), change, condition=unchanged))
 
 
-def _right(kept: Kept) -> Iterator[tuple[Item, Starts]]:
+def _right(kept: StoredViews) -> Iterator[tuple[Item, Starts]]:
     """The hours and days, and what their starts can be at most: what the same shard had at the next one, or has now."""
     most: Starts = {shard: sums_of(item) for shard, item in kept.shards.items() if item}
     # A day begins with its first hour.
@@ -155,7 +155,7 @@ def _right(kept: Kept) -> Iterator[tuple[Item, Starts]]:
         yield item, starts
 
 
-def _days_without_hours(kept: Kept, since: str) -> dict[str, tuple[Any, Any]]:
+def _days_without_hours(kept: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
     """The days on which a shard did not begin with its first hour: one of both is lost, or was not kept yet."""
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}
@@ -194,7 +194,7 @@ def _count(item: Item) -> int:
     return int(item["relSort"])
 
 
-def _keyed(kept: Kept) -> int:
+def _keyed(kept: StoredViews) -> int:
     return sums_of(kept.first)["keyed"]
 
 

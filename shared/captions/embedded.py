@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from shared.captions import cue_text, subrip, webvtt
 from shared.captions.cues import LATEST, LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions
-from shared.captions.embedded_store import MOST_AT_ONCE, Text, left
+from shared.captions.embedded_store import MOST_AT_ONCE, EmbeddedText, left
 from shared.captions.languages import tag_of
 from shared.captions.lines import cleaned
 from shared.captions.store import MOST_STORED
@@ -17,13 +17,13 @@ _NO_TEXT = "It has no text that captions could show."
 _TOO_MANY = f"The film has more than {MOST_AT_ONCE} languages."
 
 
-def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[Text], list[Item]]:
+def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
     """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
     If several tracks have the same language, the first with usable text is taken; tracks that are not forced come
     first.
     """
-    texts: dict[str, Text] = {}
+    texts: dict[str, EmbeddedText] = {}
     skipped: list[Item] = []
     for track in sorted(tracks, key=lambda each: (each.is_forced, each.number)):
         language = tag_of(track.language)
@@ -40,7 +40,7 @@ def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[Text], list[Item]]:
             elif len(content) > MOST_STORED or len(cues) > MOST_CUES:
                 reason = errors.TOO_MUCH_TEXT
             else:
-                texts[language] = Text(track.number, language, track.codec, content, len(cues))
+                texts[language] = EmbeddedText(track.number, language, track.codec, content, len(cues))
         if reason is not None:
             skipped.append(left(track.number, language, track.codec, reason))
     return [*texts.values()], skipped

@@ -16,7 +16,7 @@ from shared.captions.store import MOST_LANGUAGES, UPLOAD, CaptionStore, text_has
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
 from shared.core.errors import VersionMismatch
-from shared.processing.job_states import Beside
+from shared.processing.job_states import ExtraWrites
 from shared.processing.job_store import ROUTER
 from shared.processing.messages import Outgoing
 from shared.relations.item_store import OWNER
@@ -28,7 +28,7 @@ _OWNERS = "The video has captions in this language that were sent."
 _NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
 
 
-class Text(NamedTuple):
+class EmbeddedText(NamedTuple):
     """Extracted text of a subtitle track, as WebVTT."""
 
     track: int
@@ -48,10 +48,10 @@ def left(track: int, language: str, codec: str, reason: str) -> Item:
     return {"track": track, "language": language, "codec": codec, "reason": reason}
 
 
-class FilmCaptions(CaptionStore):
+class EmbeddedCaptionStore(CaptionStore):
     """Store of captions that were extracted from source files."""
 
-    def placing(self, texts: Sequence[Text], video: Item, caller: Caller, now: int) -> Beside:
+    def placing(self, texts: Sequence[EmbeddedText], video: Item, caller: Caller, now: int) -> ExtraWrites:
         """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
 
         The texts' objects must already be in the bucket. Each write is conditional on the captions read here.
@@ -71,9 +71,9 @@ class FilmCaptions(CaptionStore):
                 room -= there is None
                 taken.append({"track": text.track, "language": text.language, "cues": text.cues})
                 writes += self._write(text, there, video, caller, now)
-        return Beside({"captions": taken, "skipped": left}, writes)
+        return ExtraWrites({"captions": taken, "skipped": left}, writes)
 
-    def _write(self, text: Text, there: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
+    def _write(self, text: EmbeddedText, there: Item | None, video: Item, caller: Caller, now: int) -> list[Write]:
         key = CAPTION.key(videoId=video["videoId"], language=text.language)
         content = {"text": text_hash(text.content), "cues": text.cues, "size": len(text.content), "origin": "film"}
         content |= {UPLOAD: video["source"]["uploadId"]}

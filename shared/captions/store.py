@@ -18,7 +18,7 @@ from shared.core.errors import LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.processing.desired_jobs import input_hash, wanted
 from shared.relations.children import children_of
-from shared.relations.item_store import OWNER, Allows, BesideStore, require_allowed
+from shared.relations.item_store import OWNER, Allows, VideoItemStore, require_allowed
 from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
 from shared.videos.access import seen_by
 
@@ -101,7 +101,7 @@ def captions_list(video_id: str) -> tuple[object, ...]:
     return "captions", video_id
 
 
-class CaptionStore(BesideStore):
+class CaptionStore(VideoItemStore):
     """Captions and chapters in the table. Methods raise the errors of shared.core.errors."""
 
     def put(

@@ -104,7 +104,7 @@ def request_of(item: Mapping[str, Value] | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Once:
+class IdempotentRequest:
     """Request with an Idempotency-Key: caller, operation, key and a digest of its content."""
 
     caller: Caller

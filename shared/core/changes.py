@@ -46,7 +46,7 @@ def _differ(before: Value, after: Value) -> bool:
     return before is not after if was_cut else encode(before) != encode(after)
 
 
-class Cut:
+class TruncatedValue:
     """Placeholder for a value that the audit trail has truncated; `field` is its JSON Pointer."""
 
     def __init__(self, field: str) -> None:
@@ -56,9 +56,9 @@ class Cut:
 def taken_back(state: Item, change: Change) -> Item:
     """Return a copy of a plain item as it was before a change.
 
-    A truncated value becomes a `Cut`. Changes to fields inside a `Cut` have no effect.
+    A truncated value becomes a `TruncatedValue`. Changes to fields inside a `TruncatedValue` have no effect.
     """
-    value: Value = Cut(change["field"]) if "fromBytes" in change else change.get("from")
+    value: Value = TruncatedValue(change["field"]) if "fromBytes" in change else change.get("from")
     return placed(state, parts_of(change["field"]), value, there="from" in change)
 
 
@@ -68,14 +68,14 @@ def placed(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
     if not rest:
         return state | {name: value} if there else {key: kept for key, kept in state.items() if key != name}
     inner = state.get(name, {})
-    if isinstance(inner, Cut):
+    if isinstance(inner, TruncatedValue):
         return state
     return state | {name: placed(dict(inner) if isinstance(inner, Mapping) else {}, rest, value, there=there)}
 
 
 def cut_fields(value: Value) -> Iterator[str]:
     """Yield the pointers of the truncated values in a value."""
-    if isinstance(value, Cut):
+    if isinstance(value, TruncatedValue):
         yield value.field
     for inner in value.values() if isinstance(value, Mapping) else ():
         yield from cut_fields(inner)

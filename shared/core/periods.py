@@ -11,18 +11,18 @@ HOURS_KEPT_DAYS = 35
 """Days for which the view count at the start of each hour is retained. Counts at the start of days are retained permanently."""
 
 
-class Window(NamedTuple):
+class ViewWindow(NamedTuple):
     """Number of hours or days (UTC) up to now, including the current, incomplete one."""
 
     period_seconds: int
     periods: int
 
 
-WINDOWS: Mapping[str, Window] = {
-    "hour": Window(HOUR_SECONDS, 2),
-    "day": Window(HOUR_SECONDS, 24),
-    "week": Window(DAY_SECONDS, 7),
-    "month": Window(DAY_SECONDS, 30),
+WINDOWS: Mapping[str, ViewWindow] = {
+    "hour": ViewWindow(HOUR_SECONDS, 2),
+    "day": ViewWindow(HOUR_SECONDS, 24),
+    "week": ViewWindow(DAY_SECONDS, 7),
+    "month": ViewWindow(DAY_SECONDS, 30),
 }
 """Windows of the top lists. `hour` is the last full hour and the current one so far."""
 

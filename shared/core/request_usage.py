@@ -17,7 +17,7 @@ _WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "T
 
 
 @dataclass(slots=True)
-class Line:
+class RequestUsage:
     """DynamoDB request, with the figures of all its attempts.
 
     A context manager for each attempt.
@@ -61,13 +61,13 @@ class Line:
             self.units = sum(table.get("CapacityUnits", 0) for table in tables)
 
 
-_lines: ContextVar[list[Line] | None] = ContextVar("lines", default=None)
+_lines: ContextVar[list[RequestUsage] | None] = ContextVar("lines", default=None)
 
 
 @contextmanager
-def kept() -> Iterator[list[Line]]:
+def kept() -> Iterator[list[RequestUsage]]:
     """Record the DynamoDB requests that begin in the block; threads need a copy of the context."""
-    lines: list[Line] = []
+    lines: list[RequestUsage] = []
     token = _lines.set(lines)
     try:
         yield lines
@@ -75,12 +75,12 @@ def kept() -> Iterator[list[Line]]:
         _lines.reset(token)
 
 
-def begin(operation: str, parameters: dict[str, Any]) -> Line:
+def begin(operation: str, parameters: dict[str, Any]) -> RequestUsage:
     """Return the receipt line of a request that begins. Inside `kept`, record it and add ReturnConsumedCapacity to `parameters`.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html
     """
-    line = Line(operation, parameters.get("IndexName"), time.perf_counter())
+    line = RequestUsage(operation, parameters.get("IndexName"), time.perf_counter())
     lines = _lines.get()
     if lines is not None:
         parameters["ReturnConsumedCapacity"] = "TOTAL"

@@ -13,13 +13,13 @@ class InvalidSettings(Exception):
     """Environment variables are missing or invalid. The message names each of them."""
 
 
-class Several(dict[str, str]):
+class VariableGroup(dict[str, str]):
     """Field that is read from several variables: variable names by key of the field's mapping."""
 
 
 def several(variables: Mapping[str, str]) -> Any:
     """Declare a field that maps each key to the value of its variable."""
-    return Several(variables)
+    return VariableGroup(variables)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(several,))
@@ -52,7 +52,7 @@ class Settings:
         names: dict[str, bool] = {}
         for name in cls._types():
             default = getattr(cls, name, None)
-            if isinstance(default, Several):
+            if isinstance(default, VariableGroup):
                 names |= dict.fromkeys(default.values(), True)
             else:
                 names[name.upper()] = not hasattr(cls, name)
@@ -67,7 +67,7 @@ class Settings:
         values: dict[str, Any] = {}
         for name, kind in cls._types().items():
             default, text = getattr(cls, name, None), environment.get(name.upper())
-            if isinstance(default, Several):
+            if isinstance(default, VariableGroup):
                 values[name] = {key: environment.get(variable) for key, variable in default.items()}
             elif text:
                 try:

@@ -62,31 +62,31 @@ def logs_of(change: Change) -> tuple[str, ...]:
     return (shard, owner_log(change["userId"])) if "userId" in change else (shard,)
 
 
-class Place(NamedTuple):
+class LogCursor(NamedTuple):
     """Reader's position in a log: `skip` changes were read of the block that begins at the position `first`."""
 
     first: int
     skip: int
 
 
-OLDEST = Place(0, 0)
+OLDEST = LogCursor(0, 0)
 """Position before the oldest retained change."""
 
 
-class Told(NamedTuple):
+class FeedEntry(NamedTuple):
     """Change with its log position, and the reader's position behind it."""
 
     position: int
     change: Change
-    place: Place
+    place: LogCursor
 
 
 @dataclass(frozen=True)
-class Stretch:
+class FeedPage:
     """Result of a read: changes in order, the position behind them, and whether the log has no more."""
 
-    told: list[Told]
-    place: Place
+    told: list[FeedEntry]
+    place: LogCursor
     is_end: bool
     tail: "_Block | None" = None
     """Tail of the log, if all changes up to its end were read."""
@@ -131,8 +131,8 @@ class _Block:
         return self.first + self.count
 
     @property
-    def end(self) -> Place:
-        return Place(self.first, self.count)
+    def end(self) -> LogCursor:
+        return LogCursor(self.first, self.count)
 
 
 _EMPTY = _Block.made(1, (), 0)
@@ -262,7 +262,7 @@ class Feed:
             self._tails[log] = self._tail_behind(log, self._tails[log].end, page, missing[log])
         return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in left.items()}
 
-    def _tail_behind(self, log: str, place: Place, page: _Page, missing: set[str]) -> _Block:
+    def _tail_behind(self, log: str, place: LogCursor, page: _Page, missing: set[str]) -> _Block:
         """Read from a position to the tail and return the tail. Removes the ids that were read from `missing`."""
         begun: _Page | None = page
         while True:
@@ -346,8 +346,8 @@ class Feed:
         return page
 
     def read(
-        self, log: str, place: Place, limit: int, *, consistent: bool = False, begun: _Page | None = None
-    ) -> Stretch:
+        self, log: str, place: LogCursor, limit: int, *, consistent: bool = False, begun: _Page | None = None
+    ) -> FeedPage:
         """Return up to `limit` changes behind a position. There may be fewer although the log continues.
 
         Costs one Query of at most MOST_BLOCKS blocks unless it was `begun`, and one or two more if a block is missing.
@@ -360,30 +360,32 @@ class Feed:
             consistent, begun = True, None
         raise Gone(f"What comes next is no longer kept: that is done for {DAYS_KEPT} days.")
 
-    def _read(self, log: str, place: Place, limit: int, *, consistent: bool, begun: _Page | None) -> Stretch | None:
+    def _read(
+        self, log: str, place: LogCursor, limit: int, *, consistent: bool, begun: _Page | None
+    ) -> FeedPage | None:
         """Return the result of one read, or `None` if the next block is missing but a later one exists."""
         # Most blocks contain at least four changes.
         most = min(MOST_BLOCKS, limit // 4 + 2)
         blocks, is_end = begun or self._blocks(log, place.first, most, consistent=consistent)
         if place == OLDEST and blocks and _may_hide_a_block(blocks[0]):
             blocks, is_end = self._oldest(log, blocks[0], most)
-        told: list[Told] = []
+        told: list[FeedEntry] = []
         if place == OLDEST and not blocks:
             # Not OLDEST: a reader that returns to it after the first changes have expired would miss them.
             place = _EMPTY.end
         for block in blocks:
             if place == OLDEST or block.first == place.first + place.skip:
-                place = Place(block.first, 0)
+                place = LogCursor(block.first, 0)
             elif block.first != place.first:
-                return Stretch(told, place, is_end=False) if told else None
+                return FeedPage(told, place, is_end=False) if told else None
             for change in block.changes[place.skip :]:
                 if len(told) == limit:
-                    return Stretch(told, place, is_end=False)
-                position, place = place.first + place.skip, Place(place.first, place.skip + 1)
-                told.append(Told(position, change, place))
+                    return FeedPage(told, place, is_end=False)
+                position, place = place.first + place.skip, LogCursor(place.first, place.skip + 1)
+                told.append(FeedEntry(position, change, place))
         if is_end and place > (blocks[-1].end if blocks else _EMPTY.end):
             return None  # the log ends before this position: the table was restored to an earlier time
-        return Stretch(told, place, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
+        return FeedPage(told, place, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
         """Read the oldest blocks again after a Query that found only the tail.
@@ -427,11 +429,11 @@ class Feed:
 
         return blocks
 
-    def end(self, log: str) -> Place:
+    def end(self, log: str) -> LogCursor:
         """Return the position behind the newest change. Consistent."""
         return self._tail(log).end
 
-    def at_time(self, log: str, at: int) -> Place:
+    def at_time(self, log: str, at: int) -> LogCursor:
         """Return a position before the first change appended at or after a time (epoch milliseconds).
 
         A few earlier changes may follow the position. Costs one consistent read for each doubling of the log.
@@ -452,7 +454,7 @@ class Feed:
                 chosen, high = min(block.first, chosen), middle
             else:
                 low = block.next
-        return Place(chosen, 0)
+        return LogCursor(chosen, 0)
 
 
 def _may_hide_a_block(oldest: _Block) -> bool:

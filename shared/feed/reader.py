@@ -9,7 +9,7 @@ from shared.core.deadline import has_time
 from shared.core.errors import Gone
 from shared.core.position import Position
 from shared.feed.change import Change, is_of
-from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, Told
+from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
 from shared.web.paging import bound_to
 
 MOST_EXAMINED = 1000
@@ -19,12 +19,12 @@ NO_LONGER_KEPT = (
     "follow anew (an export, or the lists), and go on from that cursor."
 )
 
-Places = dict[str, Place]
+Places = dict[str, LogCursor]
 """Position of a reader in each log."""
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangePage:
     """Page of changes in API form, the positions behind it, and whether the reader has caught up."""
 
     items: list[Change]
@@ -49,7 +49,7 @@ def ends(feed: Feed, logs: Sequence[str]) -> Places:
     return {log: feed.end(log) for log in logs}
 
 
-def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit: int) -> Changes:
+def page(feed: Feed, places: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
     """Return up to `limit` changes of these types: each log in order, and the logs merged by time.
 
     Reads until the page is full, all logs have ended, MOST_EXAMINED changes were examined, or time is short. Raises
@@ -62,7 +62,7 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
     examined = 0
     while True:
         ended: set[str] = set()
-        read: list[list[tuple[str, Told]]] = []
+        read: list[list[tuple[str, FeedEntry]]] = []
         for log, place in left.items():
             try:
                 stretch = feed.read(log, place, MOST_EXAMINED if types else limit)
@@ -73,21 +73,21 @@ def page(feed: Feed, places: Mapping[str, Place], types: Collection[str], limit:
                 reached[log] = stretch.place
             elif place == OLDEST:
                 # Store the position of the oldest block, because OLDEST may mean a later block when the reader returns.
-                reached[log] = Place(stretch.told[0].place.first, 0)
+                reached[log] = LogCursor(stretch.told[0].place.first, 0)
             if stretch.is_end:
                 ended.add(log)
         for log, told in heapq.merge(*read, key=lambda one: (one[1].change["at"], one[0])):
             if len(items) == limit or examined == MOST_EXAMINED:
-                return Changes(items, reached, caught_up=False, behind=behind)
+                return ChangePage(items, reached, caught_up=False, behind=behind)
             reached[log], examined = told.place, examined + 1
             if is_of(told.change, types):
                 items.append(told.change | {"shard": shards[log], "position": told.position})
                 behind.append(dict(reached))
         left = {log: reached[log] for log in left if log not in ended}
         if not left:
-            return Changes(items, reached, caught_up=True, behind=behind)
+            return ChangePage(items, reached, caught_up=True, behind=behind)
         if len(items) == limit or examined == MOST_EXAMINED or not has_time():
-            return Changes(items, reached, caught_up=False, behind=behind)
+            return ChangePage(items, reached, caught_up=False, behind=behind)
 
 
 def position_of(places: Places) -> Position:
@@ -98,4 +98,4 @@ def position_of(places: Places) -> Position:
 def places_of(logs: Sequence[str], position: Position) -> Places:
     """Return the positions in a cursor of these logs."""
     pairs = (pair.split(".") for pair in position.id.split(","))
-    return {log: Place(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}
+    return {log: LogCursor(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

@@ -32,7 +32,7 @@ REMOVALS = ("expired", "removed")
 
 
 @dataclass(frozen=True)
-class Version:
+class PastVersion:
     """State of a video between two changes.
 
     A change is a write by the service, which creates a version, or a direct edit, which does not.
@@ -42,7 +42,7 @@ class Version:
     at: int
     """Epoch second from which the video had this state."""
     state: Item
-    """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `Cut`."""
+    """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `TruncatedValue`."""
     stamps: Item
     """The `updatedAt` and `schemaVersion` of the version."""
     taken_back: Sequence[Item] = ()
@@ -71,7 +71,7 @@ class Version:
         shown = {name: whole[name] for name in fields or whole if name in whole}
         return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
 
-    def proved(self) -> "Version":
+    def proved(self) -> "PastVersion":
         """Return the version itself.
 
         Raises Gone if its state does not match its digest, because a later entry is missing.
@@ -83,7 +83,7 @@ class Version:
         return self
 
 
-class Past:
+class PastVersions:
     """Earlier versions of videos, for owners and admins.
 
     Methods raise NotFound and Forbidden as a change of the video would. They raise Gone if the version is no longer
@@ -125,7 +125,7 @@ class Past:
         require_known(*changes)
         return {"videoId": video_id, "from": start, "to": end, "changes": changes}
 
-    def _versions(self, video_id: str, caller: Caller, now: int) -> Iterator[Version]:
+    def _versions(self, video_id: str, caller: Caller, now: int) -> Iterator[PastVersion]:
         item = self.videos.get(VIDEO.key(videoId=video_id), consistent=True)
         if item is None or is_purged(item, now):
             self._require_never(video_id, caller, now)
@@ -141,7 +141,7 @@ class Past:
             raise Gone(f"The video was removed; the last that is known of it is of {entry['at'] // 1000}.")
 
 
-def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]:
+def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVersion]:
     """Yield the versions of a video, from the present one back to the first.
 
     A version that was edited directly is yielded once for each of its states. `item` is the video from a consistent
@@ -167,7 +167,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
         if made != number:
             break
         at = entry[SINCE]
-        yield Version(made, at, state, stamps if later else known, later, len(later), entry[DIGEST])
+        yield PastVersion(made, at, state, stamps if later else known, later, len(later), entry[DIGEST])
         if entry["action"] == "created":
             return
         if "omitted" in entry:
@@ -180,13 +180,13 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[Version]
     if later:
         # Later entries exist, and the stream preserves the order of one item's changes.
         raise Gone(f"The audit trail has no change of version {number} any more; it goes back to the time {at}.")
-    yield Version(number, now, state, known)
+    yield PastVersion(number, now, state, known)
     if now - written < STREAM_SECONDS:
         raise TrailBehind
     raise Gone(f"The audit trail has no change of version {number} any more, the present one, which is of {written}.")
 
 
-def at_version(versions: Iterable[Version], number: int) -> Version:
+def at_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
     """Return the final state of a version.
 
     Raises NotFound if the version never existed, Gone, and the errors of `versions`.
@@ -199,7 +199,7 @@ def at_version(versions: Iterable[Version], number: int) -> Version:
     raise NotFound(f"The video never had a version {number}.")
 
 
-def at_time(versions: Iterable[Version], time: int) -> Version:
+def at_time(versions: Iterable[PastVersion], time: int) -> PastVersion:
     """Return the version that existed at the end of a second.
 
     Raises NotFound if the video did not exist yet, Gone, and the errors of `versions`.

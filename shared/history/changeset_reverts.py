@@ -12,9 +12,9 @@ from shared.core.errors import PASSING
 from shared.core.position import Position
 from shared.core.telemetry import service_logger
 from shared.history.changesets import ChangeSets, no_such_set, position_of
-from shared.history.outcome import Outcome
-from shared.history.parts import Became, InTime, Part, PartReverts, parts_of
-from shared.history.revert_runs import COUNTS, DONE, RUNNING, RunStore, Wish, run_document, wish_of
+from shared.history.outcome import RevertResult
+from shared.history.parts import ChangeSetPart, InTime, PartReverts, RevertOutcome, parts_of
+from shared.history.revert_runs import COUNTS, DONE, RUNNING, RevertRequest, RunStore, run_document, wish_of
 from shared.history.trail import AuditStore
 from shared.processing.daily_quota import QuotaStore
 from shared.schema import PARTITION_KEY, SORT_KEY
@@ -31,16 +31,16 @@ MOST_STALLS = 20
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Bounds of the pause before waiting parts are retried, in seconds."""
 
-Done = tuple[Part, Outcome]
+Done = tuple[ChangeSetPart, RevertResult]
 
 
 @dataclass(frozen=True)
-class _Page:
+class _RevertPage:
     """Page of a change set, as one turn reverts it."""
 
-    parts: list[Part]
+    parts: list[ChangeSetPart]
     """Parts to revert in this turn."""
-    kept: list[Part]
+    kept: list[ChangeSetPart]
     """Parts to postpone without an attempt."""
     examined: int
     resume: Position | None
@@ -64,7 +64,7 @@ class ChangeSetReverts:
         self._parts = PartReverts(table, trail, quota, threads=threads)
         self._pages = pages
 
-    def revert(self, changeset_id: str, wish: Wish, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
+    def revert(self, changeset_id: str, wish: RevertRequest, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
         """Revert a change set with at most AT_ONCE entries, else begin a run.
 
         Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
@@ -126,14 +126,14 @@ class ChangeSetReverts:
             run = self._advanced(run, page, [next(became) for _ in page.parts], now)
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
-    def _next_pages(self, run: Item, wish: Wish, now: int) -> list[_Page]:
+    def _next_pages(self, run: Item, wish: RevertRequest, now: int) -> list[_RevertPage]:
         """Read the pages of one turn. Only the first may begin within a video or playlist."""
         pages = [self._page(run, wish, now, _place(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
             pages.append(self._page(run, wish, now, pages[-1].resume))
         return pages
 
-    def _page(self, run: Item, wish: Wish, now: int, after: Position | None) -> _Page:
+    def _page(self, run: Item, wish: RevertRequest, now: int, after: Position | None) -> _RevertPage:
         places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=after)
         items, resume = places.items, places.resume
         # The last video or playlist may continue on the next page, and is best reverted as a whole.
@@ -145,9 +145,9 @@ class ChangeSetReverts:
         # The last video must not be deleted while parts wait, because they may belong to it.
         kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in kept]
-        return _Page(tried, kept, len(entries), resume, is_whole=bool(whole))
+        return _RevertPage(tried, kept, len(entries), resume, is_whole=bool(whole))
 
-    def _advanced(self, run: Item, page: _Page, became: Sequence[Became], now: int) -> Item:
+    def _advanced(self, run: Item, page: _RevertPage, became: Sequence[RevertOutcome], now: int) -> Item:
         """Write the results of a page. Return the run as stored."""
         done, waits = _told_apart(page.parts, became)
         waits += page.kept
@@ -164,20 +164,22 @@ class ChangeSetReverts:
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
         waits: list[Item] = []
-        parts: list[Part] = []
+        parts: list[ChangeSetPart] = []
         # Videos that may be deleted are last, because nothing in them can be changed after that.
         their_turn = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
         for wait in their_turn:
             places = [(wait["of"], sort_key) for sort_key in wait["entries"]]
             if there := tuple(entries[place] for place in places if place in entries):
                 waits.append(wait)
-                parts.append(Part(there))
+                parts.append(ChangeSetPart(there))
         expired = [wait for wait in their_turn if wait not in waits]
         became = self._parts.take_back(parts, wish_of(run), now, in_time)
         if run["stalls"] >= MOST_STALLS:
             became = list(map(_ended, became))
         done, _ = _told_apart(parts, became)
-        settled = [wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, Outcome)] + expired
+        settled = [
+            wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, RevertResult)
+        ] + expired
         new = _at(run, page.resume) | _counted(run, done)
         new["waiting"] -= len(settled)
         new["last"] = run["last"] - sum(wait["last"] for wait in settled)
@@ -202,26 +204,28 @@ def _at(run: Item, place: Position | None) -> Item:
     return moved | ({"after": place.id} if place else {})
 
 
-def _begins_in(run: Item, part: Part) -> bool:
+def _begins_in(run: Item, part: ChangeSetPart) -> bool:
     """Return whether a part belongs to the video or playlist in which the previous page ended."""
     return str(run.get("after", "")).startswith(f"{part.partition}#")
 
 
-def _told_apart(parts: Sequence[Part], became: Sequence[Became]) -> tuple[list[Done], list[Part]]:
+def _told_apart(
+    parts: Sequence[ChangeSetPart], became: Sequence[RevertOutcome]
+) -> tuple[list[Done], list[ChangeSetPart]]:
     """Return the parts that are done, and the parts that must wait."""
     done: list[Done] = []
-    waits: list[Part] = []
+    waits: list[ChangeSetPart] = []
     for part, outcome in zip(parts, became, strict=True):
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, RevertResult):
             done.append((part, outcome))
         else:
             waits.append(part)
     return done, waits
 
 
-def _ended(became: Became) -> Outcome:
+def _ended(became: RevertOutcome) -> RevertResult:
     """Return the final outcome of a part: an error becomes a failure."""
-    return became if isinstance(became, Outcome) else Outcome.failed(became)
+    return became if isinstance(became, RevertResult) else RevertResult.failed(became)
 
 
 def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
@@ -238,7 +242,7 @@ def _worth_reporting(done: Iterable[Done]) -> list[dict[str, Any]]:
     ]
 
 
-def _wait(part: Part) -> dict[str, Any]:
+def _wait(part: ChangeSetPart) -> dict[str, Any]:
     """Return the stored attributes of a waiting part."""
     return {
         "of": part.partition,

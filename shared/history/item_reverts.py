@@ -22,10 +22,10 @@ from shared.history.entries import (
     RELEASE_FIELDS,
     UNKNOWN,
 )
-from shared.history.later_entries import Later, is_done, is_followed
-from shared.history.outcome import Outcome
-from shared.history.revert_plan import Plan, Skipped, keeper, without_set
-from shared.history.revert_runs import Wish
+from shared.history.later_entries import LaterEntries, is_done, is_followed
+from shared.history.outcome import RevertResult
+from shared.history.revert_plan import RevertPlan, SkippedField, keeper, without_set
+from shared.history.revert_runs import RevertRequest
 from shared.relations.credits import RelationStore
 from shared.relations.ratings import RatingStore
 from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VIDEO
@@ -36,7 +36,7 @@ TEXT = "/text"
 """JSON Pointer that represents all audited fields of captions, including the hash of their text."""
 
 
-class BesideReverts(ABC):
+class ItemReverts(ABC):
     """Base of the reverts of one kind of related item."""
 
     fields: Sequence[str]
@@ -45,14 +45,14 @@ class BesideReverts(ABC):
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
+    def take_back(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to one related item.
 
         One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
         reverted. Raises ServiceError; retry if it is one of PASSING.
         """
 
-        def attempt(_: Item | None) -> Outcome:
+        def attempt(_: Item | None) -> RevertResult:
             video_key = VIDEO.key(videoId=entries[0]["videoId"])
             stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
             video = owned_by(stored, wish.caller, now)
@@ -60,36 +60,36 @@ class BesideReverts(ABC):
             planned = self._planned(self.state(present), entries, known, wish)
             if not planned.changes:
                 back = planned.already if is_done(known, present, wish.own) else []
-                return Outcome.of(back, planned.skipped)
+                return RevertResult.of(back, planned.skipped)
             if wish.dry_run:
                 if video["status"] == "deleted" and not later.revived:
                     raise IllegalTransition("The video is deleted; restore it first.")
-                return Outcome.of(_fields(planned), planned.skipped)
+                return RevertResult.of(_fields(planned), planned.skipped)
             try:
                 self.write(entries[0], planned.state, present, wish.caller, now)
             except (NotFound, VersionMismatch) as error:
                 # Another writer was faster. If the video was removed, the next attempt raises the error.
                 raise ConditionFailed(None) from error
-            return Outcome.of(_fields(planned), planned.skipped)
+            return RevertResult.of(_fields(planned), planned.skipped)
 
         return retry_on_conflict(attempt, "the video")
 
-    def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+    def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
         if state and not self.is_writable(wish.caller):
-            return Plan(state, skipped=[Skipped(f"/{name}", "notWritable") for name in self.fields])
+            return RevertPlan(state, skipped=[SkippedField(f"/{name}", "notWritable") for name in self.fields])
         if entries[-1]["action"] != "created":
             return self.without(state, entries, known, wish)
         if not state:
-            return Plan(state, already=[change["field"] for change in entries[-1]["changes"]])
+            return RevertPlan(state, already=[change["field"] for change in entries[-1]["changes"]])
         if "" not in wish.force:
             kept = keeper(entries, known, wish.own)
             if kept is None and state != _written(known):
-                kept = Skipped("", "changedSince", UNKNOWN)  # the trail will never have the missing change
+                kept = SkippedField("", "changedSince", UNKNOWN)  # the trail will never have the missing change
             if kept:
-                return Plan(state, skipped=[kept])
-        return Plan({}, list(changes_between(state, {})))
+                return RevertPlan(state, skipped=[kept])
+        return RevertPlan({}, list(changes_between(state, {})))
 
-    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
         """Return the plan for a set that changed or removed the item, field by field."""
         return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
 
@@ -117,7 +117,7 @@ class BesideReverts(ABC):
         """
 
 
-class CreditReverts(BesideReverts):
+class CreditReverts(ItemReverts):
     """Reverts credits."""
 
     fields = CREDIT_FIELDS
@@ -139,7 +139,7 @@ class CreditReverts(BesideReverts):
             self._store.delete_credit(*names, caller, now, as_read)
 
 
-class ReleaseReverts(BesideReverts):
+class ReleaseReverts(ItemReverts):
     """Reverts releases."""
 
     fields = RELEASE_FIELDS
@@ -162,7 +162,7 @@ class ReleaseReverts(BesideReverts):
             self._store.delete_release(*names, caller, now, as_read)
 
 
-class CaptionReverts(BesideReverts):
+class CaptionReverts(ItemReverts):
     """Reverts captions. Every text that captions ever had is retained as long as the video."""
 
     fields = CAPTION_FIELDS
@@ -171,7 +171,7 @@ class CaptionReverts(BesideReverts):
         super().__init__(table)
         self._store = CaptionStore(table)
 
-    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish) -> Plan:
+    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
         """Plan the revert of all audited fields together, reported as `/text`.
 
         They describe one text. Field by field, one text could be combined with the size of another, and the size is
@@ -181,7 +181,7 @@ class CaptionReverts(BesideReverts):
         plan = without_set(state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ())
         changed = None if is_forced or not plan.changes else keeper(entries, known, wish.own)
         left = changed or next(iter(plan.skipped), None)
-        return Plan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
+        return RevertPlan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
 
     def key(self, entry: Item) -> Key:
         return CAPTION.key(videoId=entry["videoId"], language=entry["language"])
@@ -194,7 +194,7 @@ class CaptionReverts(BesideReverts):
             self._store.delete(*names, caller, now, as_read)
 
 
-class ChaptersReverts(BesideReverts):
+class ChaptersReverts(ItemReverts):
     """Reverts chapters."""
 
     fields = CHAPTERS_FIELDS
@@ -216,7 +216,7 @@ class ChaptersReverts(BesideReverts):
             self._store.delete_chapters(entry["videoId"], caller, now, as_read)
 
 
-class RatingReverts(BesideReverts):
+class RatingReverts(ItemReverts):
     """Reverts ratings from external sources, which imports write and only admins may change."""
 
     fields = RATING_FIELDS
@@ -247,7 +247,7 @@ class RatingReverts(BesideReverts):
             raise VersionMismatch("The imported rating was changed meanwhile.")
 
 
-KINDS: Mapping[str, type[BesideReverts]] = {
+KINDS: Mapping[str, type[ItemReverts]] = {
     "credit": CreditReverts,
     "release": ReleaseReverts,
     "captions": CaptionReverts,
@@ -278,7 +278,7 @@ def _written(entries: Sequence[Item]) -> Item:
     return state
 
 
-def _fields(planned: Plan) -> list[str]:
+def _fields(planned: RevertPlan) -> list[str]:
     return [change["field"] for change in planned.changes]
 
 

@@ -22,7 +22,7 @@ def names_of(entry: Item) -> dict[str, Any]:
     return {name: entry[name] for name in NAMES if name in entry}
 
 
-class Later:
+class LaterEntries:
     """Entries of a video or playlist and its related items, from a given entry onwards.
 
     They are read at first use, and read again when a newer write is missing.

@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from shared.core.errors import ServiceError
-from shared.history.revert_plan import Skipped
+from shared.history.revert_plan import SkippedField
 
 Result = Literal["reverted", "unchanged", "skipped", "failed"]
 RESULTS: tuple[Result, ...] = get_args(Result)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RevertResult:
     """Reverted fields, skipped fields, and the problem if the revert failed."""
 
     result: Result
     fields: tuple[str, ...] = ()
     """JSON Pointers of the reverted fields, or in a dry run of the fields that would be reverted."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedField, ...] = ()
     problem: dict[str, Any] | None = None
     """Problem document (RFC 9457) of a failed revert."""
 
     @classmethod
-    def of(cls, fields: Iterable[str], skipped: Iterable[Skipped]) -> "Outcome":
+    def of(cls, fields: Iterable[str], skipped: Iterable[SkippedField]) -> "RevertResult":
         """Return `reverted` if any field was reverted, else `skipped` if any was skipped, else `unchanged`."""
         back, left = tuple(fields), tuple(skipped)
         return cls("reverted" if back else "skipped" if left else "unchanged", back, left)
 
     @classmethod
-    def failed(cls, error: ServiceError) -> "Outcome":
+    def failed(cls, error: ServiceError) -> "RevertResult":
         """Return the outcome for an item that cannot be reverted."""
         return cls("failed", problem=error.problem())
 

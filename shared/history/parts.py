@@ -10,11 +10,11 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.errors import PASSING, Gone, InternalError, NotFound, ServiceError, Unavailable
 from shared.core.telemetry import service_logger
-from shared.history.item_reverts import KINDS, BesideReverts
-from shared.history.later_entries import Later, names_of
-from shared.history.outcome import Outcome
+from shared.history.item_reverts import KINDS, ItemReverts
+from shared.history.later_entries import LaterEntries, names_of
+from shared.history.outcome import RevertResult
 from shared.history.playlist_reverts import PlaylistReverts
-from shared.history.revert_runs import Wish
+from shared.history.revert_runs import RevertRequest
 from shared.history.trail import AuditStore
 from shared.history.video_reverts import VideoReverts
 from shared.processing.daily_quota import QuotaStore
@@ -31,12 +31,12 @@ MOST_NAMED = 100
 InTime = Callable[[], bool]
 """Callback that returns whether there is time for another part."""
 
-Became = Outcome | ServiceError
+RevertOutcome = RevertResult | ServiceError
 """Result of a revert: an outcome, or one of the PASSING errors, after which a retry may succeed."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ChangeSetPart:
     """Entries of a change set about one video, related item or playlist, as far as they are on one page."""
 
     entries: tuple[Item, ...]
@@ -73,7 +73,7 @@ class Part:
             return 0
         return 1 if any(entry["action"] in ("created", "restored") for entry in self.entries) else -1
 
-    def report(self, outcome: Outcome) -> dict[str, Any]:
+    def report(self, outcome: RevertResult) -> dict[str, Any]:
         """Return the outcome with the attributes that identify the item, as the API shows it.
 
         At most MOST_NAMED fields each.
@@ -85,12 +85,12 @@ class Part:
         return self.names | document | ({"omitted": omitted} if omitted else {})
 
 
-def parts_of(entries: Iterable[Item]) -> list[Part]:
+def parts_of(entries: Iterable[Item]) -> list[ChangeSetPart]:
     """Group entries by item, in the order of each item's newest entry."""
     parts: dict[tuple[object, ...], list[Item]] = {}
     for entry in entries:
         parts.setdefault(tuple(names_of(entry).items()), []).append(entry)
-    return [Part(tuple(some)) for some in parts.values()]
+    return [ChangeSetPart(tuple(some)) for some in parts.values()]
 
 
 class PartReverts:
@@ -103,31 +103,35 @@ class PartReverts:
         self._trail = trail
         self._videos = VideoReverts(VideoStore(table), trail, quota)
         self._playlists = PlaylistReverts(table)
-        self._beside: Mapping[str, BesideReverts] = {entity: kind(table) for entity, kind in KINDS.items()}
+        self._beside: Mapping[str, ItemReverts] = {entity: kind(table) for entity, kind in KINDS.items()}
 
-    def take_back(self, parts: Sequence[Part], wish: Wish, now: int, in_time: InTime) -> list[Became]:
+    def take_back(
+        self, parts: Sequence[ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
+    ) -> list[RevertOutcome]:
         """Revert parts and return their outcomes in the same order.
 
         Parts of one video or playlist are reverted in the order of their rank; different ones are reverted
         concurrently.
         """
-        groups: dict[str, dict[int, Part]] = {}
+        groups: dict[str, dict[int, ChangeSetPart]] = {}
         for place, part in enumerate(parts):
             groups.setdefault(part.partition, {})[place] = part
-        became: dict[int, Became] = {}
+        became: dict[int, RevertOutcome] = {}
         in_order = partial(self._in_order, wish=wish, now=now, in_time=in_time)
         for done in map_threads(in_order, groups.values(), self._threads or SIDE_BY_SIDE):
             became |= done
         return [became[place] for place in range(len(parts))]
 
-    def _in_order(self, parts: Mapping[int, Part], wish: Wish, now: int, in_time: InTime) -> dict[int, Became]:
+    def _in_order(
+        self, parts: Mapping[int, ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
+    ) -> dict[int, RevertOutcome]:
         """Revert the parts of one video or playlist by rank.
 
         A part that must wait also postpones all parts of a higher rank.
         """
         first = min((part.entries[-1] for part in parts.values()), key=itemgetter(SORT_KEY))
-        later = Later(self._trail, first, now)
-        became: dict[int, Became] = {}
+        later = LaterEntries(self._trail, first, now)
+        became: dict[int, RevertOutcome] = {}
         waits: dict[int, ServiceError] = {}
         for place, part in sorted(parts.items(), key=lambda numbered: numbered[1].rank):
             kept_back = next((error for rank, error in waits.items() if rank < part.rank), None)
@@ -139,7 +143,9 @@ class PartReverts:
             became[place] = outcome
         return became
 
-    def _tried(self, part: Part, wish: Wish, now: int, in_time: InTime, later: Later) -> Became:
+    def _tried(
+        self, part: ChangeSetPart, wish: RevertRequest, now: int, in_time: InTime, later: LaterEntries
+    ) -> RevertOutcome:
         """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
         if not in_time():
             return Unavailable("There was no time left for this part. Nothing of it was changed; try again.")
@@ -149,14 +155,14 @@ class PartReverts:
             return error
         except (Gone, NotFound) as error:
             is_as_before = part.is_created and self._is_gone(part, now)
-            return Outcome("unchanged") if is_as_before else Outcome.failed(error)
+            return RevertResult("unchanged") if is_as_before else RevertResult.failed(error)
         except ServiceError as error:
-            return Outcome.failed(error)
+            return RevertResult.failed(error)
         except Exception as error:
             service_logger().exception("a part of a change set failed", exc_info=error, extra=part.names)
-            return Outcome.failed(InternalError("The service failed; it has been logged under this request's id."))
+            return RevertResult.failed(InternalError("The service failed; it has been logged under this request's id."))
 
-    def _is_gone(self, part: Part, now: int) -> bool:
+    def _is_gone(self, part: ChangeSetPart, now: int) -> bool:
         """Return whether the video or playlist of a part is permanently removed."""
         entry = part.entries[0]
         entity, name = (VIDEO, "videoId") if "videoId" in entry else (PLAYLIST, "playlistId")
@@ -164,7 +170,7 @@ class PartReverts:
         item = self._table.get(key, attributes=(PARTITION_KEY, TTL_ATTRIBUTE), consistent=True)
         return item is None or is_purged(item, now)
 
-    def _one(self, part: Part, wish: Wish, now: int, later: Later) -> Outcome:
+    def _one(self, part: ChangeSetPart, wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         if part.entity == "video":
             return self._videos.take_back(
                 part.entries, wish.caller, now, own=wish.own, force=wish.force, dry_run=wish.dry_run

@@ -12,12 +12,12 @@ from shared.core.caller import Caller, request_of
 from shared.core.changes import escaped, parts_of
 from shared.core.errors import NotFound, VersionMismatch
 from shared.history.entries import ENTRIES, PLAYLIST_FIELDS, UNKNOWN
-from shared.history.later_entries import Later, is_done, is_followed
-from shared.history.outcome import Outcome
-from shared.history.revert_plan import Skipped, keeper, outside, without_set
-from shared.history.revert_runs import Wish
+from shared.history.later_entries import LaterEntries, is_done, is_followed
+from shared.history.outcome import RevertResult
+from shared.history.revert_plan import SkippedField, keeper, outside, without_set
+from shared.history.revert_runs import RevertRequest
 from shared.relations.playlist_entries import MOST_PLACED, EntryStore
-from shared.relations.playlists import DELETED_AT, PlaylistStore, Revision
+from shared.relations.playlists import DELETED_AT, PlaylistRevision, PlaylistStore
 from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
 
@@ -39,7 +39,7 @@ class _Plan:
     places: Mapping[str, Place] = field(default_factory=dict)
     """New places of the entries that differ, by videoId."""
     deletes: bool = False
-    skipped: Sequence[Skipped] = ()
+    skipped: Sequence[SkippedField] = ()
     already: Sequence[str] = ()
     """JSON Pointers of what already is as before the change set."""
 
@@ -66,7 +66,7 @@ class PlaylistReverts:
         self._playlists = PlaylistStore(table)
         self._entries = EntryStore(self._playlists)
 
-    def take_back(self, entries: Sequence[Item], wish: Wish, now: int, later: Later) -> Outcome:
+    def take_back(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to a playlist.
 
         Each write is conditional on the version that was read, and planned again after a conflict. Many entries need
@@ -77,7 +77,7 @@ class PlaylistReverts:
         back: dict[str, None] = {}
         written: int | None = None
 
-        def attempt(_: Item | None) -> Outcome | None:
+        def attempt(_: Item | None) -> RevertResult | None:
             """Write the next step and return `None`, or return the outcome if there is nothing left to write."""
             nonlocal written
             playlist = self.table.get(key, consistent=True)
@@ -90,7 +90,7 @@ class PlaylistReverts:
             plan = self._planned(playlist, entries, known, wish, now).without(back)
             if wish.dry_run or not plan.fields:
                 done = plan.already if is_done(known, playlist, wish.own) else []
-                return Outcome.of(back or plan.fields or done, plan.skipped)
+                return RevertResult.of(back or plan.fields or done, plan.skipped)
             try:
                 fields, written = self._carry_out(playlist, plan, wish.caller, now)
             except VersionMismatch as error:
@@ -127,23 +127,25 @@ class PlaylistReverts:
 
     def _revision(
         self, playlist: Item, content: Item, places: Mapping[str, Place], caller: Caller, now: int
-    ) -> Revision:
+    ) -> PlaylistRevision:
         said = {name: value for name, value in content.items() if value is not None}
         rest = {name: value for name, value in playlist.items() if name not in content}
         return self._entries.placed(rest | said, places, caller, now)
 
-    def _planned(self, playlist: Item, entries: Sequence[Item], known: Sequence[Item], wish: Wish, now: int) -> _Plan:
+    def _planned(
+        self, playlist: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest, now: int
+    ) -> _Plan:
         is_deleted = DELETED_AT in playlist
         if entries[-1]["action"] == "created":
             if is_deleted:
                 return _Plan(already=[WHOLE])
             kept = None if WHOLE in wish.force else keeper(entries, known, wish.own)
             if not kept and WHOLE not in wish.force and _is_unknown(playlist, known, wish.own):
-                kept = Skipped(WHOLE, "changedSince", UNKNOWN)
+                kept = SkippedField(WHOLE, "changedSince", UNKNOWN)
             return _Plan(skipped=[kept]) if kept else _Plan(deletes=True)
         lives = [entry for entry in entries if entry["action"] in _LIVES]
         was_deleted = lives[-1]["action"] == "restored" if lives else is_deleted
-        left: list[Skipped] = []
+        left: list[SkippedField] = []
         if was_deleted != is_deleted and WHOLE not in wish.force:
             left = _others_decided(lives, known, wish.own, is_deleted=is_deleted)
         comes_back = is_deleted and not was_deleted and not left
@@ -185,24 +187,24 @@ class PlaylistReverts:
             if video_id not in there or {"rank", "addedAt"} <= there[video_id].keys()
         }
 
-    def _placeable(self, places: Mapping[str, Place], now: int) -> tuple[dict[str, Place], list[Skipped]]:
+    def _placeable(self, places: Mapping[str, Place], now: int) -> tuple[dict[str, Place], list[SkippedField]]:
         """Return the places to restore, and a skipped field for each place whose video is permanently removed."""
         wanted = [video_id for video_id, place in places.items() if place]
         there = self._entries.existing(wanted, now)
         gone = [video_id for video_id in wanted if video_id not in there]
         kept = {video_id: place for video_id, place in places.items() if video_id not in gone}
-        return kept, [Skipped(_pointer(video_id), "gone") for video_id in gone]
+        return kept, [SkippedField(_pointer(video_id), "gone") for video_id in gone]
 
 
-def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, is_deleted: bool) -> list[Skipped]:
+def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, is_deleted: bool) -> list[SkippedField]:
     """Return the later change that deleted or restored the playlist; empty if the change set's state still applies."""
     foreign = (entry for entry in outside(lives, known, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)
     if last:
-        return [Skipped(WHOLE, "changedSince", last["by"], last["at"], last.get("version"))]
+        return [SkippedField(WHOLE, "changedSince", last["by"], last["at"], last.get("version"))]
     if lives and (lives[0]["action"] == "deleted") == is_deleted:
         return []
-    return [Skipped(WHOLE, "changedSince", UNKNOWN)]
+    return [SkippedField(WHOLE, "changedSince", UNKNOWN)]
 
 
 def _is_unknown(playlist: Item, known: Sequence[Item], own: str) -> bool:

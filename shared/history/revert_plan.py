@@ -11,7 +11,7 @@ from shared.core.attributes import Item, Value, encode
 from shared.core.caller import IMPORT, Caller
 from shared.core.changes import (
     Change,
-    Cut,
+    TruncatedValue,
     changes_between,
     covers,
     cut_fields,
@@ -33,7 +33,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedField:
     """Field that a revert skips, with the later author if there is one."""
 
     field: str
@@ -50,14 +50,14 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RevertPlan:
     """Planned revert of one video, related item or playlist."""
 
     state: Item
     """Plain state after the revert."""
     changes: list[Change] = field(default_factory=list)
     """Changes from the present state to the planned state; empty if nothing must be written."""
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedField] = field(default_factory=list)
     already: list[str] = field(default_factory=list)
     """JSON Pointers of fields that already have the value from before the change set."""
 
@@ -71,7 +71,7 @@ def to_version(
     writable: Callable[[str], bool],
     fields: Sequence[str] = ("",),
     force: Sequence[str] = (),
-) -> Plan:
+) -> RevertPlan:
     """Plan to restore an earlier state of a video below `fields`, except what other authors changed later.
 
     `later` are the entries after that state, newest first. `force` overrides later changes. Fields that are not
@@ -87,7 +87,7 @@ def to_version(
             return True
         if not writable(pointer):
             if tuple(fields) != ("",):
-                skipped.append(Skipped(pointer, "notWritable"))
+                skipped.append(SkippedField(pointer, "notWritable"))
             return True
         culprit = None if _covered(pointer, force) else _toucher(others, pointer)
         if culprit:
@@ -99,13 +99,13 @@ def to_version(
         value = _value_at(now, cut)
         then = placed(then, parts_of(cut), value, there=value is not _ABSENT)
         if not is_left(cut):
-            lost.append(Cut(cut))
+            lost.append(TruncatedValue(cut))
     require_known(dict(enumerate(lost)))
     for change in changes_between(now, then):
         pointer = change["field"]
         if not is_left(pointer):
             state = placed(state, parts_of(pointer), change.get("to"), there="to" in change)
-    return Plan(state, list(changes_between(now, state)), skipped)
+    return RevertPlan(state, list(changes_between(now, state)), skipped)
 
 
 def without_set(
@@ -116,7 +116,7 @@ def without_set(
     *,
     writable: Callable[[str], bool],
     force: Sequence[str] = (),
-) -> Plan:
+) -> RevertPlan:
     """Plan to revert the entries of one change set, except later changes outside of the set.
 
     `entries` are the set's entries, and `later` all entries since its first one. Both have the newest first. `own` is
@@ -128,7 +128,7 @@ def without_set(
         for change in reversed(entry["changes"]):
             before = taken_back(before, change)
     state = now
-    skipped: dict[str, Skipped] = {}
+    skipped: dict[str, SkippedField] = {}
     already: dict[str, None] = {}
     for entry in entries:
         since = [other for other in foreign if other[SORT_KEY] > entry[SORT_KEY]]
@@ -146,12 +146,12 @@ def without_set(
             if not forced and (culprit := _toucher(since, pointer)):
                 skipped[pointer] = _left(pointer, culprit)
             elif "fromBytes" in change:
-                skipped[pointer] = Skipped(pointer, "notKept")
+                skipped[pointer] = SkippedField(pointer, "notKept")
             elif not forced and "toBytes" not in change and not _same(value, change.get("to", _ABSENT)):
-                skipped[pointer] = Skipped(pointer, "changedSince", UNKNOWN)
+                skipped[pointer] = SkippedField(pointer, "changedSince", UNKNOWN)
             else:
                 state = placed(state, parts_of(pointer), change.get("from"), there="from" in change)
-    return Plan(state, list(changes_between(now, state)), list(skipped.values()), sorted(already))
+    return RevertPlan(state, list(changes_between(now, state)), list(skipped.values()), sorted(already))
 
 
 def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[Item]:
@@ -160,7 +160,7 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
     return [entry for entry in later if entry.get(CHANGESET) not in ours]
 
 
-def keeper(entries: Sequence[Item], later: Sequence[Item], own: str) -> Skipped | None:
+def keeper(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
     """Return the reason to keep an item that a change set created: a later change by a person or another import.
 
     Versions without a visible change, and changes by jobs of the service, do not count. `None` if there is no reason.
@@ -179,8 +179,8 @@ def _toucher(entries: Iterable[Item], pointer: str) -> Item | None:
     )
 
 
-def _left(pointer: str, entry: Item) -> Skipped:
-    return Skipped(pointer, "changedSince", entry["by"], entry["at"], entry.get("version"))
+def _left(pointer: str, entry: Item) -> SkippedField:
+    return SkippedField(pointer, "changedSince", entry["by"], entry["at"], entry.get("version"))
 
 
 def _covered(pointer: str, fields: Iterable[str]) -> bool:
@@ -189,7 +189,7 @@ def _covered(pointer: str, fields: Iterable[str]) -> bool:
 
 def _value_at(state: Value, pointer: str) -> Value:
     for part in parts_of(pointer):
-        if isinstance(state, Cut):
+        if isinstance(state, TruncatedValue):
             return state
         if not isinstance(state, dict) or part not in state:
             return _ABSENT

@@ -37,7 +37,7 @@ run's id, and therefore the change set of all writes."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class RevertRequest:
     """Request to revert a change set."""
 
     caller: Caller
@@ -68,7 +68,7 @@ class RunStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def begin(self, changeset_id: str, wish: Wish, now: int) -> Item:
+    def begin(self, changeset_id: str, wish: RevertRequest, now: int) -> Item:
         """Store a new run. Its stream record starts the worker. One PutItem."""
         content = {
             **REVERT.key(revertId=wish.own),
@@ -162,9 +162,9 @@ def caller_of(run: Item) -> Caller:
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 
 
-def wish_of(run: Item) -> Wish:
+def wish_of(run: Item) -> RevertRequest:
     """Return the request that started a run."""
-    return Wish(caller_of(run), tuple(run["force"]), run["dryRun"])
+    return RevertRequest(caller_of(run), tuple(run["force"]), run["dryRun"])
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:

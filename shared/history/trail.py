@@ -37,7 +37,7 @@ FARTHEST = 40
 """Maximum queries of a backward read: 40 MB."""
 
 
-class Asked(TypedDict, total=False):
+class TrailQuery(TypedDict, total=False):
     """Filters and paging of an audit query."""
 
     owner: str | None
@@ -77,11 +77,11 @@ class AuditStore:
         puts = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(puts, in_order=map(_subject, entries))]
 
-    def of_video(self, video_id: str, now: int, **asked: Unpack["Asked"]) -> Page[Item]:
+    def of_video(self, video_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a video and its related items; see `Asked` for the arguments."""
         return self._page(_home(video_id), now, **asked)
 
-    def of_playlist(self, playlist_id: str, now: int, **asked: Unpack["Asked"]) -> Page[Item]:
+    def of_playlist(self, playlist_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a playlist; see `Asked` for the arguments."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **asked)

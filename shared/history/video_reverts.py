@@ -13,8 +13,8 @@ from shared.core.errors import Gone, NotFound
 from shared.history import revert_plan
 from shared.history.as_of import at_version, versions
 from shared.history.entries import DIGEST
-from shared.history.outcome import Outcome
-from shared.history.revert_plan import Plan, Skipped
+from shared.history.outcome import RevertResult
+from shared.history.revert_plan import RevertPlan, SkippedField
 from shared.history.trail import AuditStore
 from shared.processing.daily_quota import QuotaStore
 from shared.schema import CHANGESET, SORT_KEY
@@ -24,14 +24,14 @@ from shared.videos.video import is_writable, reverted
 
 
 @dataclass(frozen=True)
-class Reverted:
+class RevertedVideo:
     """Result of a revert to an earlier version, or of a dry run."""
 
     document: dict[str, Any]
     """The document as GET shows it to the owner, without the view count."""
     changes: list[Change]
     """Changes in the form of audit entries; empty if nothing was written."""
-    skipped: list[Skipped]
+    skipped: list[SkippedField]
 
 
 class VideoReverts:
@@ -54,14 +54,14 @@ class VideoReverts:
         force: Sequence[str] = (),
         matches: Callable[[int], bool] = lambda version: True,
         dry_run: bool = False,
-    ) -> Reverted:
+    ) -> RevertedVideo:
         """Restore an earlier version below `fields`, except later changes by other authors that `force` does not cover.
 
         The write is conditional on the version that was read, and planned again after a conflict. Raises NotFound,
         Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
         """
         made: list[Change] = []
-        left: list[Skipped] = []
+        left: list[SkippedField] = []
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
         def edit(item: Item) -> Item:
@@ -78,7 +78,7 @@ class VideoReverts:
 
         with self._explaining_absence(video_id, caller, now):
             document = self.videos.change(video_id, caller, now, edit, matches=matches, dry_run=dry_run)
-        return Reverted(document, made, left)
+        return RevertedVideo(document, made, left)
 
     def take_back(
         self,
@@ -89,14 +89,14 @@ class VideoReverts:
         own: str,
         force: Sequence[str] = (),
         dry_run: bool = False,
-    ) -> Outcome:
+    ) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to one video.
 
         `own` is the id of the present run. It is the correlation id of all its writes, so writes of an earlier attempt
         count as reverted. Raises ServiceError. Retry if it is one of PASSING (TrailBehind, Throttled, WriteContention);
         any other means that this video cannot be reverted (`Outcome.failed`).
         """
-        video_id, outcome = entries[0]["videoId"], Outcome("unchanged")
+        video_id, outcome = entries[0]["videoId"], RevertResult("unchanged")
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
         def edit(item: Item) -> Item:
@@ -106,7 +106,7 @@ class VideoReverts:
             edited = charge.edited(item, planned)
             is_done = item.get(UPDATED_FOR) == own or any(entry.get(CHANGESET) == own for entry in later)
             fields = [change["field"] for change in planned.changes] or (planned.already if is_done else [])
-            outcome = Outcome.of(fields, planned.skipped)
+            outcome = RevertResult.of(fields, planned.skipped)
             return edited
 
         with self._explaining_absence(video_id, caller, now):
@@ -153,7 +153,7 @@ class _Charge:
         self._now = now
         self._is_due = not dry_run
 
-    def edited(self, item: Item, planned: Plan) -> Item:
+    def edited(self, item: Item, planned: RevertPlan) -> Item:
         """Return the item as planned. Raises IllegalTransition, InvalidContent, QuotaExceeded."""
         if not planned.changes:
             return item
@@ -164,7 +164,7 @@ class _Charge:
         return edited
 
 
-def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> Plan:
+def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> RevertPlan:
     """Plan the revert of a change set's entries for a video."""
     there = {entry[SORT_KEY] for entry in later}
     entries = [entry for entry in entries if entry[SORT_KEY] in there]
@@ -178,13 +178,13 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
         if item["status"] == "deleted" != planned.state["status"]:
             # A source file that arrived in the meantime has changed the status from before the deletion.
             state = planned.state | {"status": item["statusBeforeDelete"]}
-            return Plan(state, planned.changes, planned.skipped, planned.already)
+            return RevertPlan(state, planned.changes, planned.skipped, planned.already)
         return planned
     if item["status"] == "deleted":
-        return Plan(now, already=["/status"])
+        return RevertPlan(now, already=["/status"])
     if "" not in force and (kept := revert_plan.keeper(entries, later, own)):
-        return Plan(now, skipped=[kept])
-    return Plan(now | {"status": "deleted"}, [{"field": "/status", "from": item["status"], "to": "deleted"}])
+        return RevertPlan(now, skipped=[kept])
+    return RevertPlan(now | {"status": "deleted"}, [{"field": "/status", "from": item["status"], "to": "deleted"}])
 
 
 def _is_as_old(entry: Item, first: Item) -> bool:

@@ -1,7 +1,7 @@
 """Reasons why a source file cannot be used, as sentences for the uploader."""
 
 
-class UnreadableFilm(Exception):
+class UnreadableVideo(Exception):
     """The file is not a readable video; `reason` is one sentence for the uploader."""
 
     def __init__(self, reason: str) -> None:

@@ -15,7 +15,7 @@ FULL_HD_BITS = 6_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rendition:
+class RenditionSize:
     """Size of one rendition; both sides are even, as H.264 requires."""
 
     name: str
@@ -23,7 +23,7 @@ class Rendition:
     height: int
 
 
-def wanted(width: int, height: int, names: Iterable[str]) -> list[Rendition]:
+def wanted(width: int, height: int, names: Iterable[str]) -> list[RenditionSize]:
     """Return the named renditions that are not larger than the source video, largest first.
 
     If the source is smaller than all of them, return the smallest one in the source's size, so that one can be played.
@@ -44,9 +44,9 @@ def most_bits(width: int, height: int) -> int:
     return round(bits)
 
 
-def _rendition(name: str, width: int, height: int, short: int) -> Rendition:
+def _rendition(name: str, width: int, height: int, short: int) -> RenditionSize:
     scale = min(short / min(width, height), LONGEST_SIDE / max(width, height))
-    return Rendition(name, *(_even(side * scale) for side in (width, height)))
+    return RenditionSize(name, *(_even(side * scale) for side in (width, height)))
 
 
 def _even(length: float) -> int:

@@ -7,11 +7,11 @@ from av.video.frame import VideoFrame
 from PIL import Image, ImageStat
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.frames import Shape, fitted, image
-from shared.media.results import Facts, Picture, Poster
+from shared.media.results import MediaInfo, Picture, Poster
 from shared.media.source import Source
-from shared.media.source_video import Film, frame_at, keyframe, opened
+from shared.media.source_video import SourceVideo, frame_at, keyframe, opened
 
 WIDTHS = (320, 640, 1280)
 WEBP_EFFORT = 2
@@ -31,7 +31,7 @@ FORWARD_FILE = 64 * 1024 * 1024
 """
 
 
-def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
+def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster:
     """Return the poster of the frame at a time, or of the first good candidate from 10 % of the duration on.
 
     A good frame is neither nearly black nor nearly uniform. If no candidate is good, the one with the highest contrast
@@ -44,13 +44,13 @@ def poster(source: Source, facts: Facts, at_ms: int | None = None) -> Poster:
     with opened(source) as film:
         frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
         if frame is None:
-            raise UnreadableFilm(errors.NO_FRAME)
+            raise UnreadableVideo(errors.NO_FRAME)
         shown = film.shape(frame)
         time = min(film.milliseconds(frame.pts or 0), facts.duration)
         return Poster(time, list(_pictures(frame, shown)))
 
 
-def _good(film: Film, facts: Facts) -> VideoFrame | None:
+def _good(film: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
     best: tuple[float, VideoFrame] | None = None
     seen: set[int | None] = set()
     budget = facts.affordable_ms(FORWARD_FILE)
@@ -74,7 +74,7 @@ def _good(film: Film, facts: Facts) -> VideoFrame | None:
     return best[1] if best else None
 
 
-def _near(film: Film, time: int, budget: int) -> tuple[VideoFrame | None, int]:
+def _near(film: SourceVideo, time: int, budget: int) -> tuple[VideoFrame | None, int]:
     """Return the keyframe before a time, or the frame that the budget reaches from it, and the budget spent; in milliseconds."""
     frame = keyframe(film, time)
     start = time if frame is None or frame.pts is None else film.milliseconds(frame.pts)

@@ -6,11 +6,11 @@ import av
 from av.stream import Discard
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.frames import hdr
-from shared.media.results import Facts
+from shared.media.results import MediaInfo
 from shared.media.source import Source
-from shared.media.source_video import Film, boxes, keyframe, opened
+from shared.media.source_video import SourceVideo, boxes, keyframe, opened
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
@@ -19,18 +19,18 @@ MISSING_MS = 2000
 """Maximum milliseconds by which the last packet may end before the stated duration. Muxers round, and tracks differ in length."""
 
 
-def probe(source: Source) -> Facts:
-    """Return the properties of a video file from its header, first frame and end; raises UnreadableFilm."""
+def probe(source: Source) -> MediaInfo:
+    """Return the properties of a video file from its header, first frame and end; raises UnreadableVideo."""
     with opened(source) as film:
         _refuse_cut_file(film)
         frame = keyframe(film, 0)
         if frame is None:
-            raise UnreadableFilm(errors.NO_FRAME)
+            raise UnreadableVideo(errors.NO_FRAME)
         shown = film.shape(frame)
         duration = _duration(film)
         rate = film.video.average_rate
         audio = next((stream.codec_context for stream in film.container.streams.audio if stream.codec_context), None)
-        return Facts(
+        return MediaInfo(
             duration=duration,
             file_size=film.file.size,
             format=film.format,
@@ -50,22 +50,22 @@ def probe(source: Source) -> Facts:
         )
 
 
-def _refuse_cut_file(film: Film) -> None:
+def _refuse_cut_file(film: SourceVideo) -> None:
     """Refuse a truncated file: compare the size that the container states with the size of the file."""
     name = film.container.format.name
     if name.startswith("mov"):
         _refuse_cut_index(film)
     elif name.startswith("matroska"):
         if _segment_end(film.file.peek(0, 4096)) > film.file.size:
-            raise UnreadableFilm(errors.TRUNCATED)
+            raise UnreadableVideo(errors.TRUNCATED)
     elif name == "avi":
         head = film.file.peek(0, 8)
         # AVI files of more than 2 GB continue in further RIFF chunks, which are not counted here.
         if int.from_bytes(head[4:8], "little") + 8 > film.file.size:
-            raise UnreadableFilm(errors.TRUNCATED)
+            raise UnreadableVideo(errors.TRUNCATED)
 
 
-def _refuse_cut_index(film: Film) -> int:
+def _refuse_cut_index(film: SourceVideo) -> int:
     """Compare the end of the last indexed samples with the size of the file; return that end."""
     end = 0
     for stream in film.container.streams:
@@ -73,7 +73,7 @@ def _refuse_cut_index(film: Film) -> int:
         for entry in entries[max(0, len(entries) - TAIL_ENTRIES) : len(entries)]:
             end = max(end, entry.pos + entry.size)
     if end > film.file.size:
-        raise UnreadableFilm(errors.TRUNCATED)
+        raise UnreadableVideo(errors.TRUNCATED)
     return end
 
 
@@ -90,7 +90,7 @@ def _segment_end(head: bytes) -> int:
     return 0 if value == (1 << (7 * length)) - 1 else start + length + value
 
 
-def _duration(film: Film) -> int:
+def _duration(film: SourceVideo) -> int:
     stated = film.container.duration
     if not stated or stated < 0:
         return _measured(film, 0)
@@ -102,11 +102,11 @@ def _duration(film: Film) -> int:
         known = _refuse_cut_index(film)
         cut = any(stop > film.file.size for _, _, stop in boxes(film.file, known))
         if cut or duration - end > max(MISSING_MS, duration // 20):
-            raise UnreadableFilm(errors.TRUNCATED)
+            raise UnreadableVideo(errors.TRUNCATED)
     return duration
 
 
-def _measured(film: Film, start: int) -> int:
+def _measured(film: SourceVideo, start: int) -> int:
     """Return the end of the last packet, in milliseconds; reads all packets from `start` without decoding."""
     end = 0
     for stream in film.container.streams:

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import Range
@@ -28,7 +28,7 @@ TASKS: Mapping[str, Callable[..., object]] = {
 }
 
 
-class AskedSource:
+class RemoteSource:
     """Source whose bytes are requested from the parent process."""
 
     def __init__(self, connection: Connection, size: int) -> None:
@@ -51,11 +51,11 @@ class AskedSource:
         return parts
 
 
-def answer(task: str, source: AskedSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
+def answer(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
     """Do one task; return `done` and its result, or `refused` or `failed` and the reason."""
     try:
         return "done", TASKS[task](source, *arguments)
-    except UnreadableFilm as error:
+    except UnreadableVideo as error:
         return "refused", error.reason
     except MemoryError:
         return "refused", errors.TOO_MUCH_MEMORY
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
         while True:
             task, size, more = connection.recv()
             signal.setitimer(signal.ITIMER_REAL, seconds)  # SIGALRM ends the process, even inside FFmpeg
-            result = answer(task, AskedSource(connection, size), more)
+            result = answer(task, RemoteSource(connection, size), more)
             signal.setitimer(signal.ITIMER_REAL, 0)
             connection.send(result)
             del result

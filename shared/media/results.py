@@ -11,7 +11,7 @@ SMALL_FRAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class MediaInfo:
     """Properties of a source video. `duration` is in milliseconds, `file_size` in bytes.
 
     Sizes are display sizes, upright with square pixels, except the coded ones.
@@ -76,7 +76,7 @@ class Facts:
         return {name: value for name, value in facts.items() if value is not None}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Facts":
+    def of(cls, document: Mapping[str, Any]) -> "MediaInfo":
         """Return the facts from a stored `document`."""
         rate = document.get("frameRate")
         return cls(
@@ -118,7 +118,7 @@ class Poster:
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class MediaChapter:
     """A proposed chapter, which ends at the start of the next."""
 
     start: int
@@ -138,7 +138,7 @@ class Storyboard:
     tile_width: int
     tile_height: int
     interval: int
-    chapters: Sequence[Chapter] = ()
+    chapters: Sequence[MediaChapter] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Self
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
@@ -44,7 +44,7 @@ class ReaderFailed(Exception):
 class Sandbox:
     """Runner of tasks on source files in a subprocess; `clock` is monotonic, in seconds.
 
-    Errors of the source are raised unchanged. UnreadableFilm is also raised if the file exceeds the time or memory
+    Errors of the source are raised unchanged. UnreadableVideo is also raised if the file exceeds the time or memory
     limit or crashes the reader, because a retry would fail again. All other failures raise ReaderFailed.
     """
 
@@ -83,7 +83,7 @@ class Sandbox:
                         is_well = True
                         return content[0]
                     case "refused":
-                        raise UnreadableFilm(content[0])
+                        raise UnreadableVideo(content[0])
                     case _:
                         raise ReaderFailed(content[0])
         finally:
@@ -109,7 +109,7 @@ class Sandbox:
     def _answer(self, connection: Connection, deadline: float) -> Any:
         left = deadline - self._clock()
         if left <= 0 or not connection.poll(left):
-            raise UnreadableFilm(errors.TOO_SLOW)
+            raise UnreadableVideo(errors.TOO_SLOW)
         try:
             return connection.recv()
         except (EOFError, ConnectionError):
@@ -121,10 +121,10 @@ class Sandbox:
             raise RuntimeError("The reader was not started")
         status = self._process.wait(ENDING_SECONDS)
         if status == -signal.SIGALRM:
-            return UnreadableFilm(errors.TOO_SLOW)
+            return UnreadableVideo(errors.TOO_SLOW)
         if status >= 0 or -status in _ENDED_FROM_OUTSIDE:
             return ReaderFailed(f"the reader ended with status {status}")
-        return UnreadableFilm(errors.CRASHES)
+        return UnreadableVideo(errors.CRASHES)
 
     def _started(self) -> Connection:
         if self._process is not None and self._process.poll() is not None:

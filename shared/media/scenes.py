@@ -6,8 +6,8 @@ from itertools import pairwise
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from shared.media.results import Chapter
-from shared.media.source_video import Film
+from shared.media.results import MediaChapter
+from shared.media.source_video import SourceVideo
 
 MOST = 30
 """Maximum chapters to propose from scene changes."""
@@ -79,7 +79,7 @@ class Scenes:
         return b"".join(data[row * line : row * line + 3 * width] for row in range(height))
 
 
-def own(film: Film, duration: int) -> list[Chapter]:
+def own(film: SourceVideo, duration: int) -> list[MediaChapter]:
     """Return the container's chapters by start, each within the duration; empty if there are fewer than two."""
     titles: dict[int, str | None] = {}
     for chapter in film.container.chapters():
@@ -87,10 +87,10 @@ def own(film: Film, duration: int) -> list[Chapter]:
         title = "".join(letter if letter.isprintable() else " " for letter in chapter["metadata"].get("title", ""))
         if start < duration:
             titles.setdefault(start, " ".join(title.split())[:LONGEST_TITLE].strip() or None)
-    found = [Chapter(start, title) for start, title in sorted(titles.items())]
+    found = [MediaChapter(start, title) for start, title in sorted(titles.items())]
     return found[:MOST_OWN] if len(found) > 1 else []
 
 
-def proposed(film: Film, scenes: Scenes, duration: int) -> list[Chapter]:
+def proposed(film: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:
     """Return the chapters to propose; empty for a video of one scene."""
-    return own(film, duration) or [Chapter(start) for start in scenes.starts(duration)]
+    return own(film, duration) or [MediaChapter(start) for start in scenes.starts(duration)]

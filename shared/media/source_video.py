@@ -16,7 +16,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.frames import Shape, shape
 from shared.media.results import SMALL_FRAMES
 from shared.media.source import BLOCK, LARGEST_BLOCK, Range, Source, SourceFile
@@ -51,12 +51,12 @@ _ISO_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
 _ENCRYPTED = (b"encv", b"enca", b"drmi", b"drms")
 
 
-class _OtherFile(Exception):
+class _ReferencedFile(Exception):
     """The container refers to another file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Film:
+class SourceVideo:
     """An open video file: container, video stream and the underlying file."""
 
     file: SourceFile
@@ -68,16 +68,16 @@ class Film:
     _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MOST_DECODED)))
 
     def packets(self, *streams: Stream) -> Iterator["Packet[Stream]"]:
-        """Yield packets from the current position; raises UnreadableFilm after more than MOST_FRAMES packets of this file."""
+        """Yield packets from the current position; raises UnreadableVideo after more than MOST_FRAMES packets of this file."""
         for packet in self.container.demux(*streams):
             if next(self._packets, None) is None:
-                raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+                raise UnreadableVideo(errors.TOO_MANY_FRAMES)
             yield packet
 
     def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
-        """Decode a packet of the video stream; raises UnreadableFilm after MOST_DECODED packets, and FFmpeg's errors."""
+        """Decode a packet of the video stream; raises UnreadableVideo after MOST_DECODED packets, and FFmpeg's errors."""
         if next(self._decodes, None) is None:
-            raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+            raise UnreadableVideo(errors.TOO_MANY_FRAMES)
         return self.video.decode(packet)
 
     def shape(self, frame: VideoFrame) -> Shape:
@@ -111,7 +111,7 @@ class Film:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupOfPictures:
     """Group of pictures (GOP): a keyframe and the frames up to the next, from the container's index; times in milliseconds."""
 
     start: int
@@ -121,34 +121,34 @@ class Group:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[Film]:
+def opened(source: Source) -> Iterator[SourceVideo]:
     """Open a video file for the duration of the `with` block.
 
     Errors of the source are raised unchanged, whatever FFmpeg made of them. All errors of FFmpeg and PyAV become
-    UnreadableFilm.
+    UnreadableVideo.
     """
     file = SourceFile(source)
     if not file.size:
-        raise UnreadableFilm(errors.EMPTY)
+        raise UnreadableVideo(errors.EMPTY)
     try:
         kind = _sniffed(file)
         _refuse_huge_index(file, kind)
         with _container(file, kind) as container:
             _refuse_many_tracks(container)
             _refuse_encrypted(file, container)
-            yield Film(file, container, _video(container), _format(file, container))
+            yield SourceVideo(file, container, _video(container), _format(file, container))
     except Exception as error:  # classified below; unrelated errors are raised again
         if file.failure is not None:
             raise file.failure from None
         # Some FFmpeg errors are also MemoryError or EOFError; those describe numbers in the file.
-        if isinstance(error, av.FFmpegError | _OtherFile) or _is_raised_by_pyav(error):
-            raise UnreadableFilm(errors.DAMAGED) from error
+        if isinstance(error, av.FFmpegError | _ReferencedFile) or _is_raised_by_pyav(error):
+            raise UnreadableVideo(errors.DAMAGED) from error
         raise
     if file.failure is not None:
         raise file.failure
 
 
-def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
+def keyframe(film: SourceVideo, milliseconds: int) -> VideoFrame | None:
     """Return the keyframe displayed at a time or before it. If it is damaged, return the next frame that can be decoded."""
     _seek(film, milliseconds)
     for packet in itertools.islice(film.packets(film.video), RESYNC_PACKETS):
@@ -167,7 +167,7 @@ def keyframe(film: Film, milliseconds: int) -> VideoFrame | None:
     return next(itertools.islice(_frames(film), 1), None)
 
 
-def groups(film: Film, times: Sequence[int], duration: int) -> list[Group] | None:
+def groups(film: SourceVideo, times: Sequence[int], duration: int) -> list[GroupOfPictures] | None:
     """Return the group of pictures at each time, or `None` if the container has no index that covers the whole video."""
     name = film.container.format.name
     if not name.startswith(INDEXED):
@@ -185,11 +185,11 @@ def groups(film: Film, times: Sequence[int], duration: int) -> list[Group] | Non
         entry, following = index[number], index.search_timestamp(timestamp + 1, backward=False)
         end = film.milliseconds(index[following].timestamp) if following >= 0 else duration
         length = min(max(entry.size, BUFFER) if entry.size else BLOCK, LARGEST_BLOCK, film.file.size - entry.pos)
-        found.append(Group(film.milliseconds(entry.timestamp), end, (entry.pos, length)))
+        found.append(GroupOfPictures(film.milliseconds(entry.timestamp), end, (entry.pos, length)))
     return found
 
 
-def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
+def frame_at(film: SourceVideo, milliseconds: int) -> VideoFrame | None:
     """Return the exact frame that a player shows at a time, by decoding forward from the preceding keyframe."""
     # Without an index, as in MPEG streams, a seek can land after the requested time. The next attempt starts earlier.
     for back in STEPS_BACK:
@@ -207,13 +207,13 @@ def frame_at(film: Film, milliseconds: int) -> VideoFrame | None:
     return None
 
 
-def frames(film: Film, milliseconds: int = 0) -> Iterator[VideoFrame]:
+def frames(film: SourceVideo, milliseconds: int = 0) -> Iterator[VideoFrame]:
     """Yield all frames, starting at the keyframe before a time. Frames that cannot be decoded are skipped."""
     _seek(film, milliseconds)
     yield from _frames(film)
 
 
-def _frames(film: Film) -> Iterator[VideoFrame]:
+def _frames(film: SourceVideo) -> Iterator[VideoFrame]:
     failed = 0
     for packet in film.packets(film.video):
         try:
@@ -228,7 +228,7 @@ def _frames(film: Film) -> Iterator[VideoFrame]:
         yield from decoded
 
 
-def _seek(film: Film, milliseconds: int) -> None:
+def _seek(film: SourceVideo, milliseconds: int) -> None:
     target, first = film.timestamp(milliseconds), film.video.start_time
     # Without an index only the start can be reached, and the video may begin slightly after the audio.
     for timestamp, any_frame in (
@@ -248,11 +248,11 @@ def _sniffed(file: SourceFile) -> bytes:
     """Refuse a file whose first bytes show that it is an image or audio file; return these bytes."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
-        raise UnreadableFilm(errors.PICTURE)
+        raise UnreadableVideo(errors.PICTURE)
     if head[4:8] == b"ftyp" and head[8:12] in _PICTURE_BRANDS:
-        raise UnreadableFilm(errors.PICTURE)
+        raise UnreadableVideo(errors.PICTURE)
     if head.startswith(_SOUNDS) or (head[:4] == b"RIFF" and head[8:12] == b"WAVE"):
-        raise UnreadableFilm(errors.NO_VIDEO)
+        raise UnreadableVideo(errors.NO_VIDEO)
     return head
 
 
@@ -274,11 +274,11 @@ def _container(file: SourceFile, head: bytes) -> InputContainer:
     except av.FFmpegError as error:
         ends = {kind: end for kind, _, end in boxes(file)} if iso else {}
         if iso and (b"moov" not in ends or ends[b"moov"] > file.size):
-            raise UnreadableFilm(errors.NO_INDEX) from error
+            raise UnreadableVideo(errors.NO_INDEX) from error
         recognised = iso or head.startswith(
             (b"\x1aE\xdf\xa3", b"RIFF", b"FLV", b"OggS", b"\0\0\1\xba", b"\x30\x26\xb2")
         )
-        raise UnreadableFilm(errors.DAMAGED if recognised else errors.NO_FILM) from error
+        raise UnreadableVideo(errors.DAMAGED if recognised else errors.NO_FILM) from error
 
 
 def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
@@ -289,14 +289,14 @@ def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
         # In PCM audio, each audio sample is a sample of the file. FFmpeg counts those by chunk, so only video tracks
         # are checked.
         if track.handler == b"vide" and track.samples > MOST_FRAMES:
-            raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+            raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 
 
 def _refuse_many_tracks(container: InputContainer) -> None:
     if len(container.streams) > MOST_TRACKS:
-        raise UnreadableFilm(errors.TOO_MANY_TRACKS)
+        raise UnreadableVideo(errors.TOO_MANY_TRACKS)
     if any(stream.frames > MOST_FRAMES for stream in container.streams.video):
-        raise UnreadableFilm(errors.TOO_MANY_FRAMES)
+        raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 
 
 def _is_raised_by_pyav(error: Exception) -> bool:
@@ -312,21 +312,21 @@ def _is_raised_by_pyav(error: Exception) -> bool:
 
 def _no_other_file(url: str, flags: int, options: object) -> object:
     """Refuse references from a container, because they could name any local file or any address."""
-    raise _OtherFile(url)
+    raise _ReferencedFile(url)
 
 
 def _video(container: InputContainer) -> VideoStream:
     # The cover image of an audio file is also a video stream.
     streams = [stream for stream in container.streams.video if not stream.disposition & Disposition.attached_pic]
     if not streams:
-        raise UnreadableFilm(errors.NO_VIDEO)
+        raise UnreadableVideo(errors.NO_VIDEO)
     video = next((stream for stream in streams if stream.disposition & Disposition.default), streams[0])
     decoder: object | None = video.codec_context
     if decoder is None:
-        raise UnreadableFilm(errors.UNSUPPORTED)
+        raise UnreadableVideo(errors.UNSUPPORTED)
     width, height = video.codec_context.width, video.codec_context.height
     if width * height > MAX_PIXELS:
-        raise UnreadableFilm(errors.TOO_LARGE)
+        raise UnreadableVideo(errors.TOO_LARGE)
     video.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
     for stream in container.streams:
         stream.discard = Discard.none if stream.index == video.index else Discard.all
@@ -340,7 +340,7 @@ def _refuse_encrypted(file: SourceFile, container: InputContainer) -> None:
         entry in _ENCRYPTED for track in _tracks(file) for entry in track.entries
     )
     if protected or any("enc_key_id" in stream.metadata for stream in container.streams):
-        raise UnreadableFilm(errors.ENCRYPTED)
+        raise UnreadableVideo(errors.ENCRYPTED)
 
 
 def _format(file: SourceFile, container: InputContainer) -> str:

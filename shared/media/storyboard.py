@@ -12,12 +12,12 @@ from av.video.frame import VideoFrame
 from PIL import Image
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.frames import fitted, image
-from shared.media.results import Facts, Picture, Storyboard
+from shared.media.results import MediaInfo, Picture, Storyboard
 from shared.media.scenes import Scenes, proposed
 from shared.media.source import Source
-from shared.media.source_video import Film, Group, frames, groups, keyframe, opened
+from shared.media.source_video import GroupOfPictures, SourceVideo, frames, groups, keyframe, opened
 
 COLUMNS = 10
 MOST_TILES = 100
@@ -36,7 +36,7 @@ FORWARD_SECONDS = 40.0
 """Time limit of that decoding, so that a slow codec does not prevent the storyboard."""
 
 
-def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.monotonic) -> Storyboard:
+def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = time.monotonic) -> Storyboard:
     """Return the storyboard: one tile per second, or 100 tiles at equal intervals for a longer video.
 
     Each tile shows the middle of its interval: exactly in a short video, by the preceding keyframe in a longer one. If
@@ -64,32 +64,32 @@ def storyboard(source: Source, facts: Facts, clock: Callable[[], float] = time.m
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _Span:
     """Consecutive tiles from the same group of pictures."""
 
     first: int
     """Number of the first tile."""
     tiles: int
-    group: Group | None
+    group: GroupOfPictures | None
     """Group from the container's index, or `None` without an index."""
     exact: int = 0
     """Number of tiles, from the first on, to decode forward to. The others repeat the last image before them."""
 
 
-def _stretches(film: Film, times: Sequence[int], facts: Facts, interval: int) -> list[_Stretch]:
+def _stretches(film: SourceVideo, times: Sequence[int], facts: MediaInfo, interval: int) -> list[_Span]:
     """Plan which tiles show a keyframe and which are decoded forward to."""
-    known: Sequence[Group | None] = groups(film, times, facts.duration) or [None] * len(times)
-    stretches: list[_Stretch] = []
+    known: Sequence[GroupOfPictures | None] = groups(film, times, facts.duration) or [None] * len(times)
+    stretches: list[_Span] = []
     for number, group in enumerate(known):
         if group is not None and stretches and stretches[-1].group == group:
             stretches[-1].tiles += 1
         else:
-            stretches.append(_Stretch(number, 1, group))
+            stretches.append(_Span(number, 1, group))
     _decode_forward(stretches, times, interval, FORWARD * facts.affordable_ms(SMALL_FILE))
     return stretches
 
 
-def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interval: int, budget: int) -> None:
+def _decode_forward(stretches: Sequence[_Span], times: Sequence[int], interval: int, budget: int) -> None:
     """Assign a budget, in milliseconds of video, to tiles of long groups; tiles nearest to their keyframes come first."""
     wanted = sorted(
         (times[stretch.first + place] - stretch.group.start, place, number)
@@ -106,7 +106,7 @@ def _decode_forward(stretches: Sequence[_Stretch], times: Sequence[int], interva
 
 
 def _chosen(
-    film: Film, scenes: Scenes, times: Sequence[int], stretches: Sequence[_Stretch], clock: Callable[[], float]
+    film: SourceVideo, scenes: Scenes, times: Sequence[int], stretches: Sequence[_Span], clock: Callable[[], float]
 ) -> Iterator[tuple[int, Image.Image]]:
     """Yield tile number and image as planned; a tile that cannot be decoded repeats the previous image."""
     film.file.expect([stretch.group.keyframe for stretch in stretches if stretch.group and not stretch.exact])
@@ -132,7 +132,7 @@ def _chosen(
 
 
 def _decoded(
-    film: Film, scenes: Scenes, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
+    film: SourceVideo, scenes: Scenes, times: Sequence[int], number: int, is_over: Callable[[], bool] = lambda: False
 ) -> Iterator[tuple[int, Image.Image]]:
     """Decode from the keyframe before tile `number`, and yield number and image of each tile from there on.
 
@@ -160,7 +160,7 @@ def _decoded(
         yield from _tiles(film, before, range(number, len(times)))
 
 
-def _tiles(film: Film, frame: VideoFrame, numbers: range) -> Iterator[tuple[int, Image.Image]]:
+def _tiles(film: SourceVideo, frame: VideoFrame, numbers: range) -> Iterator[tuple[int, Image.Image]]:
     shown = film.shape(frame)
     picture = image(frame, shown, fitted(shown, TILE_WIDTH, TILE_HEIGHT))
     for number in numbers:
@@ -179,7 +179,7 @@ def _sheet(pictures: Iterator[tuple[int, Image.Image]], count: int) -> tuple[Ima
         fitting = picture if picture.size == (width, height) else picture.resize((width, height))
         sheet.paste(fitting, (number % COLUMNS * width, number // COLUMNS * height))
     if sheet is None:
-        raise UnreadableFilm(errors.NO_FRAME)
+        raise UnreadableVideo(errors.NO_FRAME)
     return sheet, (width, height)
 
 

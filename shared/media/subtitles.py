@@ -7,10 +7,10 @@ from av.packet import Packet
 from av.stream import Discard, Disposition, Stream
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.results import Subtitles, SubtitleTrack
 from shared.media.source import BLOCK, Range, Source
-from shared.media.source_video import BUFFER, Film, opened
+from shared.media.source_video import BUFFER, SourceVideo, opened
 
 UNKNOWN = "und"
 """ISO 639-2 code for a track without a language."""
@@ -35,7 +35,7 @@ _BREAK = re.compile(r"\\[Nn]")
 Event = tuple[int, int, str]
 
 
-def noted(film: Film) -> dict[str, list[str]]:
+def noted(film: SourceVideo) -> dict[str, list[str]]:
     """Return the languages of the subtitle tracks by codec, as named in the file."""
     found: dict[str, list[str]] = {}
     for stream in film.container.streams.subtitles:
@@ -44,7 +44,7 @@ def noted(film: Film) -> dict[str, list[str]]:
 
 
 def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
-    """Return the texts of each subtitle track, within these limits per track; raises UnreadableFilm.
+    """Return the texts of each subtitle track, within these limits per track; raises UnreadableVideo.
 
     A track without usable text has a `fault` instead. The other tracks are still read.
     """
@@ -78,7 +78,7 @@ class _Reader:
             return errors.NO_TEXT_FORMAT
         return errors.TOO_MUCH_TEXT if self._stream.frames > MOST_GAPS * self._events else None
 
-    def take(self, film: Film, packet: "Packet[Stream]") -> None:
+    def take(self, film: SourceVideo, packet: "Packet[Stream]") -> None:
         """Add a packet's text. A track that exceeds the limits or is not UTF-8 is marked with a `fault`."""
         if self.fault or packet.pts is None or not packet.size:
             return
@@ -112,14 +112,14 @@ class _Reader:
         )
 
 
-def _expect(film: Film, streams: Iterable[Stream]) -> None:
+def _expect(film: SourceVideo, streams: Iterable[Stream]) -> None:
     """Announce the ranges to read, so that they are fetched concurrently."""
     if film.container.format.name.startswith("mov"):
         entries = (stream.index_entries for stream in streams)
         samples = ((each.pos, each.size) for every in entries for each in every)
         film.file.expect(_joined(sorted(samples)))
     elif film.file.size > MOST_READ:
-        raise UnreadableFilm(errors.TOO_LONG_TO_READ)
+        raise UnreadableVideo(errors.TOO_LONG_TO_READ)
     else:
         film.file.expect([(start, AHEAD) for start in range(0, film.file.size, AHEAD)])
 

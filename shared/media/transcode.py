@@ -14,11 +14,11 @@ from av.video.reformatter import Interpolation
 from av.video.stream import VideoStream
 
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.frames import EXACT, image
 from shared.media.ladder import most_bits
 from shared.media.source import FileSource, Source
-from shared.media.source_video import Film, opened
+from shared.media.source_video import SourceVideo, opened
 
 CODEC = "libx264"
 QUALITY = {"preset": "veryfast", "crf": "23"}
@@ -51,7 +51,7 @@ def transcode(
         raise
 
 
-def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
+def _write(film: SourceVideo, target: Path, size: tuple[int, int], progress: Callable[[int], None]) -> None:
     with av.open(str(target), "w", format="mp4", options={"movflags": "faststart"}) as output:
         duration = (film.container.duration or 0) // 1000
         bits = most_bits(*size)
@@ -88,7 +88,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
                     for samples in resampler.resample(frame):
                         output.mux(sound.encode(samples))
         if not pictures:
-            raise UnreadableFilm(errors.NO_FRAME)
+            raise UnreadableVideo(errors.NO_FRAME)
         output.mux(video.encode())
         if sound is not None:
             for samples in resampler.resample(None):
@@ -96,7 +96,7 @@ def _write(film: Film, target: Path, size: tuple[int, int], progress: Callable[[
             output.mux(sound.encode())
 
 
-def _video(output: OutputContainer, film: Film, size: tuple[int, int], bits: int) -> VideoStream:
+def _video(output: OutputContainer, film: SourceVideo, size: tuple[int, int], bits: int) -> VideoStream:
     rate = film.video.average_rate or Fraction(25)
     video = output.add_stream(CODEC, rate=min(Fraction(120), max(Fraction(1), rate)))
     if not isinstance(video, VideoStream):
@@ -113,7 +113,7 @@ def _video(output: OutputContainer, film: Film, size: tuple[int, int], bits: int
     return video
 
 
-def _scaled(film: Film, frame: VideoFrame, size: tuple[int, int]) -> VideoFrame:
+def _scaled(film: SourceVideo, frame: VideoFrame, size: tuple[int, int]) -> VideoFrame:
     shown = film.shape(frame)
     picture: VideoFrame = VideoFrame.from_image(image(frame, shown, size))  # type: ignore[no-untyped-call]  # PyAV's stub
     scaled = picture.reformat(

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 
 from aws_lambda_powertools.utilities.data_classes import S3Event
 
-from shared.aws.s3 import ObjectFacts, Objects, object_uri
+from shared.aws.s3 import ObjectMetadata, Objects, object_uri
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
 from shared.core.caller import Caller, request_of
@@ -107,7 +107,7 @@ def _created(notification: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from created
 
 
-def _mismatch(upload: "Upload", facts: ObjectFacts) -> str | None:
+def _mismatch(upload: "Upload", facts: ObjectMetadata) -> str | None:
     """Return how an object differs from its announcement, as a sentence for the owner; `None` if it matches."""
     if facts.size == 0:
         return "The uploaded file is empty."
@@ -119,7 +119,7 @@ def _mismatch(upload: "Upload", facts: ObjectFacts) -> str | None:
     return None
 
 
-def _source(upload: "Upload", facts: ObjectFacts, now: int) -> Item:
+def _source(upload: "Upload", facts: ObjectMetadata, now: int) -> Item:
     return {
         "uploadId": upload["uploadId"],
         "uri": upload["uri"],

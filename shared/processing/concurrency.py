@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.entities import Job
 
 
-class ShareStore(Quotas["Job"]):
+class JobQuotas(Quotas["Job"]):
     """Concurrency quotas of jobs, by owner and queue."""
 
     def claim(self, job: "Job", now: int) -> bool:

@@ -7,7 +7,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.telemetry import service_logger
 from shared.job_kinds import kind_of
-from shared.processing.concurrency import ShareStore
+from shared.processing.concurrency import JobQuotas
 from shared.processing.desired_jobs import input_hash, wanted
 from shared.processing.job_states import PENDING, delay_before, tries
 from shared.processing.job_store import JobStore
@@ -25,7 +25,7 @@ class JobEvents:
 
     def __init__(self, table: Table, shares: Mapping[str, int], media_bucket: str) -> None:
         self._jobs = JobStore(table)
-        self._shares = ShareStore(table, shares)
+        self._shares = JobQuotas(table, shares)
         self._media_bucket = media_bucket
         self._logger = service_logger()
 

@@ -58,7 +58,7 @@ _OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
 _NO_PLACE: "Place" = {}
 
 
-class Ticket(NamedTuple):
+class JobAttempt(NamedTuple):
     """Identity of one attempt at one job, as in its message."""
 
     video_id: str
@@ -67,7 +67,7 @@ class Ticket(NamedTuple):
     attempt: int
 
 
-class Beside(NamedTuple):
+class ExtraWrites(NamedTuple):
     """Extra writes of a job, in the transaction that completes it."""
 
     output: Item
@@ -76,9 +76,9 @@ class Beside(NamedTuple):
     """Up to 98 writes, each with its own condition."""
 
 
-def ticket_of(job: "Job") -> Ticket:
+def ticket_of(job: "Job") -> JobAttempt:
     """Return the ticket of a job's current attempt."""
-    return Ticket(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
+    return JobAttempt(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
 def tries(job: "Job") -> int:

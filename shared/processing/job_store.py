@@ -26,8 +26,8 @@ from shared.processing.job_states import (
     LAST_ATTEMPT,
     PENDING,
     STATES,
-    Beside,
-    Ticket,
+    ExtraWrites,
+    JobAttempt,
     at_rest,
     author_of,
     due,
@@ -137,7 +137,7 @@ class JobStore:
         changed = at_rest(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
-    def take(self, ticket: Ticket, worker: Caller, now: int, instance: str = "") -> "Job | None":
+    def take(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Start an attempt and return the running job; `None` if it was taken before or is no longer required.
 
         `instance` distinguishes workers with the same name.
@@ -154,14 +154,14 @@ class JobStore:
         }
         return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
-    def advance(self, ticket: Ticket, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
+    def advance(self, ticket: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Renew the lease of a running attempt. Return `None` if it is no longer required, or if another worker holds it."""
         until = now + kind_of(ticket.kind).lease
         change: Item = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
         mine = _is_at(ticket, "running") & fence(worker=instance)
         return self._held(ticket, change, change, mine)
 
-    def _held(self, ticket: Ticket, change: Item, new: Item, condition: Expression) -> "Job | None":
+    def _held(self, ticket: JobAttempt, change: Item, new: Item, condition: Expression) -> "Job | None":
         write = self.table.update(
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
         )
@@ -171,12 +171,12 @@ class JobStore:
 
     def complete(
         self,
-        ticket: Ticket,
+        ticket: JobAttempt,
         output: Item,
         worker: Caller,
         now: int,
         edit: Callable[[Item], Item],
-        beside: Callable[[Item], Beside] | None = None,
+        beside: Callable[[Item], ExtraWrites] | None = None,
     ) -> "Job | None":
         """Write a result to job and video in one transaction; return `None` if its input is outdated.
 
@@ -190,7 +190,7 @@ class JobStore:
             video = self.wanting(job) if job else None
             if job is None or video is None:
                 return None
-            more = beside(video) if beside else Beside({}, ())
+            more = beside(video) if beside else ExtraWrites({}, ())
             done: Job = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
             done.pop("error", None)
             done = at_rest(done, worker, now)
@@ -202,7 +202,7 @@ class JobStore:
         return self._retry(attempt, "the video")
 
     def fail(
-        self, ticket: Ticket, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
+        self, ticket: JobAttempt, reason: str, worker: Caller, now: int, *, retry: bool, final: bool = False
     ) -> "Job | None":
         """End an attempt without a result: queue the next attempt, or fail the job; `None` if the attempt is outdated.
 
@@ -297,7 +297,7 @@ class JobStore:
                 return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
         return {name: value for name, value in video.items() if name != "failure"} | {"status": "processing"}
 
-    def get(self, ticket: Ticket) -> "Job | None":
+    def get(self, ticket: JobAttempt) -> "Job | None":
         """Return the job of a ticket, whatever its current attempt and input: one GetItem."""
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
@@ -358,7 +358,7 @@ class JobStore:
     def _read(self, video_id: str, kind: str) -> "Job | None":
         return _as_job(self.table.get(JOB.key(videoId=video_id, kind=kind), consistent=True))
 
-    def _pending(self, ticket: Ticket) -> "Job | None":
+    def _pending(self, ticket: JobAttempt) -> "Job | None":
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
 
@@ -407,6 +407,6 @@ def is_overdue(place: Mapping[str, Any], state: str, now: int) -> bool:
     return at < now or (state == "running" and at > now and not is_leased({"leaseUntil": at}, now, LONGEST_LEASE))
 
 
-def _is_at(ticket: Ticket, state: str) -> Expression:
+def _is_at(ticket: JobAttempt, state: str) -> Expression:
     """Return the condition that a job is still at this attempt and in this state."""
     return fence(inputHash=ticket.input_hash, attempt=ticket.attempt, state=state)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shared.aws.sqs import BadMessage
 from shared.core.caller import request_of
 from shared.job_kinds import KINDS_IN_WORDS, kind_of
-from shared.processing.job_states import Ticket, rendition_folder
+from shared.processing.job_states import JobAttempt, rendition_folder
 
 if TYPE_CHECKING:
     from shared.entities import Job
@@ -83,9 +83,9 @@ class JobMessage(_OfRequest):
     report: str | None = Field(default=None, description="Path of the API that takes the reports, by PUT")
 
     @property
-    def ticket(self) -> Ticket:
+    def ticket(self) -> JobAttempt:
         """Attempt that the message is for."""
-        return Ticket(self.videoId, self.kind, self.inputHash, self.attempt)
+        return JobAttempt(self.videoId, self.kind, self.inputHash, self.attempt)
 
 
 class PurgeMessage(_OfRequest):

@@ -28,7 +28,7 @@ PICTURES = {"poster": "poster", "storyboard": "storyboard.vtt"}
 """Thumbnails in the response, and their names in `thumbnails`."""
 
 
-class Signer:
+class PlaybackSigner:
     """Builder of playback responses. Its URLs grant no more than the credentials that sign them."""
 
     def __init__(self, objects: Objects, media_bucket: str, links: Links) -> None:

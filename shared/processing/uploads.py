@@ -22,7 +22,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import absent_or_purged
-from shared.aws.s3 import ObjectExists, Objects, PartsRefused, UploadGone, object_uri
+from shared.aws.s3 import InvalidParts, ObjectExists, Objects, UploadMissing, object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller, done_for
 from shared.core.errors import IllegalTransition, NotFound, Unavailable, invalid_field
@@ -59,7 +59,7 @@ def part_size(file_size: int) -> int:
 
 
 @dataclass(frozen=True)
-class Part:
+class UploadPart:
     """A part of an upload: with the URL to send it to, or with the ETag from S3 if it was sent."""
 
     size: int
@@ -75,7 +75,7 @@ class OpenUpload:
     expires_at: int
     put: tuple[str, dict[str, str]] | None
     """URL and headers of a single PUT; `None` for a multipart upload."""
-    parts: Sequence[Part] = ()
+    parts: Sequence[UploadPart] = ()
 
 
 class UploadStore:
@@ -180,10 +180,10 @@ class UploadService:
             self.objects.complete_multipart(item["uri"], item["multipartId"], etags, item["fileSize"])
         except ObjectExists:
             pass  # the key belongs to this upload only, so it was completed before
-        except UploadGone as error:
+        except UploadMissing as error:
             if not self.objects.exists(item["uri"]):
                 raise IllegalTransition("The upload was aborted; begin another.") from error
-        except PartsRefused as error:
+        except InvalidParts as error:
             raise invalid_field("/parts", "S3 has other parts: check the ETags, or send the parts again") from error
         if self.store.move(item, "received") == "aborted":
             raise IllegalTransition("The upload was aborted; begin another.")
@@ -197,7 +197,7 @@ class UploadService:
         if "multipartId" in item:
             try:
                 self.objects.abort_multipart(item["uri"], item["multipartId"])
-            except UploadGone as error:
+            except UploadMissing as error:
                 # If the object exists, an earlier call completed the upload and crashed; otherwise it was aborted.
                 if item["state"] == "open" and self.objects.exists(item["uri"]):
                     self.store.move(item, "received")
@@ -218,7 +218,7 @@ class UploadService:
         if in_time and "multipartId" in item:
             try:
                 return "open", self.objects.sent_parts(item["uri"], item["multipartId"])
-            except UploadGone:
+            except UploadMissing:
                 in_time = False
         # The object may exist although no notification has been handled yet.
         if self.objects.exists(item["uri"]):
@@ -235,11 +235,13 @@ class UploadService:
             put = self.objects.presigned_put(uri, item["contentType"], size, ends - now)
             return OpenUpload(item["uploadId"], ends, put)
 
-        def part(number: int, length: int) -> Part:
+        def part(number: int, length: int) -> UploadPart:
             sent_length, etag = sent.get(number, (None, None))
             if sent_length == length:
-                return Part(length, etag=etag)
-            return Part(length, url=self.objects.presigned_part(uri, item["multipartId"], number, length, ends - now))
+                return UploadPart(length, etag=etag)
+            return UploadPart(
+                length, url=self.objects.presigned_part(uri, item["multipartId"], number, length, ends - now)
+            )
 
         whole = item["partSize"]
         sizes = [min(whole, size - start) for start in range(0, size, whole)]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from shared.aws.messages import Message, MessageProcessor
 from shared.aws.runtime import process
-from shared.aws.s3 import ObjectChanged, ObjectGone, Objects, ObjectSource
+from shared.aws.s3 import ObjectChanged, ObjectMissing, Objects, ObjectSource
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
 from shared.job_kinds import base_of
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.sandbox import Sandbox
-from shared.processing.job_states import Beside
+from shared.processing.job_states import ExtraWrites
 from shared.processing.job_store import JobStore
 from shared.processing.messages import JobMessage, parse
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Result:
+class JobResult:
     """Result of a job: its output, and the edit that puts it into the video's item."""
 
     output: Item
     edit: Callable[[Item], Item]
-    beside: Callable[[Item], Beside] | None = None
+    beside: Callable[[Item], ExtraWrites] | None = None
     """Extra writes for the given video."""
 
 
@@ -54,8 +54,8 @@ class JobWorker(ABC):
         self._reader = reader
 
     @abstractmethod
-    def do(self, job: "Job", video: Item) -> Result:
-        """Do a job, given its item and the video's; raises UnreadableFilm, ObjectGone, ObjectChanged."""
+    def do(self, job: "Job", video: Item) -> JobResult:
+        """Do a job, given its item and the video's; raises UnreadableVideo, ObjectMissing, ObjectChanged."""
 
     def read(self, task: str, job: "Job", *arguments: object) -> Any:
         """Return the result of a task of `shared/media/reader.py` on the job's source file."""
@@ -97,7 +97,7 @@ class JobConsumer:
             return
         try:
             result = self._workers[base_of(job["kind"])].do(job, video)
-        except (UnreadableFilm, ObjectGone, ObjectChanged) as error:
+        except (UnreadableVideo, ObjectMissing, ObjectChanged) as error:
             self._logger.info("film not usable", extra=log | {"reason": str(error)})
             self._jobs.fail(
                 ticket, _reason(error), self._caller, self._now(), retry=False, final=getattr(error, "is_final", True)
@@ -115,9 +115,9 @@ class JobConsumer:
 
 def _reason(error: Exception) -> str:
     match error:
-        case UnreadableFilm():
+        case UnreadableVideo():
             return error.reason
-        case ObjectGone():
+        case ObjectMissing():
             return "The uploaded file is gone."
         case ObjectChanged():
             return "The uploaded file was replaced while it was read."

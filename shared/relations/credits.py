@@ -20,7 +20,7 @@ from shared.core.limits import LAST_YEAR
 from shared.core.position import Page, Position
 from shared.relations.children import children_of, region_prefix
 from shared.relations.entry_updates import unmoved
-from shared.relations.item_store import OWNER, Allows, BesideStore
+from shared.relations.item_store import OWNER, Allows, VideoItemStore
 from shared.schema import (
     CREDIT,
     RELEASE,
@@ -111,7 +111,7 @@ def releases_list(video_id: str, region: str | None = None) -> tuple[object, ...
     return "releases", video_id, region
 
 
-class RelationStore(BesideStore):
+class RelationStore(VideoItemStore):
     """Credits, releases and people in the table. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:

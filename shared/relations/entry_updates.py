@@ -36,7 +36,7 @@ SOON = 60
 """Seconds. Changes that are due sooner may fall between two runs of the sweeper."""
 
 
-class EntryMover:
+class EntryUpdater:
     """Moves entries in the table."""
 
     def __init__(self, table: Table) -> None:

@@ -28,7 +28,7 @@ Allows = Callable[[Item | None], bool]
 """Predicate for the caller's precondition (If-Match, If-None-Match) on the stored item, or `None` if there is none."""
 
 
-class BesideStore:
+class VideoItemStore:
     """Related items of videos. Methods raise the errors of shared.core.errors."""
 
     def __init__(self, table: Table) -> None:

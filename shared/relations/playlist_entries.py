@@ -12,11 +12,11 @@ from shared.aws.expressions import Expression
 from shared.aws.listing import hydrated
 from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
 from shared.core.attributes import Item
-from shared.core.caller import Caller, Once
+from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import AlreadyExists, LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.relations import ranks
-from shared.relations.playlists import PlaylistStore, Revision, any_version
+from shared.relations.playlists import PlaylistRevision, PlaylistStore, any_version
 from shared.relations.ranks import MOST_SPREAD, NoRoomError
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
 from shared.video_fields import VISIBILITY_ATTRIBUTES
@@ -68,7 +68,7 @@ class EntryStore:
         video_id: str,
         caller: Caller,
         now: int,
-        once: Once | None = None,
+        once: IdempotentRequest | None = None,
         matches: Callable[[int], bool] = any_version,
     ) -> dict[str, Any]:
         """Append a video to a playlist that the caller owns, and return its entry.
@@ -81,7 +81,7 @@ class EntryStore:
         """
         write_id = new_write_id()
 
-        def plan(playlist: Item) -> Revision:
+        def plan(playlist: Item) -> PlaylistRevision:
             self._require_video(video_id, caller, now)
             if playlist["entryCount"] >= MOST_ENTRIES:
                 raise LimitReached(
@@ -89,7 +89,7 @@ class EntryStore:
                 )
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
-            return Revision(
+            return PlaylistRevision(
                 playlist | {"entryCount": playlist["entryCount"] + 1, "lastRank": rank},
                 [
                     self.table.put(_membership(entry, caller, now, write_id), condition=ABSENT),
@@ -127,7 +127,7 @@ class EntryStore:
         if beside == video_id:
             raise invalid_field(f"/{name}", "must be another entry than the one that is moved")
 
-        def plan(playlist: Item) -> Revision:
+        def plan(playlist: Item) -> PlaylistRevision:
             video_ids = [video_id, beside] if beside else [video_id]
             keys = [MEMBERSHIP.key(playlistId=playlist_id, videoId=member_id) for member_id in video_ids]
             members = {member["videoId"]: member for member in self.table.batch_get(keys, consistent=True)}
@@ -140,7 +140,7 @@ class EntryStore:
             start = _entry_key(anchor) if anchor else None
             neighbours, _ = self._next_to(playlist_id, start, MOST_SPREAD + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:
-                return Revision(playlist, answer=_document(moved))
+                return PlaylistRevision(playlist, answer=_document(moved))
             others = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
             new_ranks = _ranks(anchor["rank"] if anchor else None, [other["rank"] for other in others], behind=behind)
             writes: list[Write] = []
@@ -150,7 +150,7 @@ class EntryStore:
                     writes += self._reranked(entry, rank, caller, now)
                     moves.append(moved_entry(entry["videoId"], entry, entry | {"rank": rank}))
             last = {"lastRank": max(playlist["lastRank"], *new_ranks)}
-            return Revision(playlist | last, writes, moves, _document(moved))
+            return PlaylistRevision(playlist | last, writes, moves, _document(moved))
 
         return self._playlists.revise(playlist_id, caller, now, plan, matches=matches)
 
@@ -167,7 +167,7 @@ class EntryStore:
         For `matches`, see `append`.
         """
 
-        def plan(playlist: Item) -> Revision:
+        def plan(playlist: Item) -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
             if entry is None:
                 raise NotFound("The playlist does not contain this video.")
@@ -178,9 +178,9 @@ class EntryStore:
     def forget(self, playlist_id: str, video_id: str, caller: Caller, now: int) -> None:
         """Remove a deleted video from a playlist, if both exist. For background jobs of the service."""
 
-        def plan(playlist: Item) -> Revision:
+        def plan(playlist: Item) -> PlaylistRevision:
             entry = self._member(playlist_id, video_id)
-            return self._without(playlist, entry) if entry else Revision(playlist)
+            return self._without(playlist, entry) if entry else PlaylistRevision(playlist)
 
         try:
             # A deleted playlist may be restored, and must not contain this entry then.
@@ -206,7 +206,7 @@ class EntryStore:
         videos = self.table.batch_get(keys, attributes=("videoId", TTL_ATTRIBUTE), consistent=True)
         return {video["videoId"] for video in videos if not is_purged(video, now)}
 
-    def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> Revision:
+    def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> PlaylistRevision:
         """Return a revision that restores entries to earlier positions.
 
         `places` has the `rank` and `addedAt` of at most MOST_PLACED entries by videoId; `None` removes an entry. If
@@ -238,7 +238,7 @@ class EntryStore:
         if count > max(MOST_ENTRIES, playlist["entryCount"]):
             raise LimitReached(f"The playlist would have more than {MOST_ENTRIES} entries, the most that it may have.")
         last = max([*taken, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
-        return Revision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
+        return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], taken: Collection[str]) -> str:
         """Return the rank; if another entry has it, return the middle between it and the next one."""
@@ -249,10 +249,10 @@ class EntryStore:
             return rank
         return ranks.between(rank, min((other for other in (*others, *taken) if other > rank), default=None))
 
-    def _without(self, playlist: Item, entry: Item) -> Revision:
+    def _without(self, playlist: Item, entry: Item) -> PlaylistRevision:
         left = playlist | {"entryCount": playlist["entryCount"] - 1}
         writes = [self.table.remove(_entry_key(entry)), self.table.remove(key_of(entry))]
-        return Revision(left, writes, [moved_entry(entry["videoId"], entry)])
+        return PlaylistRevision(left, writes, [moved_entry(entry["videoId"], entry)])
 
     def _member(self, playlist_id: str, video_id: str) -> Item | None:
         return self.table.get(MEMBERSHIP.key(playlistId=playlist_id, videoId=video_id), consistent=True)

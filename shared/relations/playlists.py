@@ -19,7 +19,7 @@ from shared.aws.idempotency import carry_out, earlier_answer
 from shared.aws.listing import Lists, Window, hydrated, unsharded
 from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
-from shared.core.caller import Caller, Once
+from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
@@ -72,7 +72,7 @@ def any_version(_: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Revision:
+class PlaylistRevision:
     """A planned change of a playlist, with its companion writes."""
 
     playlist: Item
@@ -95,7 +95,12 @@ class PlaylistStore:
         self.lists = Lists(table)
 
     def create(
-        self, playlist_id: str, content: Mapping[str, Value], caller: Caller, now: int, once: Once | None = None
+        self,
+        playlist_id: str,
+        content: Mapping[str, Value],
+        caller: Caller,
+        now: int,
+        once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
         """Create a playlist of the caller and return its document.
 
@@ -145,7 +150,7 @@ class PlaylistStore:
         `matches` is the caller's precondition on the version (If-Match); a mismatch raises VersionMismatch.
         """
         return self.revise(
-            playlist_id, caller, now, lambda playlist: Revision(merge_patch(playlist, patch)), matches=matches
+            playlist_id, caller, now, lambda playlist: PlaylistRevision(merge_patch(playlist, patch)), matches=matches
         )
 
     def revise(
@@ -153,10 +158,10 @@ class PlaylistStore:
         playlist_id: str,
         caller: Caller,
         now: int,
-        plan: Callable[[Item], Revision],
+        plan: Callable[[Item], PlaylistRevision],
         *,
         matches: Callable[[int], bool] = any_version,
-        once: Once | None = None,
+        once: IdempotentRequest | None = None,
         write_id: str | None = None,
         even_deleted: bool = False,
     ) -> dict[str, Any]:

@@ -41,24 +41,24 @@ TOTALS = ("votes", "sum", "likes", "dislikes")
 """Totals of a video's ratings; `sum` is the sum of their values."""
 
 
-class Choice(NamedTuple):
+class RatingChoice(NamedTuple):
     """A user's rating of a video: a value from 1 to 10, and whether it was given as a like or dislike."""
 
     value: int
     like: bool | None = None
 
     @classmethod
-    def liked(cls, like: bool) -> "Choice":
+    def liked(cls, like: bool) -> "RatingChoice":
         """Return the best rating for a like, the worst for a dislike."""
         return cls(BEST_RATING if like else 1, like)
 
     @classmethod
-    def of(cls, rating: "Rating | None") -> "Choice | None":
+    def of(cls, rating: "Rating | None") -> "RatingChoice | None":
         """Return the choice in a rating's item; `None` without an item, or if the rating was withdrawn."""
         return cls(int(rating["value"]), rating.get("like")) if rating and "value" in rating else None
 
 
-def share(choice: Choice | None) -> dict[str, int]:
+def share(choice: RatingChoice | None) -> dict[str, int]:
     """Return the contribution of one rating to the totals; zeros for `None`."""
     if choice is None:
         return dict.fromkeys(TOTALS, 0)
@@ -67,7 +67,7 @@ def share(choice: Choice | None) -> dict[str, int]:
 
 def difference(old: "Rating | None", new: "Rating") -> dict[str, int]:
     """Return the change of the totals for a write of a rating; `old` is `None` if the rating is new."""
-    lost, won = share(Choice.of(old)), share(Choice.of(new))
+    lost, won = share(RatingChoice.of(old)), share(RatingChoice.of(new))
     return {name: won[name] - lost[name] for name in TOTALS}
 
 
@@ -109,7 +109,7 @@ class RatingStore:
         seen_by(video, caller, now)
         return {"videoId": video_id, **_mine(own), **ratings_document(totals)}
 
-    def rate(self, video_id: str, caller: Caller, choice: Choice, now: int) -> dict[str, Any]:
+    def rate(self, video_id: str, caller: Caller, choice: RatingChoice, now: int) -> dict[str, Any]:
         """Store a user's rating of a visible video, replacing the previous one.
 
         Returns the result of `read` with this rating included. Raises NotFound, IllegalTransition if the video is
@@ -134,7 +134,7 @@ class RatingStore:
         Also works for a video that the user may no longer see, if the user has rated it.
         """
         video, own, _ = self._read(video_id, caller)
-        if Choice.of(own) is None or video is None or is_purged(video, now):
+        if RatingChoice.of(own) is None or video is None or is_purged(video, now):
             seen_by(video, caller, now)
         content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
         self._replace(cast("Rating", signed(content, caller, now)), own)
@@ -203,7 +203,7 @@ class RatingStore:
 
         def attempt(present: Item | None) -> "Rating":
             own = cast("Rating | None", present)
-            if own is not None and Choice.of(own) == Choice.of(new):
+            if own is not None and RatingChoice.of(own) == RatingChoice.of(new):
                 return own
             write_once(self.table, [self.table.put(new, condition=unchanged(own))], new)
             return new
@@ -239,7 +239,7 @@ def _counting(totals: "RatingTotals | None", before: "Rating | None", own: "Rati
 
     The stored totals may not include `before` yet. The remainder is therefore limited to possible values.
     """
-    earlier, mine = share(Choice.of(before)), share(Choice.of(own))
+    earlier, mine = share(RatingChoice.of(before)), share(RatingChoice.of(own))
     others = {name: max(0, count - earlier[name]) for name, count in _counts(totals).items()}
     votes = others["votes"]
     others["sum"] = min(max(others["sum"], votes), votes * BEST_RATING)
@@ -254,7 +254,7 @@ def _counts(totals: "RatingTotals | None") -> dict[str, int]:
 
 
 def _mine(own: "Rating | None") -> dict[str, Any]:
-    return {"own": own_document(own)} if own and Choice.of(own) else {}
+    return {"own": own_document(own)} if own and RatingChoice.of(own) else {}
 
 
 def _rating(video_id: str, caller: Caller) -> Item:

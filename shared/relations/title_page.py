@@ -23,8 +23,8 @@ from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
 from shared.videos.access import seen_by
 from shared.videos.documents import document_for
-from shared.videos.store import Fetched, VideoStore
-from shared.web.paging import Pages
+from shared.videos.store import FetchedVideo, VideoStore
+from shared.web.paging import Paginator
 from shared.web.responses import fitting
 
 MOST_RANGES = 10
@@ -45,7 +45,7 @@ _RANGE = re.compile(
 )
 
 
-class Place(NamedTuple):
+class Locale(NamedTuple):
     """A reader's locale: a region, and language ranges in order of preference."""
 
     region: str | None = None
@@ -75,7 +75,7 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for _, tag in sorted(weighed, key=lambda pair: -pair[0])))
 
 
-def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[str, Any]:
+def local_title(document: Item, releases: Iterable[Item], place: Locale) -> dict[str, Any]:
     """Return the title that fits a locale best: `title`, `region` and `language` if known, and `match`.
 
     `match` is `region-and-language`, `region`, `language` or `original`. `releases` must be sorted by region and
@@ -108,12 +108,12 @@ def local_title(document: Item, releases: Iterable[Item], place: Place) -> dict[
 class TitlePage:
     """Reads a video with the requested sections. Methods raise the errors of shared.core.errors."""
 
-    def __init__(self, videos: VideoStore, pages: Pages) -> None:
+    def __init__(self, videos: VideoStore, pages: Paginator) -> None:
         self.videos = videos
         self.table = videos.table
         self.pages = pages
 
-    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Place) -> Fetched:
+    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str], place: Locale) -> FetchedVideo:
         """Return the document with its title in a locale; only the given fields, if there are any."""
         localised = LOCAL_TITLE in fields if fields else bool(place)
         if not localised:
@@ -125,7 +125,9 @@ class TitlePage:
         document[LOCAL_TITLE] = local_title(document, self._releases(video_id, place), place)
         return fetched._replace(document={name: document[name] for name in fields or document if name in document})
 
-    def read_with(self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Place) -> Fetched:
+    def read_with(
+        self, video_id: str, caller: Caller, now: int, sections: Sequence[str], place: Locale
+    ) -> FetchedVideo:
         """Return the document with the given sections as `included`, and its title in a locale.
 
         `sections` are names in shared.queries.SECTIONS. Costs one Query for all sections, a GetItem for the view
@@ -134,7 +136,7 @@ class TitlePage:
         If the Query stops at LARGEST_SECTION items or 1 MB, each remaining section costs its own Query. Items beyond
         that page or LARGEST_LIST are available from the lists, by the sections' cursors.
         """
-        partition = _Partition(self.videos, video_id)
+        partition = _VideoPartition(self.videos, video_id)
         video = seen_by(partition.begin(sections), caller, now)
         counter = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0))
         document = document_for(caller, video, self.videos.counters.counts({video_id: counter})[video_id])
@@ -159,9 +161,9 @@ class TitlePage:
         if "jobs" in sections and caller.owns(video["userId"]):
             jobs: list[Any] = partition.section("jobs").items
             included["jobs"] = [job_document(job) for job in owned_jobs(video, jobs)]
-        return Fetched(document | {"included": included}, video["version"], caller.owns(video["userId"]))
+        return FetchedVideo(document | {"included": included}, video["version"], caller.owns(video["userId"]))
 
-    def _releases(self, video_id: str, place: Place) -> list[Item]:
+    def _releases(self, video_id: str, place: Locale) -> list[Item]:
         """Return the releases that may contain the title: the region's releases, otherwise the first releases."""
         releases: list[Item] = []
         if place.region:
@@ -185,7 +187,7 @@ class TitlePage:
         return {"items": documents[:count], "nextCursor": self.pages.cursor(caller, now, resume, *listing)}
 
 
-class _Partition:
+class _VideoPartition:
     """Related items of a video, read in key order as far as the sections need."""
 
     def __init__(self, videos: VideoStore, video_id: str) -> None:

@@ -22,16 +22,16 @@ from typing import Literal, NamedTuple
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.leases import LeaseLost
-from shared.aws.s3 import ObjectGone
+from shared.aws.s3 import ObjectMissing
 from shared.core.attributes import Item, decode_item
 from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
 from shared.feed.log import Feed, shard_logs
 from shared.schema import FEED, RELATION_INDEX, SHARDS, status_relation
-from shared.search.consumer import Follower
-from shared.search.engine import Engine, Mark, OtherForm
-from shared.search.generations import Copy, DamagedFile, Generations, Heartbeat, Pointer
-from shared.search.loader import Films
+from shared.search.consumer import FeedConsumer
+from shared.search.engine import IncompatibleIndex, IndexCheckpoint, SearchEngine
+from shared.search.generations import DamagedFile, GenerationPointer, Generations, Heartbeat, LocalCopy
+from shared.search.loader import DocumentLoader
 from shared.videos.video import STATUSES
 
 PAGE = 100
@@ -50,7 +50,7 @@ SOURCES = tuple(
 )
 """Relation and shard of each RelationIndex partition that lists searchable videos."""
 
-CANNOT_GO_ON = (Gone, OtherForm, ObjectGone, DamagedFile)
+CANNOT_GO_ON = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
 """Errors after which a generation or draft is unusable and a rebuild starts from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
@@ -58,7 +58,7 @@ Outcome = Literal["busy", "unchanged", "published", "unfinished"]
 
 
 @dataclass(frozen=True)
-class Run:
+class BuildResult:
     """Result of a run."""
 
     outcome: Outcome
@@ -70,7 +70,7 @@ class Run:
     """Unreferenced objects that were deleted."""
 
 
-class At(NamedTuple):
+class BuildPosition(NamedTuple):
     """Progress of a rebuild: a position in one of SOURCES."""
 
     source: int = 0
@@ -79,7 +79,7 @@ class At(NamedTuple):
     """Start of the rebuild, in epoch seconds."""
 
     @classmethod
-    def of(cls, item: Item) -> "At":
+    def of(cls, item: Item) -> "BuildPosition":
         """Read the progress from a draft's item."""
         return cls(item["source"], item.get("after"), item["begun"])
 
@@ -89,7 +89,7 @@ class At(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def some_videos(table: Table, at: At) -> tuple[list[str], At]:
+def some_videos(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
     """Return the ids of the next page of videos and the progress after it. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
@@ -106,19 +106,21 @@ def some_videos(table: Table, at: At) -> tuple[list[str], At]:
     )
     after = decode_item(page.last_key) if page.last_key else None
     # The last page of a partition leads to the first page of the next one.
-    return [entry["relId"] for entry in page.items], At(at.source if after else at.source + 1, after, at.begun)
+    return [entry["relId"] for entry in page.items], BuildPosition(
+        at.source if after else at.source + 1, after, at.begun
+    )
 
 
-class Builder:
+class IndexBuilder:
     """Builds the index in a local folder."""
 
     def __init__(
         self,
         generations: Generations,
-        copy: Copy,
+        copy: LocalCopy,
         table: Table,
         feed: Feed,
-        films: Films,
+        films: DocumentLoader,
         *,
         clock: Callable[[], float] = time.time,
         tell: Callable[[int], None] = lambda _: None,
@@ -131,14 +133,14 @@ class Builder:
         self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
         self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
 
-    def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> Run:
+    def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> BuildResult:
         """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
 
         Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
         """
         held = self._generations.lease()
         if held is None:
-            return Run("busy")
+            return BuildResult("busy")
         is_lost = threading.Event()
 
         def renew() -> None:
@@ -160,7 +162,7 @@ class Builder:
         finally:
             self._generations.release(held)
 
-    def _run(self, held: Pointer, in_time: Callable[[], bool], anew: bool) -> Run:
+    def _run(self, held: GenerationPointer, in_time: Callable[[], bool], anew: bool) -> BuildResult:
         if not anew and held.draft is None and held.readable is not None:
             try:
                 return self._fold(held, in_time)
@@ -175,10 +177,10 @@ class Builder:
                 held = self._generations.drop_draft(held)
         return self._rebuild(held, in_time)
 
-    def _fold(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+    def _fold(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
         """Update the published generation from the feed."""
         self._generations.copy_of(held.readable, self._copy)
-        engine = Engine(self._copy.folder)
+        engine = SearchEngine(self._copy.folder)
         try:
             follower = self._follower(engine)
             before = dict(held.places)
@@ -187,29 +189,29 @@ class Builder:
             moved = dict(follower.mark.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
             if not moved or not (follower.put or self._is_ahead(engine, held) or is_old):
-                return Run("unchanged", self._behind(follower))
+                return BuildResult("unchanged", self._behind(follower))
             return self._published(held, engine, follower)
         finally:
             engine.close()
 
-    def _is_ahead(self, engine: Engine, held: Pointer) -> bool:
+    def _is_ahead(self, engine: SearchEngine, held: GenerationPointer) -> bool:
         return engine.mark is not None and dict(engine.mark.places) != dict(held.places)
 
-    def _rebuild(self, held: Pointer, in_time: Callable[[], bool]) -> Run:
+    def _rebuild(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
         """Index every video, then consume the changes since the start. Resumes from the draft if there is one."""
         draft = held.draft
         self._generations.copy_of(draft.generation if draft else None, self._copy)
-        at = At.of(draft.at) if draft else At(begun=int(self._clock()))
-        engine = Engine(self._copy.folder)
+        at = BuildPosition.of(draft.at) if draft else BuildPosition(begun=int(self._clock()))
+        engine = SearchEngine(self._copy.folder)
         try:
             if draft is None:
                 before = (at.begun - SECONDS_BEFORE) * 1000
-                engine.commit(Mark({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
+                engine.commit(IndexCheckpoint({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
             put = saved = 0
             while at.source < len(SOURCES):
                 if not in_time():
                     self._save(held, engine, at)
-                    return Run("unfinished", self._unfinished(held, at), put)
+                    return BuildResult("unfinished", self._unfinished(held, at), put)
                 if put - saved >= SAVED_EVERY:
                     held, saved = self._save(held, engine, at), put
                 ids, at = some_videos(self._table, at)
@@ -221,35 +223,35 @@ class Builder:
             follower = self._committed(engine)
             if not follower.catch_up(in_time):
                 self._save(held, engine, at)
-                return Run("unfinished", self._unfinished(held, at), put)
+                return BuildResult("unfinished", self._unfinished(held, at), put)
             return replace(self._published(held, engine, follower), put=put + follower.put)
         finally:
             engine.close()
 
-    def _save(self, held: Pointer, engine: Engine, at: At) -> Pointer:
+    def _save(self, held: GenerationPointer, engine: SearchEngine, at: BuildPosition) -> GenerationPointer:
         self._committed(engine)
         return self._generations.save_draft(held, self._copy, engine.files(), at.item)
 
-    def _committed(self, engine: Engine) -> Follower:
+    def _committed(self, engine: SearchEngine) -> FeedConsumer:
         """Commit all indexed videos and return the follower."""
         follower = self._follower(engine)
         engine.commit(follower.mark)
         return follower
 
-    def _follower(self, engine: Engine) -> Follower:
-        return Follower(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
+    def _follower(self, engine: SearchEngine) -> FeedConsumer:
+        return FeedConsumer(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
 
-    def _published(self, held: Pointer, engine: Engine, follower: Follower) -> Run:
+    def _published(self, held: GenerationPointer, engine: SearchEngine, follower: FeedConsumer) -> BuildResult:
         follower.keep()
         files = engine.files()
         held = self._generations.publish(held, self._copy, files, follower.mark, engine.size)
         _, removed = self._generations.tidy(held)
-        return Run("published", self._behind(follower), follower.put, removed)
+        return BuildResult("published", self._behind(follower), follower.put, removed)
 
-    def _behind(self, follower: Follower) -> float:
+    def _behind(self, follower: FeedConsumer) -> float:
         return self._seconds_since(follower.mark.as_of)
 
-    def _unfinished(self, held: Pointer, at: At) -> float:
+    def _unfinished(self, held: GenerationPointer, at: BuildPosition) -> float:
         """Return the lag in seconds. If nothing is published, it counts from the start of the rebuild."""
         return self._seconds_since(held.as_of or at.begun * 1000)
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from shared.feed.log import OLDEST, Feed, Place, shard_logs
+from shared.feed.log import OLDEST, Feed, LogCursor, shard_logs
 from shared.feed.reader import MOST_EXAMINED, page
-from shared.search.engine import Engine, Mark
-from shared.search.loader import Films
+from shared.search.engine import IndexCheckpoint, SearchEngine
+from shared.search.loader import DocumentLoader
 
 TYPES = ("video.*", "credit.*", "release.*", "captions.*")
 """Change types that can affect search results."""
@@ -21,14 +21,14 @@ LONGEST_REST = 0.2
 """Maximum delay in seconds between two polls of a waiting request."""
 
 
-class Follower:
+class FeedConsumer:
     """An engine and its position in the feed."""
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SearchEngine,
         feed: Feed,
-        films: Films,
+        films: DocumentLoader,
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
@@ -41,7 +41,7 @@ class Follower:
         self.engine = engine
         self._feed, self._films = feed, films
         self._clock, self._sleep, self._slice = clock, sleep, slice_
-        self.mark = engine.mark or Mark(dict.fromkeys(shard_logs(), OLDEST), 0)
+        self.mark = engine.mark or IndexCheckpoint(dict.fromkeys(shard_logs(), OLDEST), 0)
         """Current checkpoint. May be newer than the engine's own if the changes since then do not affect the index."""
         self.put = 0
         """Videos that were indexed or removed."""
@@ -60,7 +60,9 @@ class Follower:
         while True:
             seen_at = int(self._clock() * 1000)
             changes = page(self._feed, self.mark.places, TYPES, MOST_EXAMINED)
-            end = Mark(changes.places, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of)
+            end = IndexCheckpoint(
+                changes.places, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of
+            )
             read: set[str] = set()
             for start in range(0, len(changes.items), self._slice):
                 if start and not in_time():
@@ -82,7 +84,7 @@ class Follower:
             if not in_time():
                 return False
 
-    def _put(self, video_ids: Sequence[str], mark: Mark) -> None:
+    def _put(self, video_ids: Sequence[str], mark: IndexCheckpoint) -> None:
         """Index the current state of these videos, remove deleted videos, and advance the checkpoint."""
         gone: list[str] = []
         for video_id, film in self._films.read(video_ids):
@@ -96,17 +98,17 @@ class Follower:
         self.mark = mark
         self.put += len(video_ids)
 
-    def has(self, places: Mapping[str, Place]) -> bool:
+    def has(self, places: Mapping[str, LogCursor]) -> bool:
         """Return whether the index has consumed these logs, of all owners' changes, up to these places."""
         return all(_position(self.mark.places[log]) >= _position(place) for log, place in places.items())
 
-    def is_behind(self, places: Mapping[str, Place]) -> bool:
+    def is_behind(self, places: Mapping[str, LogCursor]) -> bool:
         """Return whether these places are ahead of the index in some logs and behind it in no log."""
         return not self.has(places) and all(
             _position(place) >= _position(self.mark.places[log]) for log, place in places.items()
         )
 
-    def wait_for(self, places: Mapping[str, Place], in_time: Callable[[], bool]) -> bool:
+    def wait_for(self, places: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
         """Consume until the index includes all changes before these places or `in_time` returns false. Returns whether
         it does.
 
@@ -128,6 +130,6 @@ class Follower:
             self.engine.commit(self.mark)
 
 
-def _position(place: Place) -> int:
+def _position(place: LogCursor) -> int:
     """Return the position of the next change. It is the same for a place in the tail and in a block."""
     return place.first + place.skip

@@ -20,7 +20,7 @@ MOST_CUES = 40_000
 
 
 @dataclass(frozen=True)
-class Film:
+class VideoDocument:
     """A video as indexed: its texts, its filter values and the attributes that determine its visibility."""
 
     video_id: str
@@ -48,7 +48,7 @@ class Film:
     """Cues by language, in playing order: start in milliseconds and text without tags."""
 
 
-def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]) -> Film | None:
+def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]) -> VideoDocument | None:
     """Return the indexed form of a video, or `None` if it does not exist or is deleted.
 
     `children` are other items of the video's partition. Releases and credits are used, the rest is ignored. `cues`
@@ -56,7 +56,7 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
     """
     if video is None or video["status"] == "deleted":
         return None
-    return Film(
+    return VideoDocument(
         video_id=video["videoId"],
         user_id=video["userId"],
         title=video["title"],

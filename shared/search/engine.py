@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import tantivy
 
 from shared.core.caller import Caller
-from shared.feed.log import Place
-from shared.search.document import FORM, Film
-from shared.search.fields import SCHEMA, Stored, document_of, stored_of, uuid_of, words_of
-from shared.search.index_query import GRAIN, Asking, Filters, Term, candidates, telling
-from shared.search.query_parser import Question
+from shared.feed.log import LogCursor
+from shared.search.document import FORM, VideoDocument
+from shared.search.fields import SCHEMA, StoredFields, document_of, stored_of, uuid_of, words_of
+from shared.search.index_query import GRAIN, IndexQuery, SearchFilters, Term, candidates, telling
+from shared.search.query_parser import SearchQuery
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
@@ -36,15 +36,15 @@ _SLACK = 64
 """Extra hits to read after the page, in case they tie with its last hit."""
 
 
-class OtherForm(Exception):
+class IncompatibleIndex(Exception):
     """Raised if the folder contains an index of another format version or Tantivy version."""
 
 
 @dataclass(frozen=True)
-class Mark:
+class IndexCheckpoint:
     """Checkpoint: the feed positions that the index has consumed."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, LogCursor]
     """Next position to read, by log key."""
     as_of: int
     """Epoch milliseconds up to which all changes have been consumed."""
@@ -61,7 +61,7 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHits:
     """A page of search results."""
 
     hits: Sequence[Hit]
@@ -73,7 +73,7 @@ class Found:
     """Whether another page follows."""
 
 
-class File(NamedTuple):
+class IndexFile(NamedTuple):
     """A file of the index."""
 
     name: str
@@ -83,11 +83,11 @@ class File(NamedTuple):
     """Whether the content of a file with this name never changes."""
 
 
-class Engine:
+class SearchEngine:
     """Index in a folder, created if missing. Only one engine per folder can write."""
 
     def __init__(self, folder: Path) -> None:
-        """Open or create the index. Raises OtherForm."""
+        """Open or create the index. Raises IncompatibleIndex."""
         self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._is_changed = False
@@ -98,10 +98,10 @@ class Engine:
             self._index.config_reader("manual")
             self._look_again()
         except ValueError as error:
-            raise OtherForm(f"{folder}: {error}") from error
+            raise IncompatibleIndex(f"{folder}: {error}") from error
 
     @property
-    def mark(self) -> Mark | None:
+    def mark(self) -> IndexCheckpoint | None:
         """Checkpoint of the last commit. `None` before the first one."""
         return self._mark
 
@@ -110,7 +110,7 @@ class Engine:
         """Number of indexed videos."""
         return self._searcher.num_docs
 
-    def put(self, films: Iterable[Film], gone: Iterable[str] = ()) -> None:
+    def put(self, films: Iterable[VideoDocument], gone: Iterable[str] = ()) -> None:
         """Add or replace videos, and delete the videos whose ids are in `gone`.
 
         Searches see the change after `commit`.
@@ -123,7 +123,7 @@ class Engine:
             self._is_changed = True
             self._writing.delete_documents_by_term("id", video_id)
 
-    def commit(self, at: Mark) -> None:
+    def commit(self, at: IndexCheckpoint) -> None:
         """Make pending changes visible and store the checkpoint.
 
         After a crash in between, the checkpoint is older than the index. The next run indexes these changes again,
@@ -138,16 +138,16 @@ class Engine:
 
     def search(
         self,
-        question: Question,
+        question: SearchQuery,
         caller: Caller,
         now: int,
         *,
-        filters: Filters = Filters(),  # noqa: B008  (it is frozen)
+        filters: SearchFilters = SearchFilters(),  # noqa: B008  (it is frozen)
         facets: Collection[str] = (),
         limit: int = 25,
         after: Hit | None = None,
         without: Collection[str] = (),
-    ) -> Found:
+    ) -> SearchHits:
         """Return a page of the videos that match and that the caller may see at `now`.
 
         `after` is the last hit of the previous page, and `without` contains ids to exclude. Without clauses, hits are
@@ -155,7 +155,7 @@ class Engine:
         If it no longer matches, its old position is used.
         """
         searcher = self._searcher
-        asked = Asking(SCHEMA, question, caller, now, filters, without)
+        asked = IndexQuery(SCHEMA, question, caller, now, filters, without)
         limit = min(limit, DEEPEST)
         past: tuple[float, str] | None = None
         if after:
@@ -165,7 +165,7 @@ class Engine:
         first = next((place for place, hit in enumerate(ranked) if past is None or _rank(hit) > past), len(ranked))
         hits = ranked[first : min(first + limit, DEEPEST)]
         counted = self._counted(searcher, asked.all, facets)
-        return Found(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
+        return SearchHits(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
         """Return the most similar videos, excluding `video_id`. `None` if the index does not contain it."""
@@ -173,7 +173,7 @@ class Engine:
         address = self._address(searcher, video_id)
         if address is None:
             return None
-        asked = Asking.others(SCHEMA, video_id, caller, now)
+        asked = IndexQuery.others(SCHEMA, video_id, caller, now)
         said = candidates(words_of(searcher.doc(address)))
         films, all_films = self._having(searcher, asked.all, said)
         terms = telling(said, films, all_films)
@@ -182,7 +182,7 @@ class Engine:
         asked.like(terms)
         return self._ranked(searcher, asked.query, asked, min(limit, DEEPEST))[0][:limit]
 
-    def stored(self, video_id: str, *, most_said: int | None = None) -> Stored | None:
+    def stored(self, video_id: str, *, most_said: int | None = None) -> StoredFields | None:
         """Return the stored texts of a video.
 
         `None` if it is not indexed or its captions exceed `most_said` characters.
@@ -193,7 +193,7 @@ class Engine:
             return None
         return stored_of(searcher.doc(address))
 
-    def files(self) -> list[File]:
+    def files(self) -> list[IndexFile]:
         """Wait for running merges and list the files of the last commit. A copy of them is the same index."""
         self.settle()
         meta = json.loads((self._folder / META).read_bytes())
@@ -203,7 +203,7 @@ class Engine:
             stem, _, kind = path.name.partition(".")
             is_segment = stem in segments and (not kind.endswith("del") or _is_present(kind, segments[stem]))
             if is_segment or path.name in (META, MANAGED, MARK):
-                files.append(File(path.name, path.stat().st_size, is_segment))
+                files.append(IndexFile(path.name, path.stat().st_size, is_segment))
         return files
 
     def settle(self) -> None:
@@ -228,7 +228,7 @@ class Engine:
         self._searcher = self._index.searcher()
 
     def _ranked(
-        self, searcher: tantivy.Searcher, query: tantivy.Query, asked: Asking, wanted: int
+        self, searcher: tantivy.Searcher, query: tantivy.Query, asked: IndexQuery, wanted: int
     ) -> tuple[list[Hit], int]:
         """Return at least the first `wanted` hits in order, or all if there are fewer, and the total."""
         size = wanted + _SLACK
@@ -319,18 +319,18 @@ def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 
-def _read_mark(folder: Path) -> Mark | None:
-    """Read the checkpoint from the folder. Raises OtherForm."""
+def _read_mark(folder: Path) -> IndexCheckpoint | None:
+    """Read the checkpoint from the folder. Raises IncompatibleIndex."""
     try:
         kept = json.loads((folder / MARK).read_bytes())
     except FileNotFoundError:
         return None
     if kept["form"] != FORM:
-        raise OtherForm(f"{folder}: the index has form {kept['form']}, and this is form {FORM}.")
-    return Mark({log: Place(*place) for log, place in kept["places"].items()}, kept["as_of"])
+        raise IncompatibleIndex(f"{folder}: the index has form {kept['form']}, and this is form {FORM}.")
+    return IndexCheckpoint({log: LogCursor(*place) for log, place in kept["places"].items()}, kept["as_of"])
 
 
-def _write_mark(folder: Path, mark: Mark) -> None:
+def _write_mark(folder: Path, mark: IndexCheckpoint) -> None:
     unfinished = folder / f"{MARK}.part"
     with unfinished.open("w") as file:
         json.dump({"form": FORM, **asdict(mark)}, file)

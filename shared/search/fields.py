@@ -7,7 +7,7 @@ from zlib import crc32
 
 import tantivy
 
-from shared.search.document import Film
+from shared.search.document import VideoDocument
 from shared.search.tokenizer import joined, tokens
 from shared.video_fields import FACETS, NUMERIC_FACETS
 from shared.videos.tags import folded
@@ -21,7 +21,7 @@ ALL = "words"
 """Name of the field that contains every distinct word of all texts."""
 
 
-class Said(NamedTuple):
+class CaptionText(NamedTuple):
     """Captions in one language. Cues without words are omitted."""
 
     language: str
@@ -33,14 +33,14 @@ class Said(NamedTuple):
     """Normalised words, separated by spaces. Newlines separate the cues."""
 
 
-class Stored(NamedTuple):
+class StoredFields(NamedTuple):
     """Stored texts of a video, for highlights."""
 
     title: str
     names: Sequence[str]
     tags: Sequence[str]
     description: str
-    captions: Sequence[Said]
+    captions: Sequence[CaptionText]
 
     @property
     def said(self) -> int:
@@ -48,7 +48,7 @@ class Stored(NamedTuple):
         return sum(len(said.texts) + 1 for said in self.captions)
 
 
-NOTHING_STORED = Stored("", (), (), "", ())
+NOTHING_STORED = StoredFields("", (), (), "", ())
 
 
 def _schema() -> tantivy.Schema:
@@ -79,7 +79,7 @@ def _schema() -> tantivy.Schema:
 SCHEMA = _schema()
 
 
-def document_of(film: Film) -> tantivy.Document:
+def document_of(film: VideoDocument) -> tantivy.Document:
     document = tantivy.Document()
     document.add_text("id", film.video_id)
     document.add_text("owner", film.user_id)
@@ -107,7 +107,7 @@ def document_of(film: Film) -> tantivy.Document:
     return document
 
 
-def _add_texts(document: tantivy.Document, film: Film) -> None:
+def _add_texts(document: tantivy.Document, film: VideoDocument) -> None:
     said = {language: _cues(cues) for language, cues in film.captions.items()}
     shown = {
         "title": film.title,
@@ -169,13 +169,15 @@ def _parts_of_language(tag: str | None) -> list[str]:
     return ["-".join(subtags[:count]) for count in range(1, len(subtags) + 1)]
 
 
-def stored_of(document: tantivy.Document) -> Stored:
+def stored_of(document: tantivy.Document) -> StoredFields:
     """Return the stored texts of a video in their original spelling."""
     shown = _shown_of(document)
     languages = shown.pop("languages")
     said = zip(languages, *(document.get_all(name) for name in ("starts", "said", "captions")), strict=True)
-    captions = [Said(language, starts.decode(), texts.decode(), words) for language, starts, texts, words in said]
-    return Stored(**shown, captions=captions)
+    captions = [
+        CaptionText(language, starts.decode(), texts.decode(), words) for language, starts, texts, words in said
+    ]
+    return StoredFields(**shown, captions=captions)
 
 
 def _shown_of(document: tantivy.Document) -> dict[str, Any]:

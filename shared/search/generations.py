@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_held
-from shared.aws.s3 import Listed, ObjectGone, Objects, object_uri
+from shared.aws.s3 import ListedObject, ObjectMissing, Objects, object_uri
 from shared.core.attributes import Item
-from shared.feed.log import Place
+from shared.feed.log import LogCursor
 from shared.schema import INDEX
 from shared.search.document import FORM
 from shared.threads import map_threads
 
 if TYPE_CHECKING:
-    from shared.search.engine import File, Mark
+    from shared.search.engine import IndexCheckpoint, IndexFile
 
 FOLDER = "index/"
 """Key prefix of all index objects in the bucket."""
@@ -60,7 +60,7 @@ class DamagedFile(Exception):
     """Raised if a file does not match its manifest, or the manifest is malformed."""
 
 
-class Kept(NamedTuple):
+class StoredFile(NamedTuple):
     """A file of a generation and its object key."""
 
     name: str
@@ -79,7 +79,7 @@ class Draft(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pointer:
+class GenerationPointer:
     """The pointer item."""
 
     generation: str | None = None
@@ -88,7 +88,7 @@ class Pointer:
     """Format version of the generation."""
     previous: str | None = None
     """The generation published before. Its files are retained for current readers."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, LogCursor] = field(default_factory=dict)
     """Next position of the generation in each log."""
     as_of: int = 0
     """Epoch milliseconds up to which the generation includes all changes."""
@@ -103,7 +103,7 @@ class Pointer:
     lease: Lease = NO_LEASE
 
     @classmethod
-    def of(cls, item: Item | None) -> "Pointer":
+    def of(cls, item: Item | None) -> "GenerationPointer":
         """Parse the item. `None` is the pointer before the first publication."""
         if item is None:
             return cls()
@@ -114,7 +114,7 @@ class Pointer:
             generation=item.get("generation"),
             form=item.get("form"),
             previous=item.get("previous"),
-            places={log: Place(*place) for log, place in item.get("places", {}).items()},
+            places={log: LogCursor(*place) for log, place in item.get("places", {}).items()},
             as_of=item.get("asOf", 0),
             films=item.get("films", 0),
             bytes=item.get("bytes", 0),
@@ -130,7 +130,7 @@ class Pointer:
         return self.generation if self.form == FORM else None
 
 
-class Copy:
+class LocalCopy:
     """Local copy of a generation. Its owner may update it.
 
     The folder names its generation only while it is complete. An interrupted copy starts again.
@@ -148,7 +148,7 @@ class Copy:
             return self._origin.read_text(encoding="utf-8")
         return None
 
-    def keep(self, files: Iterable[Kept]) -> list[Kept]:
+    def keep(self, files: Iterable[StoredFile]) -> list[StoredFile]:
         """Delete all files except intact ones from this list.
 
         Returns the missing files. No engine may have the folder open.
@@ -229,11 +229,11 @@ class Generations:
     def __init__(self, table: Table, objects: Objects, bucket: str, clock: Callable[[], float] = time.time) -> None:
         self._table, self._objects, self._bucket, self._clock = table, objects, bucket, clock
 
-    def pointer(self) -> Pointer:
+    def pointer(self) -> GenerationPointer:
         """Return the current pointer, with a consistent read."""
-        return Pointer.of(self._table.get(_KEY, consistent=True))
+        return GenerationPointer.of(self._table.get(_KEY, consistent=True))
 
-    def lease(self) -> Pointer | None:
+    def lease(self) -> GenerationPointer | None:
         """Acquire the lease. Returns the pointer including the lease, or `None` if another builder holds it."""
         now = int(self._clock())
         mine = Lease.new(now + LEASE_SECONDS)
@@ -243,18 +243,25 @@ class Generations:
             return pointer if pointer.lease == mine else None
         return None
 
-    def renew(self, held: Pointer) -> Pointer:
+    def renew(self, held: GenerationPointer) -> GenerationPointer:
         """Extend the lease to LEASE_SECONDS from now. Raises LeaseLost."""
         until = int(self._clock()) + LEASE_SECONDS
         self._write(held.lease, Expression.of("SET #leaseUntil = :until", until=until))
         return replace(held, lease=held.lease._replace(until=until))
 
-    def release(self, held: Pointer) -> None:
+    def release(self, held: GenerationPointer) -> None:
         """Release the lease, so that the next builder can start immediately."""
         with suppress(LeaseLost):
             self._write(held.lease, Expression.of("REMOVE #lease, #leaseUntil"))
 
-    def publish(self, held: Pointer, copy: Copy, files: Sequence["File"], mark: "Mark", films: int) -> Pointer:
+    def publish(
+        self,
+        held: GenerationPointer,
+        copy: LocalCopy,
+        files: Sequence["IndexFile"],
+        mark: "IndexCheckpoint",
+        films: int,
+    ) -> GenerationPointer:
         """Publish a local copy as the new generation and end the draft. Raises LeaseLost, and then changes nothing."""
         generation, kept = self._saved(held, copy, files)
         new = replace(
@@ -284,7 +291,9 @@ class Generations:
         copy.is_of(generation)
         return new
 
-    def save_draft(self, held: Pointer, copy: Copy, files: Sequence["File"], at: Item) -> Pointer:
+    def save_draft(
+        self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"], at: Item
+    ) -> GenerationPointer:
         """Store the files and the progress of a rebuild as a draft. Raises LeaseLost."""
         generation, _ = self._saved(held, copy, files)
         draft = Draft(generation, at)
@@ -294,33 +303,33 @@ class Generations:
         copy.is_of(generation)
         return replace(held, draft=draft)
 
-    def drop_draft(self, held: Pointer) -> Pointer:
+    def drop_draft(self, held: GenerationPointer) -> GenerationPointer:
         """Discard a draft that cannot be resumed. Raises LeaseLost."""
         self._write(held.lease, Expression.of("REMOVE #draft"))
         return replace(held, draft=None)
 
-    def copy_newest(self, copy: Copy) -> Pointer:
+    def copy_newest(self, copy: LocalCopy) -> GenerationPointer:
         """Copy the published generation unless the copy is current. Returns the pointer.
 
-        The copy is empty if no generation has this release's format. Raises DamagedFile, and ObjectGone if generations
+        The copy is empty if no generation has this release's format. Raises DamagedFile, and ObjectMissing if generations
         are deleted faster than they are copied.
         """
         for turn in range(MAX_COPIES):
             pointer = self.pointer()
             try:
                 self.copy_of(pointer.readable, copy)
-            except ObjectGone:
+            except ObjectMissing:
                 if turn == MAX_COPIES - 1:
                     raise
             else:
                 break
         return pointer
 
-    def copy_of(self, generation: str | None, copy: Copy) -> None:
+    def copy_of(self, generation: str | None, copy: LocalCopy) -> None:
         """Copy a generation unless the copy is current. `None` empties the copy. Only missing or damaged files are
         downloaded.
 
-        Raises DamagedFile, and ObjectGone if the generation was deleted.
+        Raises DamagedFile, and ObjectMissing if the generation was deleted.
         """
         if generation is None:
             copy.keep(())
@@ -328,7 +337,7 @@ class Generations:
         if copy.generation == generation:
             return
 
-        def bring(file: Kept) -> None:
+        def bring(file: StoredFile) -> None:
             there = copy.folder / file.name
             self._objects.copy_to(object_uri(self._bucket, file.key), there)
             if not _is(there, file):
@@ -337,12 +346,12 @@ class Generations:
         map_threads(bring, copy.keep(self._manifest(generation)), SIDE_BY_SIDE)
         copy.is_of(generation)
 
-    def tidy(self, held: Pointer) -> tuple[Pointer, int]:
+    def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
         """Delete unreferenced objects, at most once per KEPT_SECONDS. Returns the pointer and the number of deleted
         objects.
 
         The published generation, the previous one, the draft and all objects younger than KEPT_SECONDS are retained.
-        Raises LeaseLost. Raises ObjectGone or DamagedFile if the referenced objects cannot be determined, and then
+        Raises LeaseLost. Raises ObjectMissing or DamagedFile if the referenced objects cannot be determined, and then
         deletes nothing.
         """
         now = int(self._clock())
@@ -353,19 +362,21 @@ class Generations:
         used = [held.generation, held.draft.generation if held.draft else None]
         named = {key for generation in used if generation for key in self._keys(generation)}
         if held.previous:
-            with suppress(ObjectGone, DamagedFile):  # nobody can read it any more
+            with suppress(ObjectMissing, DamagedFile):  # nobody can read it any more
                 named.update(self._keys(held.previous))
 
-        def is_over(found: Listed) -> bool:
+        def is_over(found: ListedObject) -> bool:
             return found.key not in named and found.changed.timestamp() < now - KEPT_SECONDS
 
         over = [found.key for found in self._objects.listed(self._bucket, FOLDER) if is_over(found)]
         self._objects.delete(self._bucket, over)
         return replace(held, tidied_at=now), len(over)
 
-    def _saved(self, held: Pointer, copy: Copy, files: Sequence["File"]) -> tuple[str, list[Kept]]:
+    def _saved(
+        self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"]
+    ) -> tuple[str, list[StoredFile]]:
         """Upload the new files of a copy and a manifest. Returns the name and the files of the new generation."""
-        there: dict[str, Kept] = {}
+        there: dict[str, StoredFile] = {}
         if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
             there = {file.name: file for file in self._manifest(copy.generation)}
         number = max(
@@ -373,12 +384,12 @@ class Generations:
         )
         generation = f"{number + 1:08}-{os.urandom(4).hex()}"
 
-        def put(file: "File") -> Kept:
+        def put(file: "IndexFile") -> StoredFile:
             before = there.get(file.name)
             if file.is_immutable and before and before.size == file.size:
                 return before
             path, key = copy.folder / file.name, f"{FOLDER}{generation}/{file.name}"
-            kept = Kept(file.name, key, path.stat().st_size, _sha256(path))
+            kept = StoredFile(file.name, key, path.stat().st_size, _sha256(path))
             self._objects.put_file(self._bucket, key, path, "application/octet-stream")
             return kept
 
@@ -387,13 +398,13 @@ class Generations:
         self._objects.put(self._bucket, _manifest_key(generation), json.dumps(manifest).encode(), "application/json")
         return generation, kept
 
-    def _manifest(self, generation: str) -> list[Kept]:
-        """Read the files of a generation. Raises ObjectGone and DamagedFile."""
+    def _manifest(self, generation: str) -> list[StoredFile]:
+        """Read the files of a generation. Raises ObjectMissing and DamagedFile."""
         key = _manifest_key(generation)
         data = self._objects.read(object_uri(self._bucket, key), 0, _LARGEST_MANIFEST)
         try:
             files = json.loads(data)["files"]
-            return [Kept(file["name"], file["key"], int(file["size"]), file["sha256"]) for file in files]
+            return [StoredFile(file["name"], file["key"], int(file["size"]), file["sha256"]) for file in files]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedFile(f"{key} is not a manifest.") from error
 
@@ -418,7 +429,7 @@ def _number(generation: str) -> int:
     return int(generation.partition("-")[0])
 
 
-def _is(path: Path, file: Kept) -> bool:
+def _is(path: Path, file: StoredFile) -> bool:
     return path.stat().st_size == file.size and _sha256(path) == file.sha256
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shared.search.fields import Said, Stored
-from shared.search.query_parser import PREFIX, Clause, Phrase, Question, Word
+from shared.search.fields import CaptionText, StoredFields
+from shared.search.query_parser import PREFIX, Clause, QueryPhrase, QueryWord, SearchQuery
 from shared.search.tokenizer import Token, joined, spans, tokens
 
 LONGEST_PART = 240
@@ -34,7 +34,7 @@ CUT = "…"
 Range = tuple[int, int]
 
 
-class Part(NamedTuple):
+class HighlightedPart(NamedTuple):
     """A text of a video, or an excerpt, with the ranges that match the query."""
 
     field: str
@@ -44,7 +44,7 @@ class Part(NamedTuple):
     """Start and end of each match in code points of `text`. The end is exclusive."""
 
 
-class Quote(NamedTuple):
+class CaptionQuote(NamedTuple):
     """The caption excerpt that matches the query best: one cue or several adjacent cues."""
 
     language: str
@@ -59,8 +59,8 @@ class Quote(NamedTuple):
 class Highlights:
     """Matches of a query in one video."""
 
-    parts: Sequence[Part]
-    quote: Quote | None
+    parts: Sequence[HighlightedPart]
+    quote: CaptionQuote | None
     """`None` if the captions add nothing to the other texts."""
 
 
@@ -70,11 +70,13 @@ class _Match(NamedTuple):
     tokens: Sequence[Token]
 
 
-class _Fits(dict[str, tuple[tuple[int, int], ...]]):
+class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
     """Cache of the clauses that each word matches, with the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
-        self._asked = {number: _Asked.of(clause) for number, clause in enumerate(clauses) if isinstance(clause, Word)}
+        self._asked = {
+            number: _QueryWord.of(clause) for number, clause in enumerate(clauses) if isinstance(clause, QueryWord)
+        }
         self._fitting: dict[int, set[str]] = {number: set() for number in self._asked}
         self._seen: dict[int, set[str]] = {number: set() for number in self._asked}
         self._left = MOST_COMPARED
@@ -91,15 +93,15 @@ class _Fits(dict[str, tuple[tuple[int, int], ...]]):
         seen |= words
         return words & fitting
 
-    def _fit(self, asked: "_Asked", word: str) -> int:
+    def _fit(self, asked: "_QueryWord", word: str) -> int:
         self._left -= 1
         return asked.word.fit(word, forgiving=self._left >= 0)
 
 
-class _Asked(NamedTuple):
+class _QueryWord(NamedTuple):
     """A query word, with values that quickly reject most other words."""
 
-    word: Word
+    word: QueryWord
     letters: frozenset[str]
     most: int
     """Maximum number of typos."""
@@ -107,7 +109,7 @@ class _Asked(NamedTuple):
     longest: int
 
     @classmethod
-    def of(cls, word: Word) -> "_Asked":
+    def of(cls, word: QueryWord) -> "_QueryWord":
         most = max(word.typos, word.prefix_typos, int(word.may_lack_letter))
         length = len(word.text)
         return cls(word, frozenset(word.text), most, length - most, sys.maxsize if word.is_prefix else length + most)
@@ -120,17 +122,17 @@ class _Asked(NamedTuple):
 class Highlighter:
     """Computes highlights of one query for many videos. Caches matching words across videos."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: SearchQuery) -> None:
         self._clauses = question.clauses
         self._phrases = [
-            (number, clause.texts) for number, clause in enumerate(self._clauses) if isinstance(clause, Phrase)
+            (number, clause.texts) for number, clause in enumerate(self._clauses) if isinstance(clause, QueryPhrase)
         ]
-        self._fits = _Fits(self._clauses)
+        self._fits = _WordMatches(self._clauses)
         self._is_sentence = len(question.words) > 1
         # The whole query, in case the user typed or pasted a line from the captions.
         self._sentence = f" {' '.join(question.words)}" + " " * (not question.is_open)
 
-    def of(self, film: Stored) -> Highlights:
+    def of(self, film: StoredFields) -> Highlights:
         """Return the highlights of a video."""
         texts = [
             ("title", film.title),
@@ -161,7 +163,7 @@ class Highlighter:
                 matches += [_Match(clause, PREFIX, found[at : at + len(texts)]) for at in _places(said, texts)]
         return matches
 
-    def _quote(self, captions: Sequence[Said], best: Sequence[int]) -> Quote | None:
+    def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
         """Return the best quote, from the first language that has it."""
         quotes = [found for said in captions if (found := self._quoted(said, best))]
         if not quotes:
@@ -172,7 +174,7 @@ class Highlighter:
         adds = len(fitting) == len(self._clauses) or any(not best[clause] for clause in fitting)
         return quote if adds else None
 
-    def _quoted(self, said: Said, best: Sequence[int]) -> tuple[set[int], Quote] | None:
+    def _quoted(self, said: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
         """Return the best quote of one language and the clauses that it matches."""
         flat = f" {said.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
@@ -199,33 +201,33 @@ class Highlighter:
         fitting = {clause for clause, each in needles.items() if _has(text, each)}
         return fitting, self._cited(said, first, last, best)
 
-    def _cited(self, said: Said, first: int, last: int, best: Sequence[int]) -> Quote:
+    def _cited(self, said: CaptionText, first: int, last: int, best: Sequence[int]) -> CaptionQuote:
         text = " ".join(said.texts.split("\n")[first : last + 1])
         matches = self._matches(text)
         here = list(best)
         for match in matches:
             here[match.clause] = max(here[match.clause], match.fit)
         ranges = _ranges(_clear(matches, here))
-        return Quote(said.language, int(said.starts.split(" ")[first]), text, ranges)
+        return CaptionQuote(said.language, int(said.starts.split(" ")[first]), text, ranges)
 
 
 class _Needles:
     """Strings to find in captions, by clause: words including the spaces around them, so plain substring search works."""
 
-    def __init__(self, flat: str, clauses: Sequence[Clause], fits: _Fits, best: Sequence[int]) -> None:
+    def __init__(self, flat: str, clauses: Sequence[Clause], fits: _WordMatches, best: Sequence[int]) -> None:
         self._flat, self._fits = flat, fits
         self._vocabulary: set[str] | None = None
         found = ((number, self._of(number, clause, best)) for number, clause in enumerate(clauses))
         self.found = {number: needles for number, needles in found if needles}
 
     def _of(self, number: int, clause: Clause, best: Sequence[int]) -> list[str]:
-        if isinstance(clause, Phrase):
+        if isinstance(clause, QueryPhrase):
             exact = f" {' '.join(clause.texts)} "
         else:
             exact = f" {clause.text}" + " " * (not clause.is_prefix)
         if exact in self._flat:
             return [exact]
-        if isinstance(clause, Phrase) or best[number] or not (clause.typos or clause.may_lack_letter):
+        if isinstance(clause, QueryPhrase) or best[number] or not (clause.typos or clause.may_lack_letter):
             return []
         if self._vocabulary is None:
             self._vocabulary = set(self._flat.split())
@@ -274,16 +276,16 @@ def _ranges(matches: Iterable[_Match]) -> list[Range]:
     return list(spans(sorted((token for match in matches for token in match.tokens), key=lambda token: token.start)))
 
 
-def _part(field: str, text: str, matches: Sequence[_Match]) -> Part:
+def _part(field: str, text: str, matches: Sequence[_Match]) -> HighlightedPart:
     ranges = _ranges(matches)
     if field != "description" or len(text) <= LONGEST_PART:
-        return Part(field, text, ranges)
+        return HighlightedPart(field, text, ranges)
     start = 0 if ranges[0][0] <= BEFORE else _next_space(text, ranges[0][0] - BEFORE, ranges[0][0])
     end = len(text) if len(text) - start <= LONGEST_PART else _last_space(text, start, start + LONGEST_PART)
     before, after = CUT * (start > 0), CUT * (end < len(text))
     shift = len(before) - start
     shown = [(low + shift, high + shift) for low, high in ranges if high <= end]
-    return Part(field, f"{before}{text[start:end]}{after}", shown)
+    return HighlightedPart(field, f"{before}{text[start:end]}{after}", shown)
 
 
 def _next_space(text: str, start: int, end: int) -> int:
@@ -297,9 +299,9 @@ def _last_space(text: str, start: int, end: int) -> int:
     return at if at > start else end
 
 
-def _shown(parts: Sequence[tuple[int, Part]]) -> list[Part]:
+def _shown(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
     """Return the parts to show. Only the best names and tags are included."""
-    shown: list[Part] = []
+    shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):
         several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])
         shown += [part for _, part in several[:MOST_VALUES]]

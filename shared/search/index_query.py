@@ -13,7 +13,7 @@ from tantivy import FieldType, Occur, Query, Schema
 
 from shared.core.caller import Caller
 from shared.search.fields import ALL
-from shared.search.query_parser import Clause, Phrase, Question, Word
+from shared.search.query_parser import Clause, QueryPhrase, QueryWord, SearchQuery
 from shared.videos.tags import folded
 
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
@@ -41,7 +41,7 @@ Term = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Filters:
+class SearchFilters:
     """Filters on the results of a query. `None` matches everything."""
 
     category: str | None = None
@@ -56,16 +56,16 @@ class Filters:
     """Epoch seconds, exclusive."""
 
 
-class Asking:
+class IndexQuery:
     """A parsed query of one caller as Tantivy queries."""
 
     def __init__(
         self,
         schema: Schema,
-        question: Question,
+        question: SearchQuery,
         caller: Caller,
         now: int,
-        filters: Filters,
+        filters: SearchFilters,
         without: Collection[str] = (),
     ) -> None:
         """`without` contains ids of videos to exclude."""
@@ -89,12 +89,12 @@ class Asking:
             self.query = Query.boolean_query([(Occur.Must, found), *bonus])
 
     @classmethod
-    def others(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "Asking":
+    def others(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "IndexQuery":
         """Match all videos that the caller may see, except `video_id`. Call `like` next to set the scores."""
-        asking = cls(schema, Question(), caller, now, Filters())
+        asking = cls(schema, SearchQuery(), caller, now, SearchFilters())
         asking.is_by_time = False
         itself = Query.term_query(schema, "id", video_id)
-        asking.all = asking._among((), [itself], caller, now, Filters())
+        asking.all = asking._among((), [itself], caller, now, SearchFilters())
         return asking
 
     def like(self, terms: Mapping[Term, float]) -> None:
@@ -112,7 +112,7 @@ class Asking:
         must_not: Sequence[Query],
         caller: Caller,
         now: int,
-        filters: Filters,
+        filters: SearchFilters,
     ) -> Query:
         kept = [_unscored(query) for query in self._kept(filters)]
         out = [*must_not, *self._hidden(caller, now, filters)]
@@ -123,7 +123,7 @@ class Asking:
             ]
         )
 
-    def _hidden(self, caller: Caller, now: int, filters: Filters) -> Iterable[Query]:
+    def _hidden(self, caller: Caller, now: int, filters: SearchFilters) -> Iterable[Query]:
         """Yield queries that exclude what the caller may not see at `now`.
 
         Admins also see another user's hidden videos, but only if they filter by that user. The queries are exclusions
@@ -138,7 +138,7 @@ class Asking:
             unpublished = Query.boolean_query([(Occur.Must, unpublished), (Occur.MustNot, own)])
         yield unpublished
 
-    def _kept(self, filters: Filters) -> Iterable[Query]:
+    def _kept(self, filters: SearchFilters) -> Iterable[Query]:
         """Yield the filters as queries."""
         named = {"owner": filters.user_id, "category": filters.category}
         yield from (self._term(name, value) for name, value in named.items() if value is not None)
@@ -152,7 +152,7 @@ class Asking:
 
     def _scored(self, clause: Clause) -> Query:
         """Match a word or phrase in any field. The best field counts, plus a fraction of the others."""
-        fits = self._phrase(clause.texts) if isinstance(clause, Phrase) else self._word(clause)
+        fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
         return Query.disjunction_max_query(list(fits), tie_breaker=_AGAIN)
 
     def _phrase(self, texts: Sequence[str]) -> Iterable[Query]:
@@ -160,7 +160,7 @@ class Asking:
             phrase = Query.phrase_query(self._schema, name, list(texts))
             yield Query.const_score_query(phrase, weight * _EXACT * len(texts))
 
-    def _word(self, word: Word) -> Iterable[Query]:
+    def _word(self, word: QueryWord) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
             yield Query.const_score_query(self._term(name, word.text), weight * _EXACT)
         # Fuzzy matching is the most expensive step, so it covers the title and the combined field instead of every
@@ -178,7 +178,7 @@ class Asking:
 
     def _fitting_anyhow(self, clause: Clause) -> Query:
         """Return the unscored query of a clause, with as few scans of the term dictionary as possible."""
-        if isinstance(clause, Phrase):
+        if isinstance(clause, QueryPhrase):
             return _any([Query.phrase_query(self._schema, name, list(clause.texts)) for name in WEIGHTS])
         fits = []
         if clause.is_prefix:
@@ -189,7 +189,7 @@ class Asking:
             fits.append(self._lacking(ALL, clause.text))
         return _any([self._term(ALL, clause.text), *fits])
 
-    def _bonus(self, question: Question) -> Iterable[Query]:
+    def _bonus(self, question: SearchQuery) -> Iterable[Query]:
         """Yield optional queries that raise the score of a match. They match no further videos."""
         count = len(question.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)

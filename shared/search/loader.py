@@ -5,14 +5,14 @@ from functools import partial
 
 from shared.aws.dynamodb import QueryPage, Table, gather, require_all
 from shared.aws.expressions import Expression
-from shared.aws.s3 import ObjectGone, Objects
+from shared.aws.s3 import ObjectMissing, Objects
 from shared.captions import webvtt
 from shared.captions.cues import Cue, InvalidCaptions
 from shared.captions.store import text_uri
 from shared.core.attributes import Item, decode_item
 from shared.core.telemetry import service_logger
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
-from shared.search.document import Film, film_of, searched
+from shared.search.document import VideoDocument, film_of, searched
 from shared.threads import map_threads
 
 SIDE_BY_SIDE = 16
@@ -23,14 +23,14 @@ _LAST = f"{RELEASE.sort_prefix}~"
 """Upper bound of the sort keys that the index uses. Later ones, such as tag entries, are not read."""
 
 
-class Films:
+class DocumentLoader:
     """Reads videos with strong consistency. The feed announces a change once, so a stale read would lose it."""
 
     def __init__(self, table: Table, objects: Objects, bucket: str) -> None:
         """`bucket` contains the caption texts."""
         self._table, self._objects, self._bucket = table, objects, bucket
 
-    def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, Film | None]]:
+    def read(self, video_ids: Sequence[str]) -> Iterator[tuple[str, VideoDocument | None]]:
         """Yield each id with the video as indexed, or `None` if it does not exist. Raises Unavailable."""
         for start in range(0, len(video_ids), SIDE_BY_SIDE):
             batch = video_ids[start : start + SIDE_BY_SIDE]
@@ -38,7 +38,7 @@ class Films:
             for video_id, first in zip(batch, firsts, strict=True):
                 yield video_id, self._film(video_id, first)
 
-    def _film(self, video_id: str, first: QueryPage) -> Film | None:
+    def _film(self, video_id: str, first: QueryPage) -> VideoDocument | None:
         items = list(first.items)
         following = first.last_key
         while following:
@@ -79,7 +79,7 @@ class Films:
         """Return a caption text, or `None` if it was deleted concurrently. The feed will announce that deletion."""
         try:
             return self._objects.read(text_uri(self._bucket, item), 0, item["size"])
-        except ObjectGone:
+        except ObjectMissing:
             return None
 
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from shared.aws.s3 import ObjectGone
+from shared.aws.s3 import ObjectMissing
 from shared.core.deadline import within
 from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import service_logger
-from shared.feed.log import Feed, Place
+from shared.feed.log import Feed, LogCursor
 from shared.queries import INDEX_WAIT
-from shared.search.generations import Copy, DamagedFile, Generations, own_folder
-from shared.search.loader import Films
+from shared.search.generations import DamagedFile, Generations, LocalCopy, own_folder
+from shared.search.loader import DocumentLoader
 
 if TYPE_CHECKING:
-    from shared.search.consumer import Follower
-    from shared.search.engine import Engine
+    from shared.search.consumer import FeedConsumer
+    from shared.search.engine import SearchEngine
 
 LOOK_EVERY = 0.3
 """Seconds for which the index counts as current, so that queries in this time do not poll the feed."""
@@ -40,24 +40,24 @@ PREPARING_SECONDS = 24
 equally long."""
 
 
-class Newest(NamedTuple):
+class CurrentIndex(NamedTuple):
     """Current state of the local index."""
 
-    engine: "Engine"
+    engine: "SearchEngine"
     as_of: int
     """Epoch milliseconds up to which all changes are included."""
     is_complete: bool
     """Whether the last poll, at most LOOK_EVERY seconds ago, reached the end of the feed."""
 
 
-class Local:
+class LocalIndex:
     """Engine that is created at first use. Methods raise Unavailable."""
 
     def __init__(
         self,
         generations: Generations,
         feed: Feed,
-        films: Films,
+        films: DocumentLoader,
         *,
         folder: Callable[[], Path] = own_folder,
         clock: Callable[[], float] = time.time,
@@ -67,8 +67,8 @@ class Local:
         """`clock` returns epoch seconds, `elapsed` monotonic seconds. `folder` creates an empty folder."""
         self._generations, self._feed, self._films = generations, feed, films
         self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
-        self._copy: Copy | None = None
-        self._follower: Follower | None = None
+        self._copy: LocalCopy | None = None
+        self._follower: FeedConsumer | None = None
         self._looked_at: float | None = None
         self._answered_at: float | None = None
         """Epoch seconds of the last answered query."""
@@ -76,7 +76,7 @@ class Local:
         self._refused_at: float | None = None
         """Epoch seconds of the first and last refusal since then."""
 
-    def newest(self, places: Mapping[str, Place] | None = None) -> "Newest":
+    def newest(self, places: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
         """Return the engine after it has caught up with the feed or the time limit is reached.
 
         The result includes all changes before `places`, which are positions in the logs of all owners' changes. The
@@ -95,9 +95,9 @@ class Local:
                     raise being_built() from gone
             follower = self._made()
         self._answered_at, self._refused_at = self._clock(), None
-        return Newest(follower.engine, follower.mark.as_of, follower.is_caught_up)
+        return CurrentIndex(follower.engine, follower.mark.as_of, follower.is_caught_up)
 
-    def _follow(self, places: Mapping[str, Place]) -> None:
+    def _follow(self, places: Mapping[str, LogCursor]) -> None:
         follower, began = self._made(), self._elapsed()
         is_new = self._answered_at is None or self._clock() - self._answered_at > IDLE_SECONDS
         if is_new or self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
@@ -118,7 +118,7 @@ class Local:
         self._refused_at = now
         return now - self._refused_from < LONGEST_REFUSAL
 
-    def _leapt(self, follower: "Follower") -> "Follower":
+    def _leapt(self, follower: "FeedConsumer") -> "FeedConsumer":
         """Return a follower of the published generation if that is newer, else this one."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not follower.is_behind(pointer.places):
@@ -131,27 +131,27 @@ class Local:
         follower.reached = max(follower.reached, follower.mark.as_of)
         return follower
 
-    def _made(self) -> "Follower":
+    def _made(self) -> "FeedConsumer":
         if self._follower is None:
             # Imported here because only search requests should pay the import time.
-            from shared.search.consumer import Follower
-            from shared.search.engine import Engine, OtherForm
+            from shared.search.consumer import FeedConsumer
+            from shared.search.engine import IncompatibleIndex, SearchEngine
 
             began = self._elapsed()
-            copy = self._copy = self._copy or Copy(self._folder())
+            copy = self._copy = self._copy or LocalCopy(self._folder())
             try:
                 pointer = self._generations.copy_newest(copy)
                 if pointer.readable is None:
                     raise being_built()
-                engine = Engine(copy.folder)
-            except (DamagedFile, ObjectGone, OtherForm) as error:
+                engine = SearchEngine(copy.folder)
+            except (DamagedFile, ObjectMissing, IncompatibleIndex) as error:
                 copy.is_of(None)
                 raise being_built() from error
             service_logger().info(
                 "index copied",
                 extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
             )
-            self._follower = Follower(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
+            self._follower = FeedConsumer(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
             self._looked_at = None
         return self._follower
 

@@ -26,7 +26,7 @@ EXACT, PREFIX, TYPO, PREFIX_TYPO = 4, 3, 2, 1
 
 
 @dataclass(frozen=True)
-class Word:
+class QueryWord:
     """A word to match, perhaps with typos. The last word of a query may be incomplete and then matches as a prefix."""
 
     text: str
@@ -59,17 +59,17 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Phrase:
+class QueryPhrase:
     """Adjacent words to match exactly."""
 
     texts: tuple[str, ...]
 
 
-Clause = Word | Phrase
+Clause = QueryWord | QueryPhrase
 
 
 @dataclass(frozen=True)
-class Question:
+class SearchQuery:
     """Clauses that must all match, and clauses that must not match. A query without clauses matches all videos."""
 
     clauses: tuple[Clause, ...] = ()
@@ -81,7 +81,7 @@ class Question:
     """Whether the last word may be incomplete."""
 
 
-def parse(q: str) -> Question:
+def parse(q: str) -> SearchQuery:
     """Parse user input. Raises InvalidParameter.
 
     The last word may be incomplete unless a space follows. An unclosed quote extends to the end.
@@ -101,12 +101,12 @@ def parse(q: str) -> Question:
             clauses.append(_together(found))
         else:
             clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
-    texts = ((clause.text,) if isinstance(clause, Word) else clause.texts for clause in clauses)
-    question = Question(
+    texts = ((clause.text,) if isinstance(clause, QueryWord) else clause.texts for clause in clauses)
+    question = SearchQuery(
         tuple(dict.fromkeys(clauses)),
         tuple(dict.fromkeys(excluded)),
         tuple(chain(*texts)),
-        is_open=bool(clauses) and isinstance(clauses[-1], Word) and clauses[-1].is_prefix,
+        is_open=bool(clauses) and isinstance(clauses[-1], QueryWord) and clauses[-1].is_prefix,
     )
     if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
@@ -121,9 +121,9 @@ def _together(found: list[Token]) -> Clause:
     """Return a clause that matches these adjacent tokens exactly."""
     texts = _as_asked(found)
     if len(texts) > 1:
-        return Phrase(texts)
+        return QueryPhrase(texts)
     # A single character of a run matches the start of a pair.
-    return Word(texts[0], is_prefix=found[-1].run and len(texts[0]) == 1)
+    return QueryWord(texts[0], is_prefix=found[-1].run and len(texts[0]) == 1)
 
 
 def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause]:
@@ -146,9 +146,9 @@ def _typed(found: list[Token], *, is_phrase: bool, is_last: bool) -> list[Clause
     return [*clauses, _together(run)] if run else clauses
 
 
-def _word(token: Token, *, is_last: bool) -> Word:
+def _word(token: Token, *, is_last: bool) -> QueryWord:
     typos = typos_allowed(token.word)
-    return Word(
+    return QueryWord(
         token.word,
         typos,
         may_lack_letter=len(token.word) == ONE_TYPO - 1 and not token.word.isdigit(),

@@ -14,11 +14,11 @@ from shared.core.errors import Unavailable
 from shared.core.position import Position
 from shared.core.regions import language as usual_language
 from shared.schema import VIDEO
-from shared.search.engine import DEEPEST, Engine, Hit
+from shared.search.engine import DEEPEST, Hit, SearchEngine
 from shared.search.fields import NOTHING_STORED
 from shared.search.highlights import Highlighter, Highlights
-from shared.search.index_query import Filters
-from shared.search.query_parser import Question
+from shared.search.index_query import SearchFilters
+from shared.search.query_parser import SearchQuery
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import seen_by
 from shared.videos.documents import summary
@@ -35,7 +35,7 @@ Shown = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Results:
+class SearchPage:
     """A page of results."""
 
     items: list[dict[str, Any]]
@@ -45,16 +45,16 @@ class Results:
     """Position of the next page. `None` on the last page."""
 
 
-class Finding:
+class VideoSearch:
     """Combines the engine and the table."""
 
-    def __init__(self, engine: Engine, videos: VideoStore, shown: Shown) -> None:
+    def __init__(self, engine: SearchEngine, videos: VideoStore, shown: Shown) -> None:
         self._engine, self._videos, self._shown = engine, videos, shown
 
     def page(
         self,
-        question: Question,
-        filters: Filters,
+        question: SearchQuery,
+        filters: SearchFilters,
         caller: Caller,
         now: int,
         *,
@@ -62,7 +62,7 @@ class Finding:
         limit: int,
         after: Position | None,
         consistent: bool = False,
-    ) -> Results:
+    ) -> SearchPage:
         """Return a full page, or a shorter one at the end of the results.
 
         `consistent` reads the videos with strong consistency. Counts come from the index, minus hits of this page that
@@ -95,19 +95,19 @@ class Finding:
         }
         is_last = len(found.hits) <= limit and not found.more
         resume = None if is_last else _place_of(items[-1][0])
-        return Results(self._documents(items, question), found.total, counted, resume)
+        return SearchPage(self._documents(items, question), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
         """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
         item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         seen_by(item, caller, now)
         hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
-        videos = self._kept([hit.video_id for hit in hits], Filters(), caller, now)
+        videos = self._kept([hit.video_id for hit in hits], SearchFilters(), caller, now)
         alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
         return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
 
     def _kept(
-        self, video_ids: Sequence[str], filters: Filters, caller: Caller, now: int, consistent: bool = False
+        self, video_ids: Sequence[str], filters: SearchFilters, caller: Caller, now: int, consistent: bool = False
     ) -> list[Item | None]:
         """Return the videos from the table.
 
@@ -117,7 +117,7 @@ class Finding:
         videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
         return [video if video is not None and _keeps(filters, video) else None for video in videos]
 
-    def _documents(self, items: Sequence[tuple[Hit, Item]], question: Question) -> list[dict[str, Any]]:
+    def _documents(self, items: Sequence[tuple[Hit, Item]], question: SearchQuery) -> list[dict[str, Any]]:
         if not question.clauses:
             return [self._document(video) for _, video in items]
         highlighter, left = Highlighter(question), MOST_QUOTED
@@ -144,7 +144,7 @@ def _fits(fits: Highlights) -> dict[str, Any]:
     return shown | ({"quote": fits.quote._asdict()} if fits.quote else {})
 
 
-def _keeps(filters: Filters, video: Item) -> bool:
+def _keeps(filters: SearchFilters, video: Item) -> bool:
     wanted = {"userId": filters.user_id, "category": filters.category}
     if any(value is not None and video.get(name) != value for name, value in wanted.items()):
         return False

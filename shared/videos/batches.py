@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
-from shared.core.caller import Once
+from shared.core.caller import IdempotentRequest
 from shared.core.changes import fitting
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, invalid_field, pointer
 from shared.threads import map_threads
@@ -51,7 +51,7 @@ _STATUSES = {"create": 201, "patch": 200, "delete": 204}
 @dataclass(frozen=True)
 class _Creation:
     item: Item
-    once: Once | None
+    once: IdempotentRequest | None
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Edit:
 
 
 @dataclass(frozen=True)
-class _Operation:
+class _BatchOperation:
     """A validated operation."""
 
     position: int
@@ -88,11 +88,11 @@ class Batches:
         """
         operations, results = self._read_all(request, bodies)
         deadline = self._elapsed() + LAST_TRY_SECONDS
-        by_video: dict[str, list[_Operation]] = {}
+        by_video: dict[str, list[_BatchOperation]] = {}
         for operation in operations:
             by_video.setdefault(operation.video_id, []).append(operation)
 
-        def in_order(group: Sequence[_Operation]) -> dict[int, Result]:
+        def in_order(group: Sequence[_BatchOperation]) -> dict[int, Result]:
             return {
                 operation.position: _result(operation, partial(self._done, operation, request, deadline))
                 for operation in group
@@ -111,7 +111,7 @@ class Batches:
         wanted = dict.fromkeys(operation.video_id for operation in operations if operation.is_known)
         present = {item["videoId"]: item for item in self._store.items(wanted, consistent=True)}
 
-        def imagined(operation: _Operation) -> Result:
+        def imagined(operation: _BatchOperation) -> Result:
             before = present.get(operation.video_id)
             after = present[operation.video_id] = _next(before, operation, request)
             old = {} if before is None or isinstance(operation.work, _Creation) else self._shown(before)
@@ -123,9 +123,9 @@ class Batches:
         results |= {operation.position: _result(operation, partial(imagined, operation)) for operation in operations}
         return [results[position] for position in sorted(results)]
 
-    def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_Operation], dict[int, Result]]:
+    def _read_all(self, request: Request, bodies: Sequence[object]) -> tuple[list[_BatchOperation], dict[int, Result]]:
         """Return the valid operations, and the results of the invalid ones by position."""
-        operations: list[_Operation] = []
+        operations: list[_BatchOperation] = []
         results: dict[int, Result] = {}
         for position, body in enumerate(bodies):
             try:
@@ -136,7 +136,7 @@ class Batches:
                 results[position] = known | failed_part(error, pointer(("operations", position)))
         return operations, results
 
-    def _read(self, request: Request, position: int, body: object) -> _Operation:
+    def _read(self, request: Request, position: int, body: object) -> _BatchOperation:
         if not isinstance(body, dict):
             raise invalid_field("", "must be an object")
         op = body.get("op")
@@ -151,11 +151,11 @@ class Batches:
         detail = f"must be one of {', '.join(_STATUSES)}"
         raise invalid_field("/op", detail)
 
-    def _creation(self, request: Request, position: int, operation: CreateOperation) -> _Operation:
+    def _creation(self, request: Request, position: int, operation: CreateOperation) -> _BatchOperation:
         sent = self._links.stored(operation.video.model_dump(exclude_none=True), "/video")
         once = request.once(sent)
         item = video.posted(sent, request.caller, request.now, "/video")
-        return _Operation(
+        return _BatchOperation(
             position,
             operation.op,
             item["videoId"],
@@ -163,7 +163,7 @@ class Batches:
             work=_Creation(item, replace(once, key=f"{once.key}#{position}") if once else None),
         )
 
-    def _done(self, operation: _Operation, request: Request, deadline: float) -> Result:
+    def _done(self, operation: _BatchOperation, request: Request, deadline: float) -> Result:
         """Execute an operation, with retries; raise the error of the last attempt."""
         # All attempts share this id, so a retry recognises an earlier write whose response was lost.
         write_id = new_write_id()
@@ -183,7 +183,7 @@ class Batches:
                 return {"videoId": written["videoId"], "version": written["version"]}
         raise failure
 
-    def _write(self, operation: _Operation, request: Request, write_id: str) -> dict[str, Any]:
+    def _write(self, operation: _BatchOperation, request: Request, write_id: str) -> dict[str, Any]:
         caller, now, work = request.caller, request.now, operation.work
         if isinstance(work, _Creation):
             brought = operation.is_known
@@ -194,12 +194,14 @@ class Batches:
         return self._links.shown(document(item), is_own=True)
 
 
-def _edition(position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]) -> _Operation:
+def _edition(
+    position: int, operation: PatchOperation | DeleteOperation, edit: Callable[[Item], Item]
+) -> _BatchOperation:
     work = _Edit(edit, partial(if_match, operation.ifMatch))
-    return _Operation(position, operation.op, operation.videoId, is_known=True, work=work)
+    return _BatchOperation(position, operation.op, operation.videoId, is_known=True, work=work)
 
 
-def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
+def _next(before: Item | None, operation: _BatchOperation, request: Request) -> Item:
     """Return the video as the operation would leave it."""
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):
@@ -210,7 +212,7 @@ def _next(before: Item | None, operation: _Operation, request: Request) -> Item:
     return changed(video.upgraded(item), caller, now, work.apply, work.matches) or item
 
 
-def _result(operation: _Operation, work: Callable[[], Result]) -> Result:
+def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:
     """Return the result of an operation: the values that `work` returns, or the problem that it raised."""
     result: Result = {"op": operation.op}
     if operation.is_known:

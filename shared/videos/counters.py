@@ -74,7 +74,7 @@ def shards_of(counter: Item | None) -> int:
     return int(counter.get("spread", 1)) if counter else 1
 
 
-class Counted(NamedTuple):
+class ViewCount(NamedTuple):
     """The sums of one video's counter, by shard."""
 
     shards: Mapping[int, Mapping[str, int]]
@@ -98,7 +98,7 @@ class Counted(NamedTuple):
 
 
 @dataclass
-class _Spread:
+class _ShardedCounter:
     """Cached state of a counter that is sharded and not merged."""
 
     at: int
@@ -119,7 +119,7 @@ class ViewCounters:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._known: OrderedDict[str, _Spread] = OrderedDict()
+        self._known: OrderedDict[str, _ShardedCounter] = OrderedDict()
         self._changing = Lock()
 
     def add(self, video_id: str, additions: Mapping[str, int], now: int) -> int:
@@ -188,7 +188,7 @@ class ViewCounters:
         others = self._others({video_id: shards_of(first)}, consistent=True)
         return [*([first] if first else []), *(item for _, item in others)]
 
-    def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, Counted]:
+    def read(self, video_ids: Sequence[str], *, consistent: bool = False) -> dict[str, ViewCount]:
         """Return the sums of each video's counter, by shard; a video without views has no shards.
 
         Costs one BatchGetItem per 100 videos, and one per 100 further shards. Merged counters need these too, because
@@ -201,7 +201,7 @@ class ViewCounters:
             spread[video_id] = shards_of(item)
         for (video_id, shard), item in self._others(spread, consistent=consistent):
             shards[video_id][shard] = sums_of(item)
-        return {video_id: Counted(sums) for video_id, sums in shards.items()}
+        return {video_id: ViewCount(sums) for video_id, sums in shards.items()}
 
     def calm(self, video_id: str, now: int) -> None:
         """Merge a sharded counter if its views are few. Safe to call at any time; intended to run every few minutes.
@@ -271,7 +271,7 @@ class ViewCounters:
         self._learn(video_id, first, now)
         return self._shards(video_id, now) > shards
 
-    def _learn(self, video_id: str, first: Item, now: int) -> _Spread | None:
+    def _learn(self, video_id: str, first: Item, now: int) -> _ShardedCounter | None:
         """Cache the state in shard 0, or drop it if the counter is not sharded.
 
         Evicts the least recently used video.
@@ -280,7 +280,7 @@ class ViewCounters:
             if shards_of(first) == 1 or "folded" in first:
                 self._known.pop(video_id, None)
                 return None
-            known = self._known.setdefault(video_id, _Spread(now, 1, 1))
+            known = self._known.setdefault(video_id, _ShardedCounter(now, 1, 1))
             known.at, known.shards, known.spread = now, first.get("shards", 1), first["spread"]
             self._known.move_to_end(video_id)
             if len(self._known) > KNOWN_VIDEOS:
@@ -292,7 +292,7 @@ class ViewCounters:
         known = self._learn(video_id, item, now) if shard == 0 else self._known.get(video_id)
         return self._sum(video_id, known, {shard: view_count(item)}, now) if known else view_count(item)
 
-    def _sum(self, video_id: str, known: _Spread, counts: dict[int, int], now: int) -> int:
+    def _sum(self, video_id: str, known: _ShardedCounter, counts: dict[int, int], now: int) -> int:
         """Return the count of a sharded counter, from the given shards and the cached counts of the others."""
         if known.read_at != now:
             known.read_at = now

@@ -42,7 +42,7 @@ NO_LANGUAGE = "-"
 """Placeholder for no language in the key of a release."""
 
 
-class Place(NamedTuple):
+class IndexPosition(NamedTuple):
     """Attributes of a video that determine its index entries, and the times when they change automatically."""
 
     year: int = 0
@@ -51,11 +51,11 @@ class Place(NamedTuple):
     expires_at: int | None = None
 
 
-def place_of(video: Item | None) -> Place:
+def place_of(video: Item | None) -> IndexPosition:
     """Return the index position of a stored video; the default position for `None`."""
     if video is None:
-        return Place()
-    return Place(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
+        return IndexPosition()
+    return IndexPosition(year_of(video), is_listed(video), video.get("publishAt"), video.get("expiresAt"))
 
 
 def year_of(video: Mapping[str, Any] | None) -> int:

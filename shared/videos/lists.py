@@ -28,7 +28,7 @@ from shared.videos.store import VideoStore
 from shared.videos.video import folded_tags
 
 
-class Filters(NamedTuple):
+class ListFilters(NamedTuple):
     """Filters of a list in addition to its key; `None` matches any value."""
 
     owner: str | None = None
@@ -74,7 +74,7 @@ class VideoLists:
         self._lists = Lists(videos.table)
 
     def of_owner(
-        self, owner: str, caller: Caller, now: int, filters: Filters, window: Window, tag: str | None = None
+        self, owner: str, caller: Caller, now: int, filters: ListFilters, window: Window, tag: str | None = None
     ) -> Page[Item]:
         """Return an owner's videos by time.
 
@@ -109,24 +109,24 @@ class VideoLists:
             locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
         )
 
-    def in_category(self, category: str, now: int, filters: Filters, window: Window) -> Page[Item]:
+    def in_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos of a category, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
 
-    def feed(self, now: int, filters: Filters, window: Window) -> Page[Item]:
+    def feed(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return all published videos, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(FEED), window, keep)
 
-    def in_status(self, status: str, now: int, filters: Filters, window: Window) -> Page[Item]:
+    def in_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return all videos with a status, listed or not, by time."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
         return self._lists.page(RELATION_INDEX, sharded(*relations), window, keep)
 
-    def with_tag(self, tag: str, now: int, filters: Filters, window: Window) -> Page[Item]:
+    def with_tag(self, tag: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos with a case-folded tag, by time.
 
         The index is eventually consistent, so the tags of each video are checked again.
@@ -158,7 +158,7 @@ class VideoLists:
 
         return self._led_to(unsharded(series_relation(series_id, series["userId"])), window, look_up, located)
 
-    def in_region(self, region: str, now: int, filters: Filters, window: Window) -> Page[Item]:
+    def in_region(self, region: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos released in a region, by time, without duplicates."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:

@@ -13,7 +13,7 @@ from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.aws.idempotency import carry_out, earlier_answer, in_flight, record, replayed
 from shared.aws.records import ABSENT, CONFLICTS, is_ours, retry_on_conflict, unchanged
 from shared.core.attributes import Item
-from shared.core.caller import UPDATED_FOR, Caller, Once
+from shared.core.caller import UPDATED_FOR, Caller, IdempotentRequest
 from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
 from shared.schema import (
     PARTITION_KEY,
@@ -30,7 +30,7 @@ from shared.videos.entries import as_read, entry_moves, own_entries
 from shared.videos.video import is_listed, stamp, upgraded
 
 
-class Fetched(NamedTuple):
+class FetchedVideo(NamedTuple):
     """A video as a caller reads it."""
 
     document: dict[str, Any]
@@ -58,7 +58,7 @@ class VideoStore:
         item: Item,
         caller: Caller,
         now: int,
-        once: Once | None = None,
+        once: IdempotentRequest | None = None,
         *,
         write_id: str | None = None,
         brought: bool = False,
@@ -121,7 +121,7 @@ class VideoStore:
         with suppress(*CONFLICTS):  # another writer has deleted it, or is about to
             self.table.write(self.table.remove(VIDEO.key(videoId=item["videoId"]), condition=unchanged(item)))
 
-    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> Fetched:
+    def read(self, video_id: str, caller: Caller, now: int, fields: Sequence[str] = ()) -> FetchedVideo:
         """Return the document if the caller may see it, optionally reduced to some fields.
 
         Costs one BatchGetItem for video and counter, and another one if the counter is sharded. Costs one GetItem if
@@ -137,7 +137,7 @@ class VideoStore:
         item = seen_by(video, caller, now)
         whole = document_for(caller, item, self.counters.counts({video_id: counter})[video_id])
         shown = {name: whole[name] for name in fields or whole if name in whole}
-        return Fetched(shown, item["version"], caller.owns(item["userId"]))
+        return FetchedVideo(shown, item["version"], caller.owns(item["userId"]))
 
     def read_many(self, video_ids: Sequence[str], caller: Caller, now: int) -> dict[str, dict[str, Any]]:
         """Return the documents of up to 100 distinct videos by id, omitting videos that the caller may not see.
@@ -191,7 +191,7 @@ class VideoStore:
         edit: Callable[[Item], Item],
         *,
         matches: Callable[[int], bool] = lambda version: True,
-        once: Once | None = None,
+        once: IdempotentRequest | None = None,
         write_id: str | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]:

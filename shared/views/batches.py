@@ -11,7 +11,7 @@ from shared.threads import map_threads
 from shared.videos.access import seen_by
 from shared.videos.counters import UNCOUNTED
 from shared.views.models import QueuedView
-from shared.views.store import MARKER_SECONDS, Verdict, View, ViewStore, require_timely
+from shared.views.store import MARKER_SECONDS, View, ViewStore, ViewVerdict, require_timely
 from shared.web.responses import failed_part
 
 WORKERS = 16
@@ -24,7 +24,7 @@ No request starts that could exceed it. The function times out after 28 s.
 
 
 def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now: int) -> list[dict[str, Any]]:
-    """Count views and return their results in order: the response of `Verdict.told`, or a problem.
+    """Count views and return their results in order: the response of `ViewVerdict.told`, or a problem.
 
     Views with the same viewer and video are counted in order of their times; all others in parallel. Raises Unavailable
     if nothing was counted yet.
@@ -35,7 +35,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
     ]
     videos = store.videos(list(dict.fromkeys(view.video_id for view in views)), now)
     counts = store.counters.read([video_id for video_id, video in videos.items() if video])
-    verdicts: dict[int, Verdict] = {}
+    verdicts: dict[int, ViewVerdict] = {}
     failures: dict[int, Exception] = {}
 
     def judge(places: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS, day_
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_DAY, VIEW_HOUR
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import owned_by
-from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, Counted, ViewCounters
+from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, ViewCount, ViewCounters
 
 UTC = "UTC"
 """Time zone whose days are stored permanently."""
@@ -48,7 +48,7 @@ GRANULARITIES = {
 }
 
 
-class History:
+class ViewHistory:
     """View history for owners of videos and admins. Methods raise NotFound and Forbidden."""
 
     def __init__(self, table: Table) -> None:
@@ -96,7 +96,7 @@ class History:
         }
 
     def sums_at(
-        self, video_id: str, times: Sequence[int], live: Counted, *, by_day: bool = False
+        self, video_id: str, times: Sequence[int], live: ViewCount, *, by_day: bool = False
     ) -> list[dict[str, int]]:
         """Return the sums of a counter at the given times, in ascending order.
 
@@ -106,13 +106,13 @@ class History:
         starts = list(self._starts(video_id, times[0], times[-1], live, by_day=by_day))
         return sums_at(times, starts, live)
 
-    def _owned(self, video_id: str, caller: Caller, now: int) -> Counted:
+    def _owned(self, video_id: str, caller: Caller, now: int) -> ViewCount:
         """Return the counter of a video that the caller owns; raise NotFound or Forbidden."""
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
         owned_by(video, caller, now)
         return self.counters.read([video_id])[video_id]
 
-    def _starts(self, video_id: str, first: int, last: int, live: Counted, *, by_day: bool) -> Iterator[Start]:
+    def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:
         """Yield the starts since `first` that are needed to determine the sums of each shard at `last`."""
         if by_day:
             low = VIEW_DAY.key(videoId=video_id, day=day_of(first))
@@ -144,7 +144,7 @@ class History:
             start = decode_item(page.last_key)
 
 
-def sums_at(times: Sequence[int], starts: Sequence[Start], live: Counted) -> list[dict[str, int]]:
+def sums_at(times: Sequence[int], starts: Sequence[Start], live: ViewCount) -> list[dict[str, int]]:
     """Return the sums over all shards at the given times.
 
     Each shard contributes its first start at or after the time, or its current sums if there is none. `times` and

@@ -19,9 +19,9 @@ from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS, day_of, hour_of
 from shared.core.telemetry import service_logger
 from shared.schema import RELATION_INDEX, viewed_relation
-from shared.videos.counters import Counted
-from shared.views.history import History, views_of
-from shared.views.top import ALL, Ranked, Top, TopStore, first_in_each_order
+from shared.videos.counters import ViewCount
+from shared.views.history import ViewHistory, views_of
+from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_each_order
 
 MOST_ENTRIES = 300_000
 """Maximum number of entries of hours, or of days, that a run reads.
@@ -49,7 +49,7 @@ Entries = Mapping[str, tuple[int, str]]
 
 
 @dataclass(frozen=True)
-class Active:
+class ActiveVideos:
     """Viewed videos by hour or day, latest period first."""
 
     period_seconds: int
@@ -82,7 +82,7 @@ class Rankings:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.lists = TopStore(table)
-        self.history = History(table)
+        self.history = ViewHistory(table)
 
     def compute(self, now: int, in_time: Callable[[], bool] = lambda: True) -> dict[str, int]:
         """Compute the lists that are due; return the numbers of entries read, videos ranked and lists written.
@@ -113,7 +113,7 @@ class Rankings:
         done["entries"] += sum(map(len, active.periods))
         done["videos"] += len(viewed)
 
-    def _active(self, period_seconds: int, count: int, now: int) -> Active:
+    def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
         """Return the entries of the latest `count` periods, or fewer if there are more than MOST_ENTRIES."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
@@ -132,7 +132,7 @@ class Rankings:
             if left <= 0:
                 service_logger().warning("more was viewed than is ranked", extra={"periods": len(periods)})
                 break
-        return Active(period_seconds, latest, periods)
+        return ActiveVideos(period_seconds, latest, periods)
 
     def _pages(self, period: str) -> Iterator[list[Item]]:
         """Yield all entries of an hour or day; reads a page of each shard in parallel."""
@@ -160,15 +160,15 @@ class Rankings:
                 if page.last_key is not None
             ]
 
-    def _live(self, video_ids: Sequence[str]) -> dict[str, Counted]:
+    def _live(self, video_ids: Sequence[str]) -> dict[str, ViewCount]:
         """Return the current counters of the videos."""
-        live: dict[str, Counted] = {}
+        live: dict[str, ViewCount] = {}
         size = SIDE_BY_SIDE * LARGEST_BATCH_GET
         for start in range(0, len(video_ids), size):
             live |= self.history.counters.read(video_ids[start : start + size])
         return live
 
-    def _ranked(self, active: Active, length: int, live: Mapping[str, Counted]) -> list[Ranked]:
+    def _ranked(self, active: ActiveVideos, length: int, live: Mapping[str, ViewCount]) -> list[RankedVideo]:
         """Return all videos with views in a window of this length."""
         counts, before = active.first(0, length), active.first(length, 2 * length)
         start = active.start(length)
@@ -183,12 +183,12 @@ class Rankings:
             # The entry may be newer than the counter that was read.
             views = max(0, counted.views - count)
             if views:
-                ranked.append(Ranked(video_id, views, max(0, count - earlier), counted.views))
+                ranked.append(RankedVideo(video_id, views, max(0, count - earlier), counted.views))
         return ranked
 
-    def _by_category(self, active: Active, ranked: Sequence[Ranked]) -> dict[str, tuple[Ranked, ...]]:
+    def _by_category(self, active: ActiveVideos, ranked: Sequence[RankedVideo]) -> dict[str, tuple[RankedVideo, ...]]:
         """Return the lists of all videos and of each category."""
-        members: dict[str, list[Ranked]] = defaultdict(list)
+        members: dict[str, list[RankedVideo]] = defaultdict(list)
         for video in ranked:
             members[active.category(video.video_id)].append(video)
         members.pop(ALL, None)  # videos without a category
@@ -196,7 +196,7 @@ class Rankings:
         lists = {ALL: ranked} | {category: members[category] for category in most_viewed[:MOST_CATEGORIES]}
         return {category: first_in_each_order(videos) for category, videos in lists.items()}
 
-    def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[Ranked, ...]]) -> int:
+    def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[RankedVideo, ...]]) -> int:
         """Store the lists that changed or are older than REFRESH_SECONDS; return their number."""
         stored = self.lists.stored(window, lists)
         names = tuple(sorted(lists.keys() - {ALL}))
@@ -204,7 +204,7 @@ class Rankings:
         # Write the list of all videos last: it names the categories whose lists a later run must check.
         for category in sorted(lists.keys() | stored.keys(), reverse=True):
             old = stored.get(category)
-            new = Top(start, now, lists.get(category, ()), names if category == ALL else ())
+            new = TopVideos(start, now, lists.get(category, ()), names if category == ALL else ())
             # A category without views gets an empty list, which then expires.
             if old and category not in lists and not old.videos:
                 continue

@@ -57,7 +57,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ViewVerdict:
     """Decision whether a view counts."""
 
     reason: str | None = None
@@ -102,26 +102,26 @@ class ViewStore:
         """
         verdict = self.ruled(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
-            return Verdict().told(self._count_at_once(view, now))
+            return ViewVerdict().told(self._count_at_once(view, now))
         verdict = verdict or self.mark(view, caller, now)
         if verdict.reason in UNCOUNTED:
             return verdict.told(self.counters.add(view.video_id, {verdict.reason: 1}, now))
         # The stream counts new markers shortly afterwards.
         return verdict.told(self._counted(view.video_id, now) + (verdict.reason is None))
 
-    def ruled(self, video: Item, caller: Caller, now: int) -> Verdict | None:
+    def ruled(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
         """Return the verdict on all views of a video that the caller sees; `None` if it depends on the viewer."""
         if video["status"] == "deleted":
-            return Verdict("deleted")
+            return ViewVerdict("deleted")
         if "expiresAt" in video and video["expiresAt"] <= now:
-            return Verdict("expired")
+            return ViewVerdict("expired")
         if not is_published(video, now):
-            return Verdict("unpublished")
+            return ViewVerdict("unpublished")
         if caller.subject == video["userId"] and not self._counts_own:
-            return Verdict("owner")
+            return ViewVerdict("owner")
         return None
 
-    def mark(self, view: View, caller: Caller, now: int) -> Verdict:
+    def mark(self, view: View, caller: Caller, now: int) -> ViewVerdict:
         """Store a deduplication marker for the viewer, or for the view's id, unless there is one.
 
         The stream counts new markers. A viewer's view counts if it is at least one window later than the last counted
@@ -157,8 +157,8 @@ class ViewStore:
             if not is_ours(known, marker):
                 is_retry = view.id is not None and known.get("id") == view.id
                 ends = None if view.viewer_id is None else known["at"] + self.window
-                return Verdict(DUPLICATE if is_retry else REPEATED, ends)
-        return Verdict(window_ends=window_ends)
+                return ViewVerdict(DUPLICATE if is_retry else REPEATED, ends)
+        return ViewVerdict(window_ends=window_ends)
 
     def videos(self, video_ids: Sequence[str], now: int) -> dict[str, Item | None]:
         """Return the access data of distinct videos, up to CACHE_SECONDS old.

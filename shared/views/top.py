@@ -23,7 +23,7 @@ KEPT_SECONDS = 2 * DAY_SECONDS
 """Seconds until a list that is no longer refreshed expires."""
 
 
-class Ranked(NamedTuple):
+class RankedVideo(NamedTuple):
     """A video in a list."""
 
     video_id: str
@@ -40,7 +40,7 @@ class Ranked(NamedTuple):
         return self.views - self.before
 
 
-ORDERS: Mapping[str, Callable[[Ranked], int]] = {
+ORDERS: Mapping[str, Callable[[RankedVideo], int]] = {
     "views": lambda ranked: ranked.views,
     "rise": lambda ranked: ranked.rise,
     "viewCount": lambda ranked: ranked.total,
@@ -49,17 +49,17 @@ ORDERS: Mapping[str, Callable[[Ranked], int]] = {
 
 
 @dataclass(frozen=True)
-class Top:
+class TopVideos:
     """A list with the first LARGEST_TOP videos of each order."""
 
     start: int
     """Start of the window, in epoch seconds."""
     computed_at: int
-    videos: tuple[Ranked, ...] = ()
+    videos: tuple[RankedVideo, ...] = ()
     categories: tuple[str, ...] = ()
     """Categories that have their own list; only in the list of all videos."""
 
-    def by(self, order: str) -> list[Ranked]:
+    def by(self, order: str) -> list[RankedVideo]:
         """Return the first LARGEST_TOP videos in one of ORDERS; ties are sorted by video id."""
         value = ORDERS[order]
         return sorted(self.videos, key=lambda ranked: (-value(ranked), ranked.video_id))[:LARGEST_TOP]
@@ -71,7 +71,7 @@ class TopStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def read(self, window: str, category: str, now: int) -> Top | None:
+    def read(self, window: str, category: str, now: int) -> TopVideos | None:
         """Return a list; `None` if it does not exist or has expired. Costs one GetItem."""
         item = self.table.get(_key(window, category))
         return None if item is None or is_purged(item, now) else _top(item)
@@ -81,7 +81,7 @@ class TopStore:
         item = self.table.get(_key(window, ALL), attributes=("computedAt",))
         return int(item["computedAt"]) if item else 0
 
-    def stored(self, window: str, categories: Iterable[str]) -> dict[str, Top]:
+    def stored(self, window: str, categories: Iterable[str]) -> dict[str, TopVideos]:
         """Return the stored lists of a window by category.
 
         Includes the list of all videos, the given categories, and all categories that the list of all videos names.
@@ -93,7 +93,7 @@ class TopStore:
         items = self.table.get_all([_key(window, category) for category in others])
         return lists | {category: _top(item) for category, item in zip(others, items, strict=True) if item}
 
-    def write(self, window: str, category: str, top: Top) -> None:
+    def write(self, window: str, category: str, top: TopVideos) -> None:
         """Store a list unconditionally: the latest computation is the current one."""
         item = {
             **_key(window, category),
@@ -108,9 +108,9 @@ class TopStore:
         self.table.write(self.table.put(item))
 
 
-def first_in_each_order(videos: Sequence[Ranked]) -> tuple[Ranked, ...]:
+def first_in_each_order(videos: Sequence[RankedVideo]) -> tuple[RankedVideo, ...]:
     """Return the videos that any order of a list needs, sorted by id."""
-    top = Top(0, 0, tuple(videos))
+    top = TopVideos(0, 0, tuple(videos))
     return tuple(sorted({ranked for order in ORDERS for ranked in top.by(order)}))
 
 
@@ -119,8 +119,11 @@ def _key(window: str, category: str) -> Key:
     return TOP.key(window=window, category=f"={category}" if category else "*")
 
 
-def _top(item: Item) -> Top:
+def _top(item: Item) -> TopVideos:
     videos = orjson.loads(zlib.decompress(item["videos"]))
-    return Top(
-        item["from"], item["computedAt"], tuple(Ranked(*ranked) for ranked in videos), tuple(item.get("categories", ()))
+    return TopVideos(
+        item["from"],
+        item["computedAt"],
+        tuple(RankedVideo(*ranked) for ranked in videos),
+        tuple(item.get("categories", ())),
     )

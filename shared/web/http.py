@@ -24,13 +24,13 @@ from shared.routes import ROUTES, Route
 from shared.web import server_timing
 from shared.web.parameters import Query
 from shared.web.requests import Request
-from shared.web.responses import Answer, problem
+from shared.web.responses import HttpResponse, problem
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-Handler: TypeAlias = Callable[[Request], Answer]
-_Method = TypeVar("_Method", bound=Callable[..., Answer])
+Handler: TypeAlias = Callable[[Request], HttpResponse]
+_Method = TypeVar("_Method", bound=Callable[..., HttpResponse])
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
@@ -72,7 +72,7 @@ def http_function(
     handlers: Callable[[_Settings, _Resources], object],
     *,
     compress: bool = False,
-    pages: Mapping[str, Callable[[], Answer]] = MappingProxyType({}),
+    pages: Mapping[str, Callable[[], HttpResponse]] = MappingProxyType({}),
 ) -> Callable[[_Settings, _Resources], LambdaHandler]:
     """Return a factory of the Lambda handler that serves the operations of a class of handlers.
 
@@ -110,7 +110,7 @@ def _serve(
     longest: float,
     clock: Callable[[], float],
     compress: bool,
-    pages: Mapping[str, Callable[[], Answer]],
+    pages: Mapping[str, Callable[[], HttpResponse]],
 ) -> LambdaHandler:
     """Return the Lambda handler; `longest` is the deadline of a GET in seconds."""
     served = {route.key: (route, handler) for route, handler in handlers_of(handlers)}
@@ -184,7 +184,7 @@ def _path(event: Mapping[str, Any]) -> str:
     return path if stage == "$default" else path.removeprefix(f"/{stage}") or "/"
 
 
-def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], Answer]]) -> Answer:
+def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
     """Return the page at the path; raises NotFound or MethodNotAllowed if there is none."""
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
@@ -195,7 +195,7 @@ def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], Answ
     raise NotFound("There is nothing at this path; GET /openapi.json lists all operations.")
 
 
-def _refusal(error: Exception) -> Answer:
+def _refusal(error: Exception) -> HttpResponse:
     """Return the problem document of an error; errors with status 500 or higher are logged."""
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         if error.status >= 500:

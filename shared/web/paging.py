@@ -14,7 +14,7 @@ from shared.core.position import Position
 from shared.web.cursors import LIFETIME_SECONDS, LONGEST, Cursors
 from shared.web.parameters import Integer, Query, Text
 from shared.web.requests import Request
-from shared.web.responses import Answer, respond
+from shared.web.responses import HttpResponse, respond
 
 LONGEST_PAGE = 100
 """Maximum items of a page."""
@@ -32,19 +32,19 @@ class Paged(Query):
 
 
 @dataclass(frozen=True)
-class AskedPage:
+class PageRequest:
     """Page that a request selects: maximum number of items and start position."""
 
     limit: int
     after: Position | None
     """End of the previous page (exclusive); `None` for the first page."""
-    _pages: "Pages"
+    _pages: "Paginator"
     _request: Request
     _listing: tuple[object, ...]
 
     def answer(
         self, items: Sequence[dict[str, Any]], resume: Position | None, about: Mapping[str, Any] | None = None
-    ) -> Answer:
+    ) -> HttpResponse:
         """Return the response for a page with its `nextCursor`; `resume` is `None` on the last page.
 
         `about` has further fields of the response.
@@ -54,7 +54,7 @@ class AskedPage:
         return respond(200, {**(about or {}), "items": items, "nextCursor": cursor}, headers=headers)
 
 
-class Pages:
+class Paginator:
     """Reader and writer of cursors. `listing` is the name of a list and every parameter that determines the order of its items.
 
     Omit other parameters from it, such as `limit` and `fields`: the client may change these between pages.
@@ -63,11 +63,11 @@ class Pages:
     def __init__(self, cursors: Cursors) -> None:
         self._cursors = cursors
 
-    def asked(self, request: Request, query: Paged, *listing: object) -> AskedPage:
+    def asked(self, request: Request, query: Paged, *listing: object) -> PageRequest:
         """Return the page that a request selects; raises InvalidCursor."""
         bound = bound_to(request.caller, *listing)
         after = None if query.cursor is None else self._cursors.open(bound, query.cursor, request.now)
-        return AskedPage(query.limit, after, self, request, listing)
+        return PageRequest(query.limit, after, self, request, listing)
 
     def cursor(self, caller: Caller, now: int, resume: Position | None, *listing: object) -> str | None:
         """Return the cursor from which a caller continues a list after `resume`; `None` if `resume` is `None`."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from shared.core.caller import Caller, Once
+from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import (
     ContentTooLarge,
     InvalidParameter,
@@ -93,7 +93,7 @@ class Request:
 
             NoContent.parse(self.content(JSON))
 
-    def once(self, *identity: object) -> Once | None:
+    def once(self, *identity: object) -> IdempotentRequest | None:
         """Return the idempotency record of the request; `None` without an Idempotency-Key. Raises InvalidParameter.
 
         `identity` is the content that a retry must repeat; it is hashed.
@@ -103,7 +103,7 @@ class Request:
             return None
         text = json.dumps(identity, sort_keys=True, default=sorted)
         fingerprint = hashlib.sha256(text.encode()).hexdigest()
-        return Once(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
+        return IdempotentRequest(self.caller, self.route.operation, key, fingerprint, self.now, self.replays)
 
     def idempotency_key(self) -> str | None:
         """Return the Idempotency-Key header; raises InvalidParameter if it is empty, too long or not printable ASCII."""

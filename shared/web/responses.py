@@ -21,7 +21,7 @@ SAFE = {"X-Content-Type-Options": "nosniff"}
 _GZIP = zlib.MAX_WBITS | 16
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """HTTP response of a handler; `body` is text."""
 
     status: int
@@ -50,7 +50,7 @@ def respond(
     request: Request | None = None,
     version: int | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
+) -> HttpResponse:
     """Return a JSON response. With `version` it has an ETag, and is a 304 if the If-None-Match of `request` names that ETag."""
     body = _json(content)
     all_headers = {"Content-Type": JSON, "Cache-Control": "private, no-cache", **SAFE, **(headers or {})}
@@ -58,29 +58,29 @@ def respond(
         tag = etags.etag(version, body)
         all_headers["ETag"] = tag
         if request and etags.has_now(request.headers.get("if-none-match"), tag):
-            return Answer(304, {name: value for name, value in all_headers.items() if name != "Content-Type"})
-    return Answer(status, all_headers, body)
+            return HttpResponse(304, {name: value for name, value in all_headers.items() if name != "Content-Type"})
+    return HttpResponse(status, all_headers, body)
 
 
-def text(content: str, content_type: str, headers: Mapping[str, str]) -> Answer:
+def text(content: str, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
     """Return a 200 response with text of a media type, in UTF-8."""
-    return Answer(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
+    return HttpResponse(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
-def moved(location: str, headers: Mapping[str, str]) -> Answer:
+def moved(location: str, headers: Mapping[str, str]) -> HttpResponse:
     """Return a 301 redirect. `location` may be relative to the URL of the request."""
-    return Answer(301, {"Location": location, **SAFE, **headers})
+    return HttpResponse(301, {"Location": location, **SAFE, **headers})
 
 
-def no_content() -> Answer:
+def no_content() -> HttpResponse:
     """Return a 204 response."""
-    return Answer(204, {"Cache-Control": "no-store", **SAFE})
+    return HttpResponse(204, {"Cache-Control": "no-store", **SAFE})
 
 
-def problem(error: ServiceError) -> Answer:
+def problem(error: ServiceError) -> HttpResponse:
     """Return an error as a problem document (RFC 9457)."""
     headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
-    return Answer(error.status, headers, _json(error.problem()))
+    return HttpResponse(error.status, headers, _json(error.problem()))
 
 
 def failed_part(error: Exception, at: str = "") -> dict[str, Any]:

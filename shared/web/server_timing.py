@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
 from shared.core.errors import Forbidden
-from shared.core.request_usage import Line
+from shared.core.request_usage import RequestUsage
 from shared.routes import ROUTES, WRITE
 from shared.web.requests import Request
-from shared.web.responses import Answer
+from shared.web.responses import HttpResponse
 
 MOST_ENTRIES = 50
 """Maximum DynamoDB requests that a response explains, because API Gateway limits headers to 10 KB."""
@@ -33,14 +33,14 @@ DOCUMENTS = frozenset({"getVideo", "getPlaylist", "getUser"})
 """Operations that read only items which they return, with their owner."""
 
 
-def header(lines: Sequence[Line], seconds: float, status: int, *, units: bool, explained: bool) -> str:
+def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units: bool, explained: bool) -> str:
     """Return the header value of a response that took `seconds`. `units` adds consumed units, `explained` an entry per request."""
     whole = f"total;dur={seconds * 1000:.1f}"
     if explained:
         return ", ".join([whole, *_each(lines)])
     if status >= 400:
         return f"{whole}, ddb;dur={_milliseconds(lines)}"
-    kinds: dict[tuple[str, str | None], list[Line]] = {}
+    kinds: dict[tuple[str, str | None], list[RequestUsage]] = {}
     for line in lines:
         kinds.setdefault((line.operation, line.index), []).append(line)
     return ", ".join([whole, *(_entry(same, units=units) for same in kinds.values())])
@@ -74,13 +74,13 @@ def is_explained(request: Request) -> bool:
     return True
 
 
-def require_own(request: Request, answer: Answer) -> None:
+def require_own(request: Request, answer: HttpResponse) -> None:
     """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
     if not sees_units(request) and json.loads(answer.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only its owner, and admins, can have it explained; the answer must have its userId.")
 
 
-def _each(lines: Sequence[Line]) -> list[str]:
+def _each(lines: Sequence[RequestUsage]) -> list[str]:
     entries = [
         f"{_entry([line], units=True)};examined={line.examined or 0};retries={max(line.tries - 1, 0)};conflicts={line.conflicts}"
         for line in lines[:MOST_ENTRIES]
@@ -91,7 +91,7 @@ def _each(lines: Sequence[Line]) -> list[str]:
     return entries
 
 
-def _entry(lines: Sequence[Line], *, units: bool) -> str:
+def _entry(lines: Sequence[RequestUsage], *, units: bool) -> str:
     """Return the entry for requests with the same operation and index: `ddb;dur=4.2;desc="Query RelationIndex x4 2"`."""
     words = [lines[0].operation, *([lines[0].index] if lines[0].index else [])]
     counted = [line.units for line in lines if line.units is not None]
@@ -102,7 +102,7 @@ def _entry(lines: Sequence[Line], *, units: bool) -> str:
     return f'ddb;dur={_milliseconds(lines)};desc="{" ".join(words)}"'
 
 
-def _milliseconds(lines: Sequence[Line]) -> str:
+def _milliseconds(lines: Sequence[RequestUsage]) -> str:
     """Return the time from the first request to the last response, because requests overlap."""
     if not lines:
         return "0.0"

@@ -45,11 +45,11 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 (https://url.spec.whatwg.org/#ends-in-a-number-checker)."""
 
 
-class Forbidden(ValueError):
+class ForbiddenAddress(ValueError):
     """A forbidden URL or address. The text is a sentence for the user that supplied it."""
 
 
-class Receiver(NamedTuple):
+class ReceiverAddress(NamedTuple):
     """Parsed URL of a receiver."""
 
     is_secure: bool
@@ -74,43 +74,43 @@ def fault_of(url: str, *, local: bool) -> str | None:
     """
     try:
         receiver_of(url, local=local)
-    except Forbidden as error:
+    except ForbiddenAddress as error:
         return str(error)
     return None
 
 
-def receiver_of(url: str, *, local: bool) -> Receiver:
+def receiver_of(url: str, *, local: bool) -> ReceiverAddress:
     """Parse a URL. Checks and requests both use this result, so they cannot disagree. Raises Forbidden."""
     if len(url) > LONGEST_URL:
-        raise Forbidden(f"A URL has at most {LONGEST_URL} characters.")
+        raise ForbiddenAddress(f"A URL has at most {LONGEST_URL} characters.")
     if not url.isascii():
-        raise Forbidden("Write a URL in ASCII: a name of other letters as xn--..., other characters as %....")
+        raise ForbiddenAddress("Write a URL in ASCII: a name of other letters as xn--..., other characters as %....")
     if not _CHARACTERS.fullmatch(url):
-        raise Forbidden("A URL has no spaces, backslashes, quotes or control characters: write them as %....")
+        raise ForbiddenAddress("A URL has no spaces, backslashes, quotes or control characters: write them as %....")
     parts = _URL.fullmatch(url)
     if not parts:
-        raise Forbidden("The URL of a webhook begins with https://.")
+        raise ForbiddenAddress("The URL of a webhook begins with https://.")
     scheme, authority, path, fragment = parts.groups()
     if scheme.lower() not in (("https", "http") if local else ("https",)):
-        raise Forbidden("The URL of a webhook begins with https://.")
+        raise ForbiddenAddress("The URL of a webhook begins with https://.")
     if fragment:
-        raise Forbidden("The URL of a webhook has no fragment (#).")
+        raise ForbiddenAddress("The URL of a webhook has no fragment (#).")
     if "@" in authority:
-        raise Forbidden("The URL of a webhook has no user name and no password.")
+        raise ForbiddenAddress("The URL of a webhook has no user name and no password.")
     place = _AUTHORITY.fullmatch(authority)
     if not place:
-        raise Forbidden("After the host of a URL comes nothing but a port, in one to five digits.")
+        raise ForbiddenAddress("After the host of a URL comes nothing but a port, in one to five digits.")
     is_secure = scheme.lower() == "https"
     port = int(place[2] or (443 if is_secure else 80))
     if not (1 <= port <= 65_535 if local else port in PORTS):
-        raise Forbidden(f"The port of a webhook is {' or '.join(map(str, PORTS))}.")
+        raise ForbiddenAddress(f"The port of a webhook is {' or '.join(map(str, PORTS))}.")
     host = place[1].lower()
     address = _address_of(host)
     if address is None:
         _check_name(host, local=local)
     elif kind := forbidden(str(address), local=local):
-        raise Forbidden(kind)
-    return Receiver(
+        raise ForbiddenAddress(kind)
+    return ReceiverAddress(
         is_secure, host if address is None else str(address), address is None, port, f"/{path.removeprefix('/')}"
     )
 
@@ -123,11 +123,11 @@ def _address_of(host: str) -> IPv4Address | IPv6Address | None:
     try:
         if host.startswith("["):
             if "%" in host:
-                raise Forbidden("An IPv6 address in a URL has no zone (%).")
+                raise ForbiddenAddress("An IPv6 address in a URL has no zone (%).")
             return IPv6Address(host[1:-1])
         return IPv4Address(host) if _NUMBER.fullmatch(host.removesuffix(".").rpartition(".")[2]) else None
     except AddressValueError:
-        raise Forbidden(
+        raise ForbiddenAddress(
             "The host is neither a name nor an IP address: write four decimal numbers, or IPv6 in brackets."
         ) from None
 
@@ -135,13 +135,15 @@ def _address_of(host: str) -> IPv4Address | IPv6Address | None:
 def _check_name(host: str, *, local: bool) -> None:
     labels = host.split(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise Forbidden(
+        raise ForbiddenAddress(
             "The host is not a name: parts of 1 to 63 letters, digits and hyphens with dots between them, 253 characters in all."
         )
     if local and labels[-1] == "localhost":
         return
     if len(labels) == 1 or labels[-1] in _WITHIN:
-        raise Forbidden("The host is a name within a network; a webhook calls public names only, such as example.com.")
+        raise ForbiddenAddress(
+            "The host is a name within a network; a webhook calls public names only, such as example.com."
+        )
 
 
 def forbidden(address: str, *, local: bool) -> str | None:

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 
 LARGEST_SHOWN = 512
 """Maximum bytes of a response body that are stored."""
 
 
-def is_taken(answer: Answer) -> bool:
+def is_taken(answer: ReceiverResponse) -> bool:
     """Return whether the receiver accepted the event with a 2xx response."""
     return answer.status is not None and 200 <= answer.status < 300
 
 
-def shown(answer: Answer) -> dict[str, Any]:
+def shown(answer: ReceiverResponse) -> dict[str, Any]:
     """Return an attempt's result for the API.
 
     It has `status`, or `error` (a sentence) if there was no response; `ms`; and `answer`, the beginning of the body.

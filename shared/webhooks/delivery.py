@@ -39,7 +39,7 @@ from shared.core.attributes import Item, without
 from shared.core.errors import PASSING, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
 from shared.feed.change import Change, is_of
-from shared.feed.log import OLDEST, Feed, Place, Told, shard_logs
+from shared.feed.log import OLDEST, Feed, FeedEntry, LogCursor, shard_logs
 from shared.webhooks.attempt import shown
 from shared.webhooks.delivery_state import (
     LEASE_SECONDS,
@@ -47,7 +47,7 @@ from shared.webhooks.delivery_state import (
     QUEUED,
     WAKE,
     WAKE_SECONDS,
-    PlaceStore,
+    DeliveryStateStore,
     due,
     idle,
     plain,
@@ -55,7 +55,7 @@ from shared.webhooks.delivery_state import (
 )
 from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
 from shared.webhooks.retry_schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
-from shared.webhooks.transport import Carrier, Try
+from shared.webhooks.transport import Attempt, Transport
 
 BUS = "event-bus"
 """Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
@@ -91,7 +91,7 @@ FRESH_MS = 60_000
 GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
 
 
-class Wake(Protocol):
+class Notify(Protocol):
     """Sender of messages about webhooks to the worker queue."""
 
     def __call__(self, webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
@@ -102,7 +102,7 @@ class Wake(Protocol):
 
 
 @dataclass
-class Delivered:
+class DeliveryResult:
     """Counters for a batch of delivery attempts."""
 
     done: int = 0
@@ -115,12 +115,12 @@ class Delivered:
 
 
 @dataclass
-class _Page:
+class _DeliveryPage:
     """Page of changes read from the webhook's positions."""
 
     matching: list[Change]
     """Changes of the webhook's types."""
-    places: dict[str, Place]
+    places: dict[str, LogCursor]
     """Positions behind the page, of the logs that were read."""
     last: int
     """Time of the last change, in epoch milliseconds."""
@@ -135,14 +135,14 @@ class Deliverer:
 
     def __init__(
         self,
-        places: PlaceStore,
+        places: DeliveryStateStore,
         feed: Feed,
-        receivers: Carrier,
+        receivers: Transport,
         quotas: DeliveryQuotas,
-        wake: Wake,
+        wake: Notify,
         *,
-        bus: Carrier | None = None,
-        measure: Callable[[Delivered], None] = lambda _: None,
+        bus: Transport | None = None,
+        measure: Callable[[DeliveryResult], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.places = places
@@ -192,7 +192,7 @@ class Deliverer:
         quota in which the webhook already has a claim. Raises Unavailable and WriteContention: the message must be
         retried.
         """
-        run = _Run(self, webhook_id, seconds_left, claimed)
+        run = _DeliveryRun(self, webhook_id, seconds_left, claimed)
         try:
             # The owner took the turn, or another worker that may have read the feed before this message's change.
             retry_on_conflict(lambda _: run.carry_on(), "how far the webhook is", on=(LeaseLost,))
@@ -202,7 +202,7 @@ class Deliverer:
         run.end()
 
 
-class _Run:
+class _DeliveryRun:
     """One worker's run for one webhook."""
 
     def __init__(
@@ -259,7 +259,7 @@ class _Run:
         places, now = self.to.places, self.to.clock()
         place = places.read(self.webhook_id)
         if not self.is_bus:
-            hook = self._webhook()  # read after its state: see PlaceStore.webhook
+            hook = self._webhook()  # read after its state: see DeliveryStateStore.webhook
         elif self.to.bus:
             hook = {"types": []}
             if place is None:
@@ -315,15 +315,15 @@ class _Run:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def _told(self) -> Iterator[tuple[str, Told]]:
+    def _told(self) -> Iterator[tuple[str, FeedEntry]]:
         """Yield all changes behind the positions with their logs: in order for each log, merged approximately by time.
 
         Consistent, because a check after the release of the lease must see all earlier appends.
         """
-        logs = [self._of_log(log, Place(*place)) for log, place in self.place["places"].items()]
+        logs = [self._of_log(log, LogCursor(*place)) for log, place in self.place["places"].items()]
         return merge(*logs, key=lambda told: told[1].change["at"])
 
-    def _of_log(self, log: str, place: Place) -> Iterator[tuple[str, Told]]:
+    def _of_log(self, log: str, place: LogCursor) -> Iterator[tuple[str, FeedEntry]]:
         is_end = False
         while not is_end:
             try:
@@ -339,8 +339,8 @@ class _Run:
                 yield log, told
             place, is_end = stretch.place, stretch.is_end
 
-    def _read_page(self, told: Iterator[tuple[str, Told]]) -> _Page:
-        page = _Page([], {}, 0, is_end=False)
+    def _read_page(self, told: Iterator[tuple[str, FeedEntry]]) -> _DeliveryPage:
+        page = _DeliveryPage([], {}, 0, is_end=False)
         for examined, (log, one) in enumerate(told, 1):
             page.places[log], page.last = one.place, one.change["at"]
             if is_of(one.change, self.hook["types"]):
@@ -416,7 +416,7 @@ class _Run:
         at = int(self.to.clock()) + rest
         return seen_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
-    def _failed(self, new: Item, failed: Sequence[Try], *, has_taken: bool) -> None:
+    def _failed(self, new: Item, failed: Sequence[Attempt], *, has_taken: bool) -> None:
         """Pause the webhook, or schedule the next attempt."""
         now = int(self.to.clock())
         tried = {
@@ -449,12 +449,12 @@ class _Run:
                 return  # the webhook was deleted
             self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
             service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
-            self.to.measure(Delivered(paused=1))
+            self.to.measure(DeliveryResult(paused=1))
 
         # After a conflict, another attribute of the webhook changed, such as its description.
         retry_on_conflict(attempt, "the webhook", present=self.hook)
 
-    def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Try], *, is_first: bool) -> None:
+    def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Attempt], *, is_first: bool) -> None:
         """Store the attempts for the webhook's owner, and measure them."""
         now, counts = self.to.clock(), before.get("tried", {})
         since = max(before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(one["at"] for one in wanted) / 1000)
@@ -468,7 +468,7 @@ class _Run:
         ]
         done = sum(tried.is_taken for tried in tries)
         self.to.measure(
-            Delivered(
+            DeliveryResult(
                 done=done,
                 failed=len(tries) - done,
                 lag=max(lags, default=None),
@@ -492,7 +492,7 @@ class _Run:
             self.place, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
         )
 
-    def _behind(self, page: _Page, *, is_over: bool) -> Item:
+    def _behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
         """Return the state behind a completely delivered page."""
         new = without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
         new["places"] = self.place["places"] | plain(page.places)
@@ -512,7 +512,7 @@ class _Run:
 _FAILURES = ("failures", "failingSince")
 
 
-def _attempt(tried: Try, number: int) -> Mapping[str, object]:
+def _attempt(tried: Attempt, number: int) -> Mapping[str, object]:
     """Return an attempt as the owner of the webhook sees it."""
     about: dict[str, object] = {
         name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change

@@ -23,7 +23,7 @@ from shared.core.caller import Caller
 from shared.core.errors import PASSING, NotFound, TooSoon
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
-from shared.feed.log import Place
+from shared.feed.log import LogCursor
 from shared.schema import (
     DUE,
     PARTITION_KEY,
@@ -60,7 +60,7 @@ QUEUED = "queuedAt"
 _WORKER = Caller.job("deliveries")
 
 
-class PlaceStore:
+class DeliveryStateStore:
     """Delivery states and attempts of webhooks in the table."""
 
     def __init__(self, table: Table) -> None:
@@ -106,7 +106,7 @@ class PlaceStore:
         """
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
-    def begin(self, webhook_id: str, places: Mapping[str, Place]) -> None:
+    def begin(self, webhook_id: str, places: Mapping[str, LogCursor]) -> None:
         """Create the delivery state of a subscriber without a webhook item, unless it exists."""
         place = {**WEBHOOK_PLACE.key(webhookId=webhook_id), "webhookId": webhook_id, "turn": 1, "places": plain(places)}
         with suppress(ConditionFailed):
@@ -221,7 +221,7 @@ def _sort_key(at: int, turn: int | str) -> str:
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
-def plain(places: Mapping[str, Place]) -> Item:
+def plain(places: Mapping[str, LogCursor]) -> Item:
     """Return log positions in their stored form."""
     return {log: list(place) for log, place in places.items()}
 

@@ -10,8 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.core.attributes import Item
 from shared.feed.change import Change
-from shared.webhooks.http_client import Answer
-from shared.webhooks.transport import Try
+from shared.webhooks.http_client import ReceiverResponse
+from shared.webhooks.transport import Attempt
 
 LARGEST_PUT = 10
 """Maximum events per PutEvents request."""
@@ -26,12 +26,12 @@ class EventBus:
         self._client = client
         self._clock = clock
 
-    def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
+    def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes in order within each group, until one fails or time is up. Return the attempts.
 
         A request has up to ten changes, each of a different group, because each of them may fail separately.
         """
-        tries: list[Try] = []
+        tries: list[Attempt] = []
         left = deque(deque(group) for group in groups)
         while left and in_time():
             several = [left.popleft() for _ in range(min(LARGEST_PUT, len(left)))]
@@ -42,7 +42,7 @@ class EventBus:
             left.extend(group for group in several if group)
         return tries
 
-    def _put(self, changes: Sequence[Change]) -> list[Try]:
+    def _put(self, changes: Sequence[Change]) -> list[Attempt]:
         begun = self._clock()
         try:
             entries = self._client.put_events(Entries=[self._entry(change) for change in changes])["Entries"]
@@ -52,7 +52,9 @@ class EventBus:
         except BotoCoreError:  # not reached, or no response in time
             errors = ["nothing"] * len(changes)
         ms = round((self._clock() - begun) * 1000)
-        return [Try(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)]
+        return [
+            Attempt(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)
+        ]
 
     def _entry(self, change: Change) -> dict[str, Any]:
         return {
@@ -64,7 +66,7 @@ class EventBus:
         }
 
 
-def _answer(code: str | None, ms: int) -> Answer:
+def _answer(code: str | None, ms: int) -> ReceiverResponse:
     """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
     error = f"The bus answered {code}." if code else None
-    return Answer(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)
+    return ReceiverResponse(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 from shared.aws.lean.connections import Response, posted
-from shared.webhooks.address import Forbidden, Receiver, forbidden, receiver_of
+from shared.webhooks.address import ForbiddenAddress, ReceiverAddress, forbidden, receiver_of
 
 MOST_BYTES = 65_536
 """Maximum bytes of a response that are read, including its headers."""
@@ -33,7 +33,7 @@ waits."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReceiverResponse:
     """Result of a request: a status or an error."""
 
     status: int | None
@@ -49,7 +49,7 @@ class Answer:
     """Delay in seconds that the receiver requested with Retry-After."""
 
 
-class _Unanswered(Exception):
+class _NoResponse(Exception):
     """Failure without a status. The text is a sentence."""
 
 
@@ -63,7 +63,7 @@ def send(
     resolve: Resolve = socket.getaddrinfo,
     connect: Connect = socket.create_connection,
     trust: ssl.SSLContext | None = None,
-) -> Answer:
+) -> ReceiverResponse:
     """POST a body and return the result. Takes at most `seconds` in total, never raises, and follows no redirect.
 
     The name is resolved once. If any of its addresses is forbidden, no connection is opened; otherwise the connection
@@ -87,27 +87,29 @@ def send(
             _send_all(connection, request, time_left)
             status, fields, content = _answer(_Stream(connection, time_left))
         retry_after = seconds_of(fields.get("retry-after", ""), time.time())
-    except Forbidden as refusal:
+    except ForbiddenAddress as refusal:
         error, is_forbidden = str(refusal), True
-    except _Unanswered as reason:
+    except _NoResponse as reason:
         error = str(reason)
     except OSError as fault:
         error = _sentence(fault, seconds)
-    return Answer(status, round((time.monotonic() - begun) * 1000), content, error, is_forbidden, retry_after)
+    return ReceiverResponse(status, round((time.monotonic() - begun) * 1000), content, error, is_forbidden, retry_after)
 
 
-def _addresses(receiver: Receiver, resolve: Resolve, time_left: Callable[[], float], *, local: bool) -> list[str]:
+def _addresses(
+    receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[], float], *, local: bool
+) -> list[str]:
     """Return the addresses of a receiver. Raises Forbidden if any of them is forbidden."""
     addresses = [receiver.host]
     if receiver.is_name:
         addresses = list(dict.fromkeys(str(found[4][0]) for found in _resolved(receiver, resolve, time_left)))
     for address in addresses:
         if fault := forbidden(address, local=local):
-            raise Forbidden(fault)
+            raise ForbiddenAddress(fault)
     return addresses
 
 
-def _resolved(receiver: Receiver, resolve: Resolve, time_left: Callable[[], float]) -> Sequence[tuple[Any, ...]]:
+def _resolved(receiver: ReceiverAddress, resolve: Resolve, time_left: Callable[[], float]) -> Sequence[tuple[Any, ...]]:
     """Resolve a name in a separate thread, which is abandoned at the time limit."""
     results = SimpleQueue[Sequence[tuple[Any, ...]]]()
 
@@ -127,12 +129,12 @@ def _resolved(receiver: Receiver, resolve: Resolve, time_left: Callable[[], floa
     except Empty:
         raise TimeoutError from None
     if not found:
-        raise _Unanswered("The name of the receiver cannot be resolved.")
+        raise _NoResponse("The name of the receiver cannot be resolved.")
     return found
 
 
 def _connection(
-    receiver: Receiver,
+    receiver: ReceiverAddress,
     addresses: Sequence[str],
     connect: Connect,
     trust: ssl.SSLContext | None,
@@ -213,10 +215,10 @@ def _answer(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
             if stream.fault:
                 raise stream.fault from error
             if stream.bytes_left == MOST_BYTES:
-                raise _Unanswered("The receiver closed the connection without an answer.") from error
-            raise _Unanswered("What the receiver answered is not HTTP.") from error
+                raise _NoResponse("The receiver closed the connection without an answer.") from error
+            raise _NoResponse("What the receiver answered is not HTTP.") from error
         if not 200 <= response.status <= 599:
-            raise _Unanswered("What the receiver answered is not HTTP.")
+            raise _NoResponse("What the receiver answered is not HTTP.")
         content = bytearray()
         try:
             # Small reads, because http.client discards a partially received read.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from shared.aws.leases import is_leased
 from shared.aws.quotas import Claim, Quotas
 from shared.core.attributes import Item
-from shared.webhooks.delivery_state import LONGEST_LEASE, QUEUED, PlaceStore
+from shared.webhooks.delivery_state import LONGEST_LEASE, QUEUED, DeliveryStateStore
 
 QUICK, SLOW, ALL_SLOW = "deliveries", "slow-deliveries", "all-slow-deliveries"
 """Names of the quotas: of an owner, of an owner's slow receivers, and of all slow receivers."""
@@ -29,7 +29,9 @@ class DeliveryQuotas(Quotas[str]):
     A webhook with a claim but no lease is not served by a worker.
     """
 
-    def __init__(self, places: PlaceStore, most: Mapping[str, int], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, places: DeliveryStateStore, most: Mapping[str, int], clock: Callable[[], float] = time.time
+    ) -> None:
         super().__init__(places.table, most)
         self._places = places
         self._clock = clock

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 
 DELAYS = (5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800)
 """Seconds before the second, third and later attempts. The last delay applies to all further attempts."""
@@ -21,7 +21,11 @@ GONE_FOR_GOOD = "The receiver answered 410 Gone."
 
 
 def delay_after(
-    failures: int, answers: Sequence[Answer], chance: Callable[[float, float], float], *, longest: int | None = None
+    failures: int,
+    answers: Sequence[ReceiverResponse],
+    chance: Callable[[float, float], float],
+    *,
+    longest: int | None = None,
 ) -> int:
     """Return the seconds until the next attempt after consecutive failures; at most `longest`.
 
@@ -38,7 +42,7 @@ def is_due(at: int, now: float) -> bool:
     return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
 
 
-def reason_to_pause(answers: Sequence[Answer], seconds: int) -> str | None:
+def reason_to_pause(answers: Sequence[ReceiverResponse], seconds: int) -> str | None:
     """Return why to pause a webhook whose receiver has accepted nothing for `seconds`, or `None` to retry it.
 
     `answers` are the responses of the last attempt.

@@ -16,11 +16,11 @@ from shared.aws.idempotency import carry_out, earlier_answer
 from shared.aws.listing import Lists, Window, unsharded
 from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
 from shared.core.attributes import Item, Value, without
-from shared.core.caller import Caller, Once
+from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
-from shared.feed.log import Place
+from shared.feed.log import LogCursor
 from shared.routes import ADMIN, CHANGES
 from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
@@ -52,7 +52,7 @@ _WHAT = "the webhook"
 
 
 @dataclass(frozen=True)
-class Followed:
+class Subscription:
     """A webhook and its delivery state."""
 
     hook: Item
@@ -101,10 +101,10 @@ class WebhookStore:
         self,
         webhook_id: str,
         content: Mapping[str, Value],
-        places: Mapping[str, Place],
+        places: Mapping[str, LogCursor],
         caller: Caller,
         now: int,
-        once: Once | None = None,
+        once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
         """Create a webhook for the caller and return its document with the `generation` of its secret.
 
@@ -129,7 +129,7 @@ class WebhookStore:
             self.table.put(place, condition=ABSENT),
             self._listed("ADD", webhook_id, caller.subject, caller, now, below),
         ]
-        answer = Followed(hook, place).document(now) | {"generation": hook["generation"]}
+        answer = Subscription(hook, place).document(now) | {"generation": hook["generation"]}
         try:
             return carry_out(self.table, writes, hook, answer, once, what=_WHAT)
         except ConditionFailed as failure:
@@ -137,20 +137,20 @@ class WebhookStore:
                 f"You already have {MOST_WEBHOOKS} webhooks, the most that one user may have; delete one first."
             ) from failure
 
-    def read(self, webhook_id: str) -> Followed | None:
+    def read(self, webhook_id: str) -> Subscription | None:
         """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
         keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_PLACE)]
         hook, place = self.table.get_all(keys, consistent=True)
-        return Followed(hook, place) if hook and place else None
+        return Subscription(hook, place) if hook and place else None
 
-    def read_for(self, webhook_id: str, caller: Caller) -> Followed:
+    def read_for(self, webhook_id: str, caller: Caller) -> Subscription:
         """Return a webhook of the caller. Raises NotFound."""
         followed = self.read(webhook_id)
         if followed is None or not caller.owns(followed.hook["userId"]):
             raise NotFound("There is no such webhook.")
         return followed
 
-    def of_user(self, user_id: str) -> list[Followed]:
+    def of_user(self, user_id: str) -> list[Subscription]:
         """Return all webhooks of a user, newest first. Consistent."""
         listed = self.table.get(WEBHOOKS.key(userId=user_id), attributes=("ids",), consistent=True) or {}
         ids: Collection[str] = listed.get("ids", ())
@@ -161,14 +161,14 @@ class WebhookStore:
         hooks = [item for item in items if item["sk"] == WEBHOOK.sk]
         places = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_PLACE.sk}
         hooks.sort(key=lambda hook: (hook["createdAt"], hook["webhookId"]), reverse=True)
-        return [Followed(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
+        return [Subscription(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
 
-    def owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Followed]:
+    def owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of `of_user`."""
         left = [one for one in self.of_user(user_id) if after is None or _position(one) < after]
         return Page(left[:limit], _position(left[limit - 1]) if len(left) > limit else None)
 
-    def following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Followed]:
+    def following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
 
         The newest are first. Reads the index, which lags by about a second. Deleted and paused webhooks are
@@ -179,7 +179,9 @@ class WebhookStore:
         ids = dict.fromkeys(entry["relId"] for entry in entries.items)
         keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_PLACE)]
         read = self.table.get_all(keys, consistent=True)
-        followed = [Followed(hook, place) for hook, place in zip(read[::2], read[1::2], strict=True) if hook and place]
+        followed = [
+            Subscription(hook, place) for hook, place in zip(read[::2], read[1::2], strict=True) if hook and place
+        ]
         return Page([one for one in followed if not one.hook["paused"]], entries.resume)
 
     def change(
@@ -201,7 +203,7 @@ class WebhookStore:
     def replay(
         self,
         webhook_id: str,
-        places: Mapping[str, Place],
+        places: Mapping[str, LogCursor],
         caller: Caller,
         now: int,
         matches: Callable[[int], bool],
@@ -213,7 +215,12 @@ class WebhookStore:
         return self._revise(webhook_id, caller, now, lambda hook: hook, matches, places=places)
 
     def rotate(
-        self, webhook_id: str, caller: Caller, now: int, matches: Callable[[int], bool], once: Once | None = None
+        self,
+        webhook_id: str,
+        caller: Caller,
+        now: int,
+        matches: Callable[[int], bool],
+        once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
         """Replace the secret of a webhook of the caller. Return its document with the `generation` of the new secret.
 
@@ -256,8 +263,8 @@ class WebhookStore:
         plan: Callable[[Item], Item],
         matches: Callable[[int], bool],
         *,
-        places: Mapping[str, Place] | None = None,
-        once: Once | None = None,
+        places: Mapping[str, LogCursor] | None = None,
+        once: IdempotentRequest | None = None,
         shown: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Change a webhook of the caller with `plan`, and optionally move it to the positions in `places`.
@@ -288,7 +295,7 @@ class WebhookStore:
                 # transaction.
                 writes.append(self.table.update(WEBHOOK_PLACE.key(webhookId=webhook_id), turn))
                 place = without(place, *forgotten) | said
-            answer = Followed(new, place).document(now) | {name: new[name] for name in shown}
+            answer = Subscription(new, place).document(now) | {name: new[name] for name in shown}
             return carry_out(self.table, writes, new, answer, once, what=_WHAT)
 
         return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
@@ -301,7 +308,7 @@ class WebhookStore:
         return self.table.update(WEBHOOKS.key(userId=user_id), change, condition=condition)
 
 
-def _position(followed: Followed) -> Position:
+def _position(followed: Subscription) -> Position:
     return Position(followed.hook["createdAt"], followed.hook["webhookId"])
 
 
@@ -312,7 +319,7 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 
 
 def _turned(
-    webhook_id: str, now: int, *, paused: bool, places: Mapping[str, Place] | None
+    webhook_id: str, now: int, *, paused: bool, places: Mapping[str, LogCursor] | None
 ) -> tuple[Item, Sequence[str]]:
     """Return the attributes to set and to remove in the delivery state when the worker's turn is invalidated.
 

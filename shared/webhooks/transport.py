@@ -12,19 +12,19 @@ from shared.threads import map_threads
 from shared.webhooks import http_client
 from shared.webhooks.attempt import is_taken
 from shared.webhooks.event import body_of, headers_of
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.store import secrets_of
 
 AT_A_TIME = 8
 """Maximum concurrent requests to one receiver."""
 
 
-class Try(NamedTuple):
+class Attempt(NamedTuple):
     """A delivery attempt of a change at a time (epoch milliseconds), and its result."""
 
     change: Change
     at: int
-    answer: Answer
+    answer: ReceiverResponse
 
     @property
     def is_taken(self) -> bool:
@@ -32,17 +32,17 @@ class Try(NamedTuple):
         return is_taken(self.answer)
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """Transport that delivers changes to a subscriber."""
 
-    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
+    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
         A change is sent after the previous change of its group was accepted. No request starts after a failed one, or once `in_time` returns false.
         """
 
 
-class Receivers:
+class HttpTransport:
     """Transport to the receivers of webhooks. `read_master` returns the key from which webhook secrets are derived."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Receivers:
         read_master: Callable[[], str],
         *,
         local: bool = False,
-        send: Callable[..., Answer] = http_client.send,
+        send: Callable[..., ReceiverResponse] = http_client.send,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._master = cache(read_master)
@@ -58,10 +58,10 @@ class Receivers:
         self._send = send
         self._clock = clock
 
-    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Try]:
+    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes as signed requests. Raises Unavailable, before any request, if the master key cannot be read."""
         secrets = secrets_of(self._master(), hook, int(self._clock()))
-        tries: list[Try] = []
+        tries: list[Attempt] = []
         is_over = threading.Event()
 
         def bring(group: Sequence[Change]) -> None:
@@ -70,7 +70,7 @@ class Receivers:
                     return
                 now, body = self._clock(), body_of(change)
                 headers = headers_of(change["id"], body, secrets, now)
-                tried = Try(change, int(now * 1000), self._send(hook["url"], headers, body, local=self._local))
+                tried = Attempt(change, int(now * 1000), self._send(hook["url"], headers, body, local=self._local))
                 tries.append(tried)
                 if not tried.is_taken:
                     is_over.set()

@@ -22,7 +22,7 @@ import pytest
 
 from local import KEY_FILE
 from local.aws import Aws
-from local.issuer import USERS, Signer
+from local.issuer import USERS, TokenSigner
 from local.rehearsal import tokens_of
 from local.run import service_in
 from tests.e2e.receiving import Receiver, receiving
@@ -165,7 +165,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def _mint(issuer: str | None, key_file: Path) -> Callable[[str, Sequence[str]], str] | None:
     """Signs tokens as the development issuer that has this key; `None` if there is none."""
-    return partial(Signer(key_file).mint, issuer) if issuer is not None and key_file.exists() else None
+    return partial(TokenSigner(key_file).mint, issuer) if issuer is not None and key_file.exists() else None
 
 
 def _forged(token: str) -> dict[str, str]:

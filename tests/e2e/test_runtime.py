@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from local import STATE, example_data
-from local.assembly import Synthesised, configuration, synthesised
+from local.assembly import SynthesizedFunction, configuration, synthesised
 from local.events import Event, examples
 from local.rie import Emulator, installed
 from shared.aws.dynamodb import Table
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def assembly(service: Service) -> dict[str, Synthesised]:
+def assembly(service: Service) -> dict[str, SynthesizedFunction]:
     """The functions as they were deployed, by folder."""
     if service.assembly is None:
         pytest.skip("needs the folder of what was deployed")
@@ -67,7 +67,7 @@ def assembly(service: Service) -> dict[str, Synthesised]:
 
 
 @pytest.fixture(scope="module")
-def table(service: Service, assembly: Mapping[str, Synthesised]) -> Iterator[Table]:
+def table(service: Service, assembly: Mapping[str, SynthesizedFunction]) -> Iterator[Table]:
     """The deployed table, which each test fills with the world; its films are removed in the end."""
     name = configuration(service.aws, assembly["videos"]).environment["TABLE_NAME"]
     yield Table(name, service.aws.client("dynamodb"))
@@ -85,7 +85,7 @@ def _seed(service: Service, table: Table) -> None:
 
 
 def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
+    service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     # Each pass begins with the same world and sends the same requests in the same order, so both write the same.
     _seed(service, table)
@@ -100,7 +100,7 @@ def test_functions_answer_requests_in_lambdas_runtime_as_behind_the_api(
 
 
 def test_functions_handle_events_in_lambdas_runtime(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
+    service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     _seed(service, table)
     for folder, own in _by_function(EVENTS):
@@ -114,7 +114,7 @@ def test_functions_handle_events_in_lambdas_runtime(
 
 
 def test_functions_behind_the_api_do_their_work_in_lambda_s_runtime(
-    service: Service, assembly: Mapping[str, Synthesised], table: Table, runtime: Path, tmp_path: Path
+    service: Service, assembly: Mapping[str, SynthesizedFunction], table: Table, runtime: Path, tmp_path: Path
 ) -> None:
     def invoke(folder: str, name: str) -> None:
         with Emulator(assembly[folder], service.aws, runtime, tmp_path / f"{folder}.log") as emulator:

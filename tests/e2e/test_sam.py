@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from local import ROOT, STATE, example_data, sam
-from local.assembly import Synthesised, configuration, synthesised
-from local.events import EVENTS, Example, examples
+from local.assembly import SynthesizedFunction, configuration, synthesised
+from local.events import EVENTS, EventExample, examples
 from local.toolbox import installed_once
 from shared.aws.dynamodb import Table
 from tests.e2e.conftest import Service
@@ -40,7 +40,7 @@ class Checkout:
         (folder / EVENTS.name).symlink_to(EVENTS)
         self.files = folder / sam.SAM.relative_to(ROOT)
         self.files.mkdir(parents=True)
-        self.functions: Sequence[Synthesised] = ()
+        self.functions: Sequence[SynthesizedFunction] = ()
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run `sam` without an AWS account or settings of this user."""
@@ -105,7 +105,7 @@ def test_sam_invokes_a_function_by_its_name_and_an_event(service: Service, check
         assert NO_ENGINE in done.stderr
 
 
-def require_response(example: Example, done: "subprocess.CompletedProcess[str]") -> None:
+def require_response(example: EventExample, done: "subprocess.CompletedProcess[str]") -> None:
     """Assert that a function in a container responded as the example says."""
     assert done.returncode == 0, done.stderr
     response = json.loads(done.stdout.splitlines()[-1])

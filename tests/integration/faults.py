@@ -16,7 +16,7 @@ from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import Client, Refused
+from shared.aws.lean.client import Client, ErrorResponse
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -109,7 +109,7 @@ class Line:
             return sent[0]
         if given.status_code == 200:
             return json.loads(given.content)
-        raise Refused(given.status_code, json.loads(given.content))
+        raise ErrorResponse(given.status_code, json.loads(given.content))
 
     def _watch(self, client: "DynamoDBClient | S3Client | SQSClient | Client") -> None:
         if isinstance(client, Client):

@@ -9,7 +9,7 @@ import pytest
 from local.testbed.harness import NOW
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import Item
 from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
@@ -30,7 +30,7 @@ def _throttled_below(shard: int, operation: str, parameters: Any, send: Callable
     """Throttle views on the shards below one; what says how many there are gets through, as it does in the end."""
     is_view = operation == "UpdateItem" and parameters["UpdateExpression"].startswith("ADD")
     if is_view and int(parameters["Key"][PARTITION_KEY]["S"].rpartition("#")[2]) < shard:
-        raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+        raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
     return send()
 
 

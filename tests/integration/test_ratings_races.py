@@ -17,8 +17,8 @@ from shared.background.reconcile import Reconcile
 from shared.background.totals import PROFILE_COUNTS
 from shared.core.attributes import Item
 from shared.core.errors import WriteContention
-from shared.relations.entry_updates import EntryMover
-from shared.relations.ratings import TOTALS, Choice, share
+from shared.relations.entry_updates import EntryUpdater
+from shared.relations.ratings import TOTALS, RatingChoice, share
 from tests.integration import faults
 from tests.integration.concurrency import Request, together
 from tests.integration.contents import items_of
@@ -50,10 +50,10 @@ def taking_back(user: str) -> Request:
     return lambda api: api.delete(PATH, user=user)
 
 
-def own_ratings(table: Table) -> dict[str, Choice]:
+def own_ratings(table: Table) -> dict[str, RatingChoice]:
     """Who rated how."""
     ratings: list[Any] = [item for item in items_of(table) if item["pk"].startswith(schema.RATING.partition_prefix)]
-    return {item["userId"]: choice for item in ratings if (choice := Choice.of(item))}
+    return {item["userId"]: choice for item in ratings if (choice := RatingChoice.of(item))}
 
 
 def assert_exact_ratings(table: Table, streams: Any) -> None:
@@ -164,7 +164,7 @@ def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
         for request in (taking_back("bob"), taking_back("carol"), *STATES[state]):
             assert request(api).status < 300
 
-    def after(*names: str) -> dict[str, Choice]:
+    def after(*names: str) -> dict[str, RatingChoice]:
         prepare()
         for name in names:
             assert REQUESTS[name](api).status < 300
@@ -209,9 +209,9 @@ class TestBrokenCalls:
         incident: Incident,
     ) -> None:
         api.publish(videoId=VIDEO_ID)
-        wanted: dict[str, tuple[Request, Choice | None]] = {
-            "rate": (rating("bob", 8), Choice(8)),
-            "like": (liking("bob", True), Choice.liked(True)),
+        wanted: dict[str, tuple[Request, RatingChoice | None]] = {
+            "rate": (rating("bob", 8), RatingChoice(8)),
+            "like": (liking("bob", True), RatingChoice.liked(True)),
             "take back": (taking_back("bob"), None),
         }
         for call, (request, choice) in product(range(MOST_CALLS), wanted.values()):
@@ -371,7 +371,7 @@ class TestYears:
 
         def run(seed: int) -> None:
             chance, client = random.Random(seed), table.client
-            mine, worker = make_api(Table(table.name, client), clock), EntryMover(Table(table.name, client))
+            mine, worker = make_api(Table(table.name, client), clock), EntryUpdater(Table(table.name, client))
             for _ in range(6):
                 assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
                 while True:  # as a message comes again
@@ -390,16 +390,16 @@ class TestYears:
         credited(api)
         for call in range(8):
             assert date(api, 1990) == 200
-            EntryMover(table).move_entries(VIDEO_ID, NOW)
+            EntryUpdater(table).move_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
             came: list[int] = []
 
             def intrude(came: list[int] = came) -> None:
                 came.append(date(api, year))
-                EntryMover(table).move_entries(VIDEO_ID, NOW)
+                EntryUpdater(table).move_entries(VIDEO_ID, NOW)
 
             line.arm(faults.meanwhile(intrude), at=call)
-            assert EntryMover(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+            assert EntryUpdater(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
                 assert call == 7  # the video, its tags, and twice a page and its transaction
@@ -416,10 +416,10 @@ class TestYears:
             assert date(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert EntryMover(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+                assert EntryUpdater(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()
 
-            assert EntryMover(table).move_entries(VIDEO_ID, NOW) is None
+            assert EntryUpdater(table).move_entries(VIDEO_ID, NOW) is None
             assert credit_years(table) == {2000 + call}

@@ -6,7 +6,7 @@ import pytest
 
 from local.testbed.harness import NOW, Api, make_api
 from shared.aws.dynamodb import Table
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.schema import CREDIT
 from tests.integration import faults
 from tests.integration.concurrency import Instance, Request, at_once
@@ -72,7 +72,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
 
         def change(api: Api = api, table: Table = table, changed: list[bool] = changed) -> None:
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
-            changed.append(EntryMover(table).move_entries(VIDEO_ID, NOW) is None)
+            changed.append(EntryUpdater(table).move_entries(VIDEO_ID, NOW) is None)
 
         line.arm(faults.meanwhile(change), at=call)
         reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))

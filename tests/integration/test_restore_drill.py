@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from local.aws import Aws
-from local.restore_drill import Drill
+from local.restore_drill import RestoreDrill
 from local.testbed.harness import Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.background.purge import Purge
@@ -41,7 +41,7 @@ def test_a_damaged_table_is_put_back_and_keeps_what_users_did_since(table: Table
         assert all(purge.video(video_id, int(clock()), lambda: True) for video_id in gone)
         assert is_done()
 
-    Drill(aws, table.name, tmp_path, request, next_second, await_purge, told.append).run()
+    RestoreDrill(aws, table.name, tmp_path, request, next_second, await_purge, told.append).run()
 
     assert [line.partition(":")[0] for line in told] == [
         "Filled",

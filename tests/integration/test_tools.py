@@ -13,7 +13,7 @@ from tools.generator import generate
 from tools.imdb_import import ImdbImport, Selection
 from tools.importing import LineImport
 from tools.progress import Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import work_file
 
 TITLES = 150
@@ -23,7 +23,7 @@ def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
     """What `python -m tools import-imdb` does; the outcomes by file."""
     with work_file(folder / "state", {}, table) as work:
         selection = Selection(parts=frozenset(PARTS))
-        ImdbImport(folder, table, work, selection, rate=Rate(None), pool=Pool(), bars=Bars()).run()
+        ImdbImport(folder, table, work, selection, rate=RateLimiter(None), pool=Pool(), bars=Bars()).run()
         outcomes = work.outcomes()
         assert list(work.refused()) == []
         work.remove()
@@ -44,7 +44,7 @@ def test_a_catalogue_is_imported_by_many_threads_and_comes_back_from_its_export(
     Export(table, tmp_path / "one.jsonl.gz", bars=Bars()).run()
     other = new_table()
     with work_file(tmp_path / "lines", {}, other) as work:
-        LineImport(tmp_path / "one.jsonl.gz", other, work, rate=Rate(None), pool=Pool(), bars=Bars()).run()
+        LineImport(tmp_path / "one.jsonl.gz", other, work, rate=RateLimiter(None), pool=Pool(), bars=Bars()).run()
         assert list(work.refused()) == []
     counts = Export(other, tmp_path / "two.jsonl.gz", bars=Bars()).run()
     assert counts["Video"] == TITLES

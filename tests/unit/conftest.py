@@ -21,7 +21,7 @@ from local.testbed.lean_moto import MotoClient, create_buckets, install, put_bac
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.lean import client as lean
-from shared.aws.lean.client import DYNAMODB, Client, Service
+from shared.aws.lean.client import DYNAMODB, AwsService, Client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
@@ -67,7 +67,7 @@ def moto_answers(lean_moto: pytest.MonkeyPatch) -> Iterator[None]:
     """Let our own client be answered by moto, as boto3's is. DYNAMODB_CLIENT=boto3 runs all tests with that one."""
     make = lean.make_client
 
-    def answered(service: Service = DYNAMODB, **options: Any) -> Client:
+    def answered(service: AwsService = DYNAMODB, **options: Any) -> Client:
         is_moto = service is DYNAMODB
         return MotoClient("http://moto.invalid", boto3_client.make_client()) if is_moto else make(service, **options)
 

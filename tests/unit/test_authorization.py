@@ -19,8 +19,8 @@ from local.testbed.harness import Api, Reply, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
-from shared.history.revert_runs import RunStore, Wish
-from shared.relations.entry_updates import EntryMover
+from shared.history.revert_runs import RevertRequest, RunStore
+from shared.relations.entry_updates import EntryUpdater
 from shared.routes import ADMIN, READ, ROUTES, TRANSCODE, WRITE, Route
 from shared.videos import video
 from shared.videos.store import VideoStore
@@ -323,7 +323,7 @@ class World:
         if state in ("private", "public"):
             change = {"status": "ready", "visibility": state}
             assert self.api.patch(path, change, user="admin").status == 200
-            EntryMover(self.api.table).move_entries(video_id, int(self.api.clock()))
+            EntryUpdater(self.api.table).move_entries(video_id, int(self.api.clock()))
         if state == "deleted":
             assert self.api.delete(path).status == 204
         if state == "deleted" or function in ("history", "undo"):
@@ -548,7 +548,7 @@ def test_a_list_of_playlists(world: World, operation: str, thing: str, expected:
 @pytest.mark.parametrize(("operation", "thing", "expected"), _rows(CHANGESETS))
 def test_a_change_set(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
     alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
-    RunStore(world.api.table).begin("set", Wish(alice), int(world.api.clock()))
+    RunStore(world.api.table).begin("set", RevertRequest(alice), int(world.api.clock()))
     VideoStore(world.api.table).create(
         video.posted({"title": "t"}, alice, int(world.api.clock())), alice.acting_for("set"), int(world.api.clock())
     )

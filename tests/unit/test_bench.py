@@ -13,8 +13,8 @@ from bench import catalogue
 from bench.performance.__main__ import PAGE, PICTURE
 from bench.performance.lab import Lab, running, start
 from bench.performance.measure import Measurements
-from bench.performance.report import Report, quotients
-from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Answer, Operation, differences
+from bench.performance.report import PerformanceReport, quotients
+from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS, Answer, BenchOperation, differences
 from bench.stub import stub
 from local import ROOT
 from local.readme import filled
@@ -74,9 +74,9 @@ def test_every_peer_is_measured() -> None:
 @pytest.mark.parametrize(
     ("operation", "items"),
     [(LIST, 50), *zip(OWN[:4], (25, 25, 50, 100), strict=True)],
-    ids=lambda value: value.name if isinstance(value, Operation) else "",
+    ids=lambda value: value.name if isinstance(value, BenchOperation) else "",
 )
-def test_lists_are_full(operation: Operation, items: int, answers: Mapping[str, Answer]) -> None:
+def test_lists_are_full(operation: BenchOperation, items: int, answers: Mapping[str, Answer]) -> None:
     body = json.loads(answers[operation.name]["body"])
     assert len({item["videoId"] for item in body["items"]}) == items
     assert body.get("nextCursor") or operation.id == "batchGetVideos"
@@ -112,7 +112,7 @@ def test_a_ratio_is_that_of_one_round() -> None:
     assert quotients([3], [2]) == (1.5, 1.5, 1.5)
 
 
-def measured(instructions: float | None) -> Report:
+def measured(instructions: float | None) -> PerformanceReport:
     """A report of which every figure of ours is half of the others'."""
     measurements = Measurements("CPython 3.13.0")
     for app in (OURS, BASE, *PEERS):
@@ -121,7 +121,7 @@ def measured(instructions: float | None) -> Report:
                 taken = measurements.of(state, app, operation.name)
                 share = 0.5 if app == OURS else 1.0
                 taken.seconds, taken.instructions = [share, share], instructions and instructions * share
-    return Report(measurements)
+    return PerformanceReport(measurements)
 
 
 def test_the_tables_have_instructions_where_they_were_counted() -> None:

@@ -22,7 +22,7 @@ def test_a_typo_is_one_letter_of_one_word() -> None:
 def test_made_up_films_are_the_same_each_time() -> None:
     def made() -> list[object]:
         random = Random(1)
-        return list(search.films(3, search.Language(random, 500), random, cues=2))
+        return list(search.films(3, search.RandomLanguage(random, 500), random, cues=2))
 
     assert made() == made()
 

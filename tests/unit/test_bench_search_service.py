@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bench import search_service
-from bench.search import Language
+from bench.search import RandomLanguage
 from local import LocalError
 from shared.captions import webvtt
 from shared.search.tokenizer import words
@@ -180,7 +180,10 @@ class TestARun:
     def test_ends_with_status_1_if_something_does_not_hold(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        rows = [search_service.Row("quotes", "100 right"), search_service.Row("facets", "29 equal", holds=False)]
+        rows = [
+            search_service.MeasuredRow("quotes", "100 right"),
+            search_service.MeasuredRow("facets", "29 equal", holds=False),
+        ]
         monkeypatch.setattr(search_service, "running_service", dict)
         monkeypatch.setattr(search_service, "connect", lambda _: {})
         monkeypatch.setattr(search_service, "measure", lambda _, asks: rows[:asks])
@@ -191,7 +194,7 @@ class TestARun:
 
 class TestWhatIsMadeUp:
     def test_captions_have_the_sentences_at_their_starts(self) -> None:
-        said = search_service.talk(Language(Random(1), 300), 12)
+        said = search_service.talk(RandomLanguage(Random(1), 300), 12)
         cues = webvtt.read(search_service.webvtt(said.cues))
         assert [(cue.start, cue.text) for cue in cues] == said.cues
         assert len(said.sentences) == 12 < len(said.cues), "some sentences have two cues"
@@ -203,7 +206,7 @@ class TestWhatIsMadeUp:
         assert "01:01:01.500 --> 01:01:02.900" in search_service.webvtt([(3_661_500, "late")])
 
     def test_questions_are_the_same_each_time_and_of_all_kinds(self) -> None:
-        catalogue = search_service.Catalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
+        catalogue = search_service.SearchCatalogue(["The Big Sleep", "\u2026"], ["fox"], [5, 9], ["Drama"], ["pg 13"])
         asked = search_service.questions(catalogue, Random(3), 300)
         assert asked == search_service.questions(catalogue, Random(3), 300)
         assert {ask.caller for ask in asked} == set(search_service.CALLERS)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shared.core.changes import (
     LONGEST_WHEN_CUT,
-    Cut,
+    TruncatedValue,
     changes_between,
     covers,
     cut_fields,
@@ -51,7 +51,7 @@ class TestTakingBack:
     def test_a_value_that_was_cut_is_known_to_be_and_so_is_what_lay_in_it(self) -> None:
         state = taken_back({"map": "text"}, {"field": "/map", "from": "{", "fromBytes": 5000, "to": "text"})
         state = taken_back(state, {"field": "/map/a", "from": 1, "to": 2})
-        assert isinstance(state["map"], Cut)
+        assert isinstance(state["map"], TruncatedValue)
         assert list(cut_fields(state)) == ["/map"]
 
     def test_a_map_that_is_always_there_is_no_news_when_it_comes_or_goes_empty(self) -> None:

@@ -26,11 +26,11 @@ from shared.aws.lean.client import (
     DYNAMODB,
     SECRETS_MANAGER,
     SHORTEST_WAIT,
-    AnswerLost,
+    AwsService,
     Client,
+    ErrorResponse,
     NotSent,
-    Refused,
-    Service,
+    ResponseLost,
     make_client,
 )
 from shared.aws.lean.connections import Unsupported
@@ -38,7 +38,7 @@ from shared.aws.lean.signing import Credentials
 from shared.core.errors import ServiceError, Unavailable
 from shared.feed.change import Change
 from shared.webhooks.event_bus import EventBus
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 from tests.certificates import make_certificate, server_side
 from tests.connections import Listener
 from tests.polling import LIMIT
@@ -228,7 +228,7 @@ def test_what_http_and_json_allow_and_dynamodb_does_not_is_no_answer(server: Ser
 
 def test_a_wrong_checksum_is_no_answer(server: Server) -> None:
     server.answers = [answer({}, x_amz_crc32="1")]
-    with pytest.raises(AnswerLost):
+    with pytest.raises(ResponseLost):
         ours(server).get_item(TableName="T", Key=KEY)
 
 
@@ -238,7 +238,7 @@ def test_an_answer_that_breaks_off_anywhere_is_no_answer(server: Server) -> None
     client = ours(server)
     for length in range(len(whole)):
         server.answers = [whole[:length]]
-        with pytest.raises(AnswerLost):
+        with pytest.raises(ResponseLost):
             client.get_item(TableName="T", Key=KEY)
     server.answers = [whole]
     assert client.get_item(TableName="T", Key=KEY) == {"Item": KEY}
@@ -276,7 +276,7 @@ class TestConnections:
     def test_an_answer_whose_head_may_be_read_in_two_ways_is_lost(self, server: Server, lines: str) -> None:
         server.answers = [f"HTTP/1.1 200 OK\r\n{lines}\r\n\r\n{{}}".encode(), answer({})]
         client = ours(server)
-        with pytest.raises(AnswerLost):
+        with pytest.raises(ResponseLost):
             client.get_item(TableName="T", Key=KEY)
         assert client.get_item(TableName="T", Key=KEY) == {}
         assert server.connections == 2
@@ -311,7 +311,7 @@ class TestConnections:
     def test_one_is_kept_after_an_error(self, server: Server) -> None:
         client = ours(server)
         server.answers = [answer({"__type": "ThrottlingException"}, 400), answer({})]
-        with pytest.raises(Refused):
+        with pytest.raises(ErrorResponse):
             client.get_item(TableName="T", Key=KEY)
         assert (client.get_item(TableName="T", Key=KEY), server.connections) == ({}, 1)
 
@@ -359,7 +359,7 @@ class TestConnections:
             client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.05)
             waiting = [client.begin("Query", TableName="T") for _ in range(3)]
             for wait in waiting:
-                with pytest.raises(AnswerLost):
+                with pytest.raises(ResponseLost):
                     wait()
                 clock.advance(0.05)
         assert waits == pytest.approx([0.05, SHORTEST_WAIT, SHORTEST_WAIT])
@@ -368,7 +368,7 @@ class TestConnections:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
             client = Client(endpoint, "us-east-1", lambda: Credentials("a", "b", None), read_seconds=0.01)
-            with pytest.raises(AnswerLost):
+            with pytest.raises(ResponseLost):
                 client.get_item(TableName="T", Key=KEY)
 
 
@@ -383,7 +383,7 @@ class TestRequests:
     @pytest.mark.parametrize("parameters", [{}, {"Item": {"t": {"S": "ü🎬"}, "b": {"B": b"\x00\xff"}}}])
     @pytest.mark.parametrize("service", [DYNAMODB, SECRETS_MANAGER])
     def test_are_signed_as_botocore_would(
-        self, server: Server, service: Service, token: str | None, parameters: Any
+        self, server: Server, service: AwsService, token: str | None, parameters: Any
     ) -> None:
         client = _kept(Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token), service))
         server.answers = [answer({})]
@@ -497,7 +497,7 @@ CHANGED: Change = {"id": "c", "type": "video.changed", "videoId": "v", "at": 1_7
 class TestEvents:
     """What is put on an event bus."""
 
-    def _put(self, client: Any) -> list[Answer]:
+    def _put(self, client: Any) -> list[ReceiverResponse]:
         tries = EventBus("the-bus", client).carry({}, [[CHANGED]], lambda: True)
         return [tried.answer for tried in tries]
 

@@ -11,7 +11,7 @@ from local.testbed.limits import Run, Simulation
 from local.testbed.units import WRITE_BYTES, size
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import AnswerLost, Refused
+from shared.aws.lean.client import ErrorResponse, ResponseLost
 from shared.background.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
@@ -63,7 +63,7 @@ def throttling(table: Table, *shards: int, but: Callable[[Any], bool] = lambda _
         if operation == "UpdateItem" and "ADD" in parameters["UpdateExpression"]:
             sent.append(int(parameters["Key"][PARTITION_KEY]["S"].rpartition("#")[2]))
         if operation == "UpdateItem" and parameters["Key"][PARTITION_KEY]["S"] in hot and not but(parameters):
-            raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+            raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
     undo = come_between(table.client, between)
@@ -148,7 +148,7 @@ class TestThrottled:
                 undo()
                 _store(table, 0, views=1, shards=4, spread=4)
             elif operation == "UpdateItem":
-                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+                raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
         undo = come_between(table.client, between)
@@ -166,7 +166,7 @@ class TestThrottled:
     def test_a_lost_answer_is_not_tried_elsewhere(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             send()
-            raise AnswerLost
+            raise ResponseLost
 
         undo = come_between(table.client, between)
         with pytest.raises(Unavailable) as raised:
@@ -181,7 +181,7 @@ class TestThrottled:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if refusals:
                 reasons = [{"reason": refusals.pop()}]
-                raise Refused(400, {"__type": "ThrottlingException", "throttlingReasons": reasons})
+                raise ErrorResponse(400, {"__type": "ThrottlingException", "throttlingReasons": reasons})
             return send()
 
         undo = come_between(table.client, between)
@@ -226,7 +226,7 @@ class TestSpread:
     def test_others_that_cannot_be_read_cost_no_view(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if operation == "BatchGetItem":
-                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+                raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
         assert counters.add(VIDEO, ONE, NOW) == 1116

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from moto import mock_aws
 
 from local.testbed.harness import NOW, Clock
-from shared.aws.lean.client import AnswerLost, Client, Refused
+from shared.aws.lean.client import Client, ErrorResponse, ResponseLost
 from shared.aws.secrets import REQUEST_ATTEMPTS, secret_reader
 from shared.core.deadline import LONGEST_ATTEMPT, within
 from shared.core.errors import InvalidCursor, Unavailable
@@ -101,7 +101,7 @@ def test_a_cursor_reveals_nothing_of_where_it_leads() -> None:
 @pytest.mark.parametrize("code", ["ThrottlingException", "InternalServiceError", "ResourceNotFoundException"])
 def test_a_secret_that_cannot_be_read_is_unavailable(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def fail(*_: Any, **__: Any) -> Any:
-        raise Refused(400, {"__type": code})
+        raise ErrorResponse(400, {"__type": code})
 
     monkeypatch.delenv("DYNAMODB_CLIENT", raising=False)
     monkeypatch.setattr(Client, "begin", fail)
@@ -116,7 +116,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         nonlocal tries
         tries += 1
         clock.advance(LONGEST_ATTEMPT)
-        raise AnswerLost
+        raise ResponseLost
 
     monkeypatch.delenv("DYNAMODB_CLIENT", raising=False)
     monkeypatch.setattr(Client, "begin", slow)

@@ -26,7 +26,7 @@ from shared.entities import Job, Rating, RatingTotals, Upload
 from shared.feed.change import change_of
 from shared.feed.log import Feed
 from shared.history.entries import entry
-from shared.history.revert_runs import RunStore, Wish
+from shared.history.revert_runs import RevertRequest, RunStore
 from shared.history.trail import AuditStore
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.messages import tally_message
@@ -41,16 +41,16 @@ from shared.schema import (
     UPLOAD,
     Entity,
 )
-from shared.search.builder import Builder
-from shared.search.generations import Copy, Generations
-from shared.search.loader import Films
+from shared.search.builder import IndexBuilder
+from shared.search.generations import Generations, LocalCopy
+from shared.search.loader import DocumentLoader
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
 from shared.videos.video import pictured
 from shared.views.rankings import Rankings
-from shared.webhooks.delivery_state import PlaceStore, due
+from shared.webhooks.delivery_state import DeliveryStateStore, due
 from tests.integration.contents import items_of
 from tests.unit.test_videos import EVERYTHING
-from tools.lines import Mark
+from tools.lines import LineCheckpoint
 from tools.work_file import work_file
 
 PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
@@ -175,17 +175,17 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         backstage.arrive(str(api.create()["videoId"]))
     backstage.settle_totals()
     with work_file(tmp_path / "import.state", {}, table) as work:
-        work.commit("films.jsonl", Mark(1, 1), {})
+        work.commit("films.jsonl", LineCheckpoint(1, 1), {})
     Rankings(table).compute(int(clock()))
     runs = RunStore(table)
-    run = runs.begin("set", Wish(Caller("alice", frozenset(), correlation_id="run")), int(clock()))
+    run = runs.begin("set", RevertRequest(Caller("alice", frozenset(), correlation_id="run")), int(clock()))
     waits: Item = {"of": f"VIDEO#{video}", "entries": ["1#1"], "last": False}
     still = run | {"after": "x", "walked": True, "moved": False}
     runs.advance(run, still, int(clock()), reports=[{"result": "skipped"}], waits=[waits])
     hook = api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "description": "The index"}).json["webhookId"]
     assert api.post(f"/v1/webhooks/{hook}/rotate").status == 200
     assert api.post(f"/v1/webhooks/{hook}/test").status == 200
-    places = PlaceStore(table)
+    places = DeliveryStateStore(table)
     place, webhook = places.read(hook), places.webhook(hook)
     assert place
     assert webhook
@@ -205,10 +205,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     places.set_wake(place, int(clock()))
     places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
-    films = Films(table, objects, MEDIA_BUCKET)
-    builder = Builder(
+    films = DocumentLoader(table, objects, MEDIA_BUCKET)
+    builder = IndexBuilder(
         Generations(table, objects, MEDIA_BUCKET, clock),
-        Copy(tmp_path / "index"),
+        LocalCopy(tmp_path / "index"),
         table,
         feed,
         films,

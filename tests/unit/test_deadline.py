@@ -13,7 +13,7 @@ from local.testbed.harness import Api, Clock, Reply, make_api
 from local.testbed.wire import listening, raised
 from shared.aws.dynamodb import Table
 from shared.aws.lean import client
-from shared.aws.lean.client import AnswerLost
+from shared.aws.lean.client import ResponseLost
 from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
 from shared.core.settings import Settings
 
@@ -59,7 +59,7 @@ class Slow:
 
             def finish() -> Any:
                 self.clock.now = max(self.clock.now, end)  # what was begun before takes its time meanwhile
-                return raised(AnswerLost()) if is_lost else answer()
+                return raised(ResponseLost()) if is_lost else answer()
 
             return finish
 

@@ -21,9 +21,9 @@ from shared.feed.log import DAYS_KEPT, Feed, owner_log
 from shared.processing.messages import changed_message, deliver_message
 from shared.webhooks import delivery as delivering_module
 from shared.webhooks.delivery import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
-from shared.webhooks.delivery_state import LEASE_SECONDS, WAITING, WAKE_SECONDS, PlaceStore
+from shared.webhooks.delivery_state import LEASE_SECONDS, WAITING, WAKE_SECONDS, DeliveryStateStore
 from shared.webhooks.event import body_of
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
 from shared.webhooks.transport import AT_A_TIME
 from tests import logs
@@ -40,7 +40,7 @@ def service(table: Table) -> Delivering:
     return Delivering(table, Clock())
 
 
-def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], Answer]:
+def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], ReceiverResponse]:
     return lambda _: answered(status, **said)
 
 
@@ -52,7 +52,7 @@ class TimeLeft(Context):
         self.get_remaining_time_in_millis = lambda: seconds * 1000  # type: ignore[method-assign]
 
 
-def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], Answer]:
+def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], ReceiverResponse]:
     return lambda event: answered(status if event["data"]["id"] in ids else 204)
 
 
@@ -83,7 +83,7 @@ class TestWhoIsWoken:
         service.create()
         told: list[list[str]] = []
 
-        def answer(_: dict[str, Any]) -> Answer:
+        def answer(_: dict[str, Any]) -> ReceiverResponse:
             told.append(service.tell("alice"))
             return answered(500)
 
@@ -131,7 +131,7 @@ class TestWhoIsWoken:
         service.create()
         unread = service.place()
 
-        def answer(_: dict[str, Any]) -> Answer:
+        def answer(_: dict[str, Any]) -> ReceiverResponse:
             service.places.set_wake(unread, int(service.clock()))
             service.deliver()
             return answered()
@@ -164,7 +164,7 @@ class TestWhoIsWoken:
 
         service.create()
         with monkeypatch.context() as patched:
-            patched.setattr(PlaceStore, "set_wake", refuse)
+            patched.setattr(DeliveryStateStore, "set_wake", refuse)
             assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert len(service.queue.waiting) == 1
 
@@ -230,7 +230,7 @@ class TestWhatIsSent:
             service.change(f"c{number}", f"v{number % AT_A_TIME}")
         barrier, under_way = threading.Barrier(AT_A_TIME, timeout=LIMIT), set[str]()
 
-        def answer(event: dict[str, Any]) -> Answer:
+        def answer(event: dict[str, Any]) -> ReceiverResponse:
             video = event["data"]["videoId"]
             assert video not in under_way
             under_way.add(video)
@@ -396,7 +396,7 @@ class TestWhatFails:
         ids=["gone", "forbidden"],
     )
     def test_some_answers_pause_it_at_once_and_its_owner_resumes_it(
-        self, service: Delivering, answer: Answer, because: str
+        self, service: Delivering, answer: ReceiverResponse, because: str
     ) -> None:
         service.create()
         for id_ in "abc":
@@ -418,7 +418,7 @@ class TestWhatFails:
         service.create()
         service.change("a")
 
-        def answer(_: Any) -> Answer:
+        def answer(_: Any) -> ReceiverResponse:
             service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always)
             return answered(410)
 
@@ -529,7 +529,7 @@ class TestWhatWakesIt:
         service.create()
         service.change("a")
 
-        def answer(event: dict[str, Any]) -> Answer:
+        def answer(event: dict[str, Any]) -> ReceiverResponse:
             if event["data"]["id"] == "a":
                 service.change("b")
                 assert service.deliver(), "the message is done, though nothing was sent for it"
@@ -623,7 +623,7 @@ class TestWhatWakesIt:
         for number in range(40):
             service.change(f"c{number}")
 
-        def slowly(_: dict[str, Any]) -> Answer:
+        def slowly(_: dict[str, Any]) -> ReceiverResponse:
             service.clock.advance(3)
             return answered()
 
@@ -671,7 +671,7 @@ class Died(BaseException):
     """The worker's process is gone."""
 
 
-def died(_: dict[str, Any]) -> Answer:
+def died(_: dict[str, Any]) -> ReceiverResponse:
     raise Died
 
 
@@ -686,7 +686,7 @@ class TestWhoeverMeddles:
             service.change(id_)
 
         def deliver(meddle: Callable[[], object]) -> None:
-            def answer(event: dict[str, Any]) -> Answer:
+            def answer(event: dict[str, Any]) -> ReceiverResponse:
                 if event["data"]["id"] == "b":
                     service.receiver.answer = only_failing()
                     meddle()
@@ -742,7 +742,7 @@ class TestWhoeverMeddles:
         service.create()
         service.change("a")
 
-        def answer(_: dict[str, Any]) -> Answer:
+        def answer(_: dict[str, Any]) -> ReceiverResponse:
             service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
             raise Died
 

@@ -17,8 +17,8 @@ from shared.core.caller import Caller
 from shared.processing.messages import changed_message, deliver_message
 from shared.routes import READ, WRITE
 from shared.webhooks.delivery import MOST_REST, QUOTA_SECONDS, REST_TIMES
-from shared.webhooks.delivery_state import LEASE_SECONDS, PlaceStore
-from shared.webhooks.http_client import Answer
+from shared.webhooks.delivery_state import LEASE_SECONDS, DeliveryStateStore
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
 from tests.integration.contents import items_of
 from tests.polling import LIMIT
@@ -61,7 +61,7 @@ class Simulation:
         service.receiver = self  # type: ignore[assignment]
         service.worker = service.make()
 
-    def __call__(self, url: str, headers: Any, body: bytes, *, local: bool) -> Answer:
+    def __call__(self, url: str, headers: Any, body: bytes, *, local: bool) -> ReceiverResponse:
         """Answer with 200 after the time that the receiver takes."""
         hook = url.removeprefix("https://").partition(".")[0]
         self.busy.append(hook)
@@ -294,17 +294,17 @@ def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Deli
 
 
 @pytest.fixture
-def slow(service: Delivering) -> Callable[[dict[str, Any]], Answer]:
+def slow(service: Delivering) -> Callable[[dict[str, Any]], ReceiverResponse]:
     """A receiver that takes nine seconds of the clock, with nothing else in parallel."""
 
-    def answer(_: dict[str, Any]) -> Answer:
+    def answer(_: dict[str, Any]) -> ReceiverResponse:
         service.clock.advance(SECONDS)
         return answered(200, ms=SECONDS * 1000)
 
     return answer
 
 
-def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], Answer]) -> None:
+def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
     """Deliver to a slow receiver until its first turn ends."""
     service.create()
     service.receiver.answer = slow
@@ -315,7 +315,7 @@ def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], Answer
 
 class TestASlowReceiver:
     def test_rests_after_a_turn_while_its_deliveries_count_as_done(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
+        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
         rest = min(MOST_REST, REST_TIMES * 2 * SECONDS)
@@ -331,7 +331,7 @@ class TestASlowReceiver:
         assert "failures" not in service.place()
 
     def test_is_sent_a_change_that_arrived_in_its_rest(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
+        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
@@ -345,7 +345,7 @@ class TestASlowReceiver:
         assert service.receiver.ids == ["a", "b"]
 
     def test_is_sent_for_by_the_sweeper_if_the_message_is_lost(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
+        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
@@ -356,7 +356,7 @@ class TestASlowReceiver:
         assert service.sweep() == 1
 
     def test_is_quick_again_after_some_quick_turns(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
+        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
@@ -376,7 +376,7 @@ class TestASlowReceiver:
         assert service.is_caught_up()
 
     def test_is_called_at_once_when_its_owner_changes_it(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], Answer]
+        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
         service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
@@ -396,7 +396,7 @@ def test_the_average_of_answers_follows_the_newest_answers(before: int | None, n
 def fill(service: Delivering, *hooks: str) -> None:
     """Let workers die while they serve some webhooks of one owner, so that these keep their leases and their places."""
 
-    def die(_: dict[str, Any]) -> Answer:
+    def die(_: dict[str, Any]) -> ReceiverResponse:
         raise Died
 
     before = service.receiver.answer
@@ -493,10 +493,10 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
     def fail(*_: Any) -> None:
         raise ValueError("a bug")
 
-    def answer(_: dict[str, Any]) -> Answer:
+    def answer(_: dict[str, Any]) -> ReceiverResponse:
         assert service.deliver("h3")
         assert waiting_names(service) == ["h3"]
-        monkeypatch.setattr(PlaceStore, failing, fail)
+        monkeypatch.setattr(DeliveryStateStore, failing, fail)
         return answered()
 
     service.receiver.answer = answer
@@ -510,7 +510,7 @@ def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(s
     service.change("a")
     seen: list[set[str]] = []
 
-    def answer(_: dict[str, Any]) -> Answer:
+    def answer(_: dict[str, Any]) -> ReceiverResponse:
         assert service.handle(deliver_message("hook", ("alice", QUICK)))
         seen.append(place_names(service, "alice", QUICK))
         return answered()
@@ -522,7 +522,7 @@ def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(s
 
 
 def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_slow_receivers(
-    service: Delivering, slow: Callable[[dict[str, Any]], Answer], table: Table
+    service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse], table: Table
 ) -> None:
     service.create()
     service.receiver.answer = slow

@@ -11,9 +11,9 @@ from shared.aws.leases import LeaseLost
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
-from shared.feed.log import Place, owner_log
+from shared.feed.log import LogCursor, owner_log
 from shared.routes import READ, WRITE
-from shared.webhooks.delivery_state import PlaceStore, due, idle, plain
+from shared.webhooks.delivery_state import DeliveryStateStore, due, idle, plain
 from shared.webhooks.store import WebhookStore
 from tests.integration.faults import Line, answer_lost, meanwhile
 
@@ -28,21 +28,21 @@ def hooks(table: Table) -> WebhookStore:
 
 
 @pytest.fixture
-def places(table: Table) -> PlaceStore:
-    return PlaceStore(table)
+def places(table: Table) -> DeliveryStateStore:
+    return DeliveryStateStore(table)
 
 
 def created(hooks: WebhookStore, id_: str = "a", **content: Any) -> None:
-    hooks.create(id_, CONTENT | content, {LOG: Place(1, 0)}, ALICE, NOW)
+    hooks.create(id_, CONTENT | content, {LOG: LogCursor(1, 0)}, ALICE, NOW)
 
 
-def place_of(places: PlaceStore, id_: str = "a") -> Item:
+def place_of(places: DeliveryStateStore, id_: str = "a") -> Item:
     place = places.read(id_)
     assert place
     return place
 
 
-def hook_of(places: PlaceStore, id_: str = "a") -> Item:
+def hook_of(places: DeliveryStateStore, id_: str = "a") -> Item:
     hook = places.webhook(id_)
     assert hook
     return hook
@@ -52,7 +52,7 @@ def always(_: int) -> bool:
     return True
 
 
-def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, places: PlaceStore) -> None:
+def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
     line, place = Line(places.table.client), place_of(places)
     line.arm(answer_lost, at=0)
@@ -60,13 +60,13 @@ def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookSto
     assert line.calls == ["UpdateItem", "UpdateItem", "GetItem"]
 
 
-def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places: PlaceStore) -> None:
+def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
     line, place = Line(places.table.client), place_of(places)
 
     def replayed() -> None:
         line.disarm()
-        hooks.replay("a", {LOG: Place(1, 0)}, ALICE, NOW, always)
+        hooks.replay("a", {LOG: LogCursor(1, 0)}, ALICE, NOW, always)
 
     def lost_then_replayed(send: Any) -> Any:
         line.arm(meanwhile(replayed), at=0)
@@ -83,12 +83,14 @@ def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places:
         lambda hooks: hooks.change("a", {"paused": True}, ALICE, NOW, always),
         lambda hooks: hooks.change("a", {"url": "https://other.example"}, ALICE, NOW, always),
         lambda hooks: hooks.change("a", {"types": []}, ALICE, NOW, always),
-        lambda hooks: hooks.replay("a", {LOG: Place(1, 0)}, ALICE, NOW, always),
+        lambda hooks: hooks.replay("a", {LOG: LogCursor(1, 0)}, ALICE, NOW, always),
         lambda hooks: hooks.delete("a", ALICE, NOW, always),
     ],
     ids=["pause", "address", "types", "replay", "delete"],
 )
-def test_what_changes_what_is_delivered_takes_the_turn(hooks: WebhookStore, places: PlaceStore, meddle: Any) -> None:
+def test_what_changes_what_is_delivered_takes_the_turn(
+    hooks: WebhookStore, places: DeliveryStateStore, meddle: Any
+) -> None:
     created(hooks)
     place, hook = place_of(places), hook_of(places)
     meddle(hooks)
@@ -98,7 +100,9 @@ def test_what_changes_what_is_delivered_takes_the_turn(hooks: WebhookStore, plac
         places.pause(place, place, hook, "It says so.", NOW)
 
 
-def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(hooks: WebhookStore, places: PlaceStore) -> None:
+def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
+    hooks: WebhookStore, places: DeliveryStateStore
+) -> None:
     created(hooks)
     place = place_of(places)
     places.pause(place, due(place, NOW + 5) | {"failures": 3}, hook_of(places), "It says so.", NOW)
@@ -110,7 +114,7 @@ def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(hooks: WebhookS
         hooks.change("a", {"paused": False}, ALICE, NOW, lambda version: version == 1)
 
 
-def test_not_if_it_was_changed_in_some_other_way(hooks: WebhookStore, places: PlaceStore) -> None:
+def test_not_if_it_was_changed_in_some_other_way(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
     place, hook = place_of(places), hook_of(places)
     hooks.change("a", {"description": "mine"}, ALICE, NOW, always)
@@ -121,7 +125,7 @@ def test_not_if_it_was_changed_in_some_other_way(hooks: WebhookStore, places: Pl
 
 
 def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
-    hooks: WebhookStore, places: PlaceStore
+    hooks: WebhookStore, places: DeliveryStateStore
 ) -> None:
     for id_ in "ab":
         created(hooks, id_)
@@ -133,15 +137,15 @@ def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
     assert list(places.followers("bob")) == []
 
 
-def test_a_follower_of_our_own_begins_once(places: PlaceStore) -> None:
-    places.begin("bus", {LOG: Place(0, 0)})
+def test_a_follower_of_our_own_begins_once(places: DeliveryStateStore) -> None:
+    places.begin("bus", {LOG: LogCursor(0, 0)})
     place = place_of(places, "bus")
-    places.save(place, place | {"places": plain({LOG: Place(3, 1)})}, NOW)
-    places.begin("bus", {LOG: Place(0, 0)})
+    places.save(place, place | {"places": plain({LOG: LogCursor(3, 1)})}, NOW)
+    places.begin("bus", {LOG: LogCursor(0, 0)})
     assert place_of(places, "bus")["places"] == {LOG: [3, 1]}
 
 
-def test_attempts_are_kept_for_a_week_and_once(places: PlaceStore) -> None:
+def test_attempts_are_kept_for_a_week_and_once(places: DeliveryStateStore) -> None:
     line = Line(places.table.client)
     line.arm(answer_lost, at=0)
     places.add_attempts("a", NOW * 1000, 7, [{"at": 1, "changeId": "x"}, {"at": 2, "changeId": "y"}])

@@ -14,7 +14,7 @@ from shared.background.sweeper import AHEAD
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.relations.entry_updates import SOON, EntryMover
+from shared.relations.entry_updates import SOON, EntryUpdater
 from shared.videos.store import VideoStore
 from shared.videos.video import GRACE_SECONDS
 
@@ -158,7 +158,7 @@ class TestMoves:
         backstage.settle_totals()
         for _ in range(2):
             with recorded(table.client) as operations:
-                assert EntryMover(table).move_entries(video_id, NOW) is None
+                assert EntryUpdater(table).move_entries(video_id, NOW) is None
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
@@ -172,7 +172,7 @@ class TestMoves:
             if wanted.kind == "Put":
                 monkeypatch.setattr(Table, "write", write)
                 api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
-                EntryMover(table).move_entries(video_id, NOW)
+                EntryUpdater(table).move_entries(video_id, NOW)
             return write(self, wanted, **options)
 
         monkeypatch.setattr(Table, "write", interrupted)
@@ -268,7 +268,7 @@ class TestTime:
         video_id = film(api, publishAt=NOW + 10, visibility="private")
         backstage.settle_totals()
         clock.advance(10)
-        EntryMover(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
+        EntryUpdater(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
@@ -281,7 +281,7 @@ class TestTime:
         video_id = film(api, publishAt=NOW + 10)
 
         def edit(item: Item) -> Item:
-            EntryMover(table).move_entries(video_id, NOW + 10)  # between the reading and the writing
+            EntryUpdater(table).move_entries(video_id, NOW + 10)  # between the reading and the writing
             return item | {"title": "Changed"}
 
         VideoStore(table).change(video_id, Caller("alice", frozenset()), NOW + 9, edit)
@@ -329,7 +329,7 @@ class TestTime:
     ) -> None:
         for number in range(130):
             video = api.publish("alice", publishAt=NOW + 3600 + number % 7)
-            EntryMover(table).move_entries(video["videoId"], NOW)
+            EntryUpdater(table).move_entries(video["videoId"], NOW)
         clock.advance(3600)
         backstage.queues["aggregates"].take()
         assert backstage.sweep()["scheduled"] == 130
@@ -342,7 +342,7 @@ class TestTime:
         backstage.settle_totals()
         clock.advance(10 + GRACE_SECONDS)
         with recorded(table.client) as operations:
-            assert EntryMover(table).move_entries(video_id, int(clock())) is None
+            assert EntryUpdater(table).move_entries(video_id, int(clock())) is None
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
     @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
@@ -352,7 +352,7 @@ class TestTime:
         video_id = film(api, **{field: NOW + 10})
         before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         clock.advance(5000)
-        EntryMover(table).move_entries(video_id, int(clock()))
+        EntryUpdater(table).move_entries(video_id, int(clock()))
         after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         changed = {name for name in {*before, *after} if after.get(name) != before.get(name)}
         assert changed == {"rel", "categoryShard"}

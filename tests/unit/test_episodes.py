@@ -9,7 +9,7 @@ from local.testbed.harness import NOW, Api, recorded
 from shared.aws.dynamodb import Table
 from shared.background.comparison import Comparison
 from shared.core.caller import Caller
-from shared.relations.entry_updates import EntryMover
+from shared.relations.entry_updates import EntryUpdater
 from shared.schema import EPISODE, series_relation
 from shared.videos.store import VideoStore
 
@@ -134,7 +134,7 @@ class TestFollowing:
 
     def test_what_a_job_changed_moves_with_the_other_entries(self, api: Api, table: Table, series: str) -> None:
         video_id = episode(api, series, publishAt=NOW - 1000, expiresAt=NOW + 1000)
-        jobs, mover = VideoStore(table, moves_entries=False), EntryMover(table)
+        jobs, mover = VideoStore(table, moves_entries=False), EntryUpdater(table)
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "processing"})
         assert entry(table, video_id) is not None
         mover.move_entries(video_id, NOW)
@@ -155,7 +155,7 @@ class TestFollowing:
             if wrong:
                 table.write(table.put(wrong))
             assert comparison.entries(comparison.family(video_id))
-            EntryMover(table).move_entries(video_id, NOW)
+            EntryUpdater(table).move_entries(video_id, NOW)
             assert comparison.entries(comparison.family(video_id)) is None
             assert entry(table, video_id) == (series_relation(series, "alice"), 0, 1_000_002, video_id)
 

@@ -14,13 +14,13 @@ from local.testbed import streams
 from local.testbed.background import FakeQueue, make_audit
 from local.testbed.feed_changes import change, tell
 from local.testbed.harness import NOW, Api, Clock, Context, Reply, recorded
-from shared.aws.dynamodb import Asked, QueryPage, Table, Write
+from shared.aws.dynamodb import QueryPage, QueryRequest, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
 from shared.core.errors import Gone, Unavailable
 from shared.feed import log, reader
 from shared.feed.change import LONGEST_FIELDS, Change, change_of, is_of
-from shared.feed.log import DAYS_KEPT, OLDEST, Feed, Place, logs_of, owner_log, shard_logs
+from shared.feed.log import DAYS_KEPT, OLDEST, Feed, LogCursor, logs_of, owner_log, shard_logs
 from shared.openapi.document import document
 from shared.routes import CHANGES, READ
 from shared.schema import AUDIT_TABLE_NAME, VIDEO, shard_of
@@ -61,7 +61,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LARGEST_TAIL", 300)
 
 
-def told(feed: Feed, name: str = ALICES, place: Place = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
+def told(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
     """Positions and ids of all that comes after a place, read `step` changes at a time."""
     found: list[tuple[int, str]] = []
     while True:
@@ -258,7 +258,7 @@ class TestWhatIsDeliveredAgain:
         counted: list[int] = []
         begin_query = trail.begin_query
 
-        def count(**asked: Unpack[Asked]) -> Callable[[], QueryPage]:
+        def count(**asked: Unpack[QueryRequest]) -> Callable[[], QueryPage]:
             finish = begin_query(**asked)
 
             def page() -> QueryPage:
@@ -360,7 +360,7 @@ class TestReading:
         stretch = feed.read(ALICES, OLDEST, 1)
         query, hidden = _querying(trail), list[str]()
 
-        def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
+        def miss_a_block(**asked: Unpack[QueryRequest]) -> QueryPage:
             page = query(**asked)
             if hidden:
                 return page
@@ -373,14 +373,14 @@ class TestReading:
         assert told(feed, place=stretch.place) == dense(*range(1, 8))[1:]
         assert hidden
 
-    @pytest.mark.parametrize("place", [OLDEST, Place(1, 0), Place(1, 2)])
+    @pytest.mark.parametrize("place", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
     def test_a_tail_that_closes_behind_a_query_is_not_passed_over(
-        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: Place
+        self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: LogCursor
     ) -> None:
         tell(feed, *(change(number) for number in range(1, 6)))
         query, asked_before = _querying(trail), list[str]()
 
-        def late(**asked: Unpack[Asked]) -> QueryPage:
+        def late(**asked: Unpack[QueryRequest]) -> QueryPage:
             page = query(**asked)
             if not asked_before:  # the Query has passed the place of the block when that is written
                 asked_before.append("once")
@@ -400,7 +400,7 @@ class TestReading:
             tell(feed, change(number))
         query, missing = _querying(trail), blocks_of(trail)[2]["sk"]
 
-        def miss_a_block(**asked: Unpack[Asked]) -> QueryPage:
+        def miss_a_block(**asked: Unpack[QueryRequest]) -> QueryPage:
             page = query(**asked)
             items = page.items if asked.get("consistent") else [item for item in page.items if item["sk"] != missing]
             return QueryPage(items, page.examined, page.last_key)
@@ -444,9 +444,9 @@ class TestReading:
 
     def test_a_place_that_a_restored_log_has_not_reached_is_gone(self, feed: Feed) -> None:
         tell(feed, change(1), change(2))
-        assert feed.read(ALICES, Place(1, 2), 1).is_end
+        assert feed.read(ALICES, LogCursor(1, 2), 1).is_end
         with pytest.raises(Gone):
-            feed.read(ALICES, Place(1, 3), 1)
+            feed.read(ALICES, LogCursor(1, 3), 1)
 
     def test_who_began_before_the_first_change_is_told_when_that_is_no_longer_kept(
         self, feed: Feed, clock: Clock

@@ -12,8 +12,8 @@ from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.core.caller import IMPORT, Caller
 from shared.core.errors import Gone, IllegalTransition, InvalidContent, NotFound, QuotaExceeded, TrailBehind
-from shared.history.outcome import Outcome
-from shared.history.revert_plan import Plan, Skipped, keeper, without_set
+from shared.history.outcome import RevertResult
+from shared.history.revert_plan import RevertPlan, SkippedField, keeper, without_set
 from shared.routes import WRITE
 from shared.schema import CHANGESET, VIDEO
 from shared.videos.store import VideoStore
@@ -40,7 +40,7 @@ def made(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") ->
     return {"sk": f"{number:05}", "at": number, "version": number, "by": author, CHANGESET: by, "changes": content}
 
 
-def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> Plan:
+def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> RevertPlan:
     """The plan for the entries of `set`; entries are given oldest first."""
     newest_first = list(reversed(later))
     entries = [entry for entry in newest_first if entry[CHANGESET] == "set"]
@@ -64,7 +64,7 @@ class TestThePlan:
         later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "bob", ("/a", 2, 7))]
         plan = planned({"a": 7, "b": 2}, later)
         assert plan.state == {"a": 7, "b": 1}
-        assert plan.skipped == [Skipped("/a", "changedSince", BOB, 2, 2)]
+        assert plan.skipped == [SkippedField("/a", "changedSince", BOB, 2, 2)]
 
     @pytest.mark.parametrize(("mine", "theirs"), [("/m", "/m/k"), ("/m/k", "/m")])
     def test_a_change_inside_or_around_counts(self, mine: str, theirs: str) -> None:
@@ -101,7 +101,7 @@ class TestThePlan:
 
     def test_a_value_of_which_only_the_beginning_is_kept_cannot_come_back(self) -> None:
         plan = planned({"a": "new", "b": 2}, [made(1, "set", ("/a", "beginn", "new"), cut="fromBytes")], force=[""])
-        assert (plan.changes, plan.skipped) == ([], [Skipped("/a", "notKept")])
+        assert (plan.changes, plan.skipped) == ([], [SkippedField("/a", "notKept")])
 
     def test_a_value_that_was_cut_when_it_was_set_can_go_again(self) -> None:
         assert planned({"a": "whole"}, [made(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {"a": "old"}
@@ -117,7 +117,7 @@ class TestThePlan:
         created, job, other = made(1, "set"), made(2, "x"), made(3, "another-import", ("/a", 1, 2))
         job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
         assert keeper([created], [job, created], "run") is None
-        assert keeper([created], [other, job, created], "run") == Skipped("", "changedSince", other["by"], 3, 3)
+        assert keeper([created], [other, job, created], "run") == SkippedField("", "changedSince", other["by"], 3, 3)
         assert keeper([created], [made(4, "run", ("/a", 2, 3)), created], "run") is None
         assert keeper([created], [made(4, "nothing shown"), created], "run") is None
         assert keeper([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
@@ -136,7 +136,9 @@ class Undoing(Trailed):
         """One request that changes videos."""
         self.batch(*({"op": "patch", "videoId": video_id, "patch": fields} for video_id in video_ids))
 
-    def take_back(self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any) -> Outcome:
+    def take_back(
+        self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any
+    ) -> RevertResult:
         """Take back what one change set did to one video, as alice."""
         self.clock.advance(1)
         outcome = self.reverts.take_back(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
@@ -162,7 +164,7 @@ class TestFields:
         before = past.shown(video_id)
         past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
         outcome = past.take_back(set_of(past, video_id))
-        assert outcome == Outcome("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
+        assert outcome == RevertResult("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
         assert past.shown(video_id) == before
         newest = past.entries(video_id)[0]
         assert (newest["by"], newest["correlationId"], newest[CHANGESET]) == (
@@ -178,8 +180,8 @@ class TestFields:
         past.patch(video_id, user="admin", title="Corrected", description="More")
         outcome = past.take_back(entries)
         by = {"kind": "person", "id": "admin"}
-        left = Skipped("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
-        assert outcome == Outcome("reverted", ("/category",), (left,))
+        left = SkippedField("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
+        assert outcome == RevertResult("reverted", ("/category",), (left,))
         shown = past.shown(video_id)
         assert (shown["title"], shown["category"], shown["description"]) == ("Corrected", "right", "More")
 
@@ -228,7 +230,7 @@ class TestWholeVideos:
     def test_what_was_created_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id = result["videoId"]
-        assert past.take_back(set_of(past, video_id)) == Outcome("reverted", ("/status",))
+        assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
         assert past.shown(video_id)["status"] == "deleted"
         assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
         assert past.shown(video_id)["status"] == "uploaded"
@@ -246,7 +248,9 @@ class TestWholeVideos:
         past.patch(video_id, user="admin", title="Useful")
         outcome = past.take_back(entries)
         by = {"kind": "person", "id": "admin"}
-        assert outcome == Outcome("skipped", (), (Skipped("", "changedSince", by, int(past.clock()) * 1000 - 1000, 2),))
+        assert outcome == RevertResult(
+            "skipped", (), (SkippedField("", "changedSince", by, int(past.clock()) * 1000 - 1000, 2),)
+        )
         assert past.take_back(entries, force=["/title"]).result == "skipped"
         assert past.take_back(entries, force=[""]).result == "reverted"
 
@@ -263,7 +267,7 @@ class TestWholeVideos:
     def test_what_was_deleted_is_restored(self, past: Undoing) -> None:
         video_id = past.create()
         past.batch({"op": "delete", "videoId": video_id})
-        assert past.take_back(set_of(past, video_id)) == Outcome("reverted", ("/status",))
+        assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
         assert past.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
 
     def test_to_what_it_would_be_by_now(self, past: Undoing) -> None:
@@ -297,7 +301,7 @@ class TestWholeVideos:
         with pytest.raises(QuotaExceeded):
             past.take_back(entries)
         past.clock.advance(24 * 3600)
-        assert past.take_back(entries) == Outcome("reverted", ("/posterTime",))
+        assert past.take_back(entries) == RevertResult("reverted", ("/posterTime",))
         assert "time" not in past.job(video_id, "poster")["input"]
 
 
@@ -318,7 +322,7 @@ class TestAgain:
         past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
         entries = set_of(past, video_id)
         assert past.take_back(entries).result == "reverted"
-        assert past.take_back(entries, run="another") == Outcome("unchanged")
+        assert past.take_back(entries, run="another") == RevertResult("unchanged")
 
     @pytest.mark.parametrize("is_in_the_trail", [True, False])
     def test_the_same_run_counts_what_it_did_before_it_died(self, past: Undoing, is_in_the_trail: bool) -> None:
@@ -326,7 +330,7 @@ class TestAgain:
         past.rename(video_id, title="Wrong")
         entries = set_of(past, video_id)
         first = past.take_back(entries, settle=is_in_the_trail)
-        assert past.take_back(entries, settle=False) == first == Outcome("reverted", ("/title",))
+        assert past.take_back(entries, settle=False) == first == RevertResult("reverted", ("/title",))
         assert past.item(video_id)["version"] == 3
 
     def test_also_after_somebody_else_wrote(self, past: Undoing) -> None:

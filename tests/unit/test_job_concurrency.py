@@ -13,8 +13,8 @@ from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.entities import Job
 from shared.job_kinds import JOB_QUEUES, kind_of
-from shared.processing.concurrency import ShareStore
-from shared.processing.job_states import Ticket, ticket_of
+from shared.processing.concurrency import JobQuotas
+from shared.processing.job_states import JobAttempt, ticket_of
 from shared.processing.messages import JobMessage, parse
 from tests.integration.contents import items_of
 
@@ -39,7 +39,7 @@ class Work:
         """What the queue has handed out since the last time, in order."""
         return [parse(JobMessage, body) for body in self.backstage.queues["probe"].take()]
 
-    def finish(self, ticket: Ticket, *, retry: bool = False) -> Job:
+    def finish(self, ticket: JobAttempt, *, retry: bool = False) -> Job:
         """A worker begins a job and fails, so that the video wants nothing more."""
         now = int(self.backstage.clock())
         assert self.backstage.jobs.take(ticket, WORKER, now)
@@ -71,7 +71,7 @@ def _job(number: int, owner: str) -> Any:
 
 
 def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table) -> None:
-    shares = ShareStore(table, JOB_QUEUES)
+    shares = JobQuotas(table, JOB_QUEUES)
     queued = [*(_job(number, "alice") for number in range(100)), _job(100, "bob")]
     sent = [job["videoId"] for job in queued if shares.claim(job, 2_000_000)]
     assert sent == [*(f"alice-{number:04}" for number in range(SHARE)), "bob-0100"]

@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.entities import Job
 from shared.job_kinds import kind_of
-from shared.processing.job_states import LAST_ATTEMPT, Ticket, delay_before, ticket_of, tries
+from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, delay_before, ticket_of, tries
 from shared.processing.job_store import JobStore
 from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
@@ -38,7 +38,7 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Job | None:
+def _finish(backstage: Backstage, ticket: JobAttempt, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
     done = backstage.jobs.complete(
         ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.rendered(item, name, uri)
@@ -47,7 +47,7 @@ def _finish(backstage: Backstage, ticket: Ticket, name: str = "360p") -> Job | N
     return done
 
 
-def _fail(backstage: Backstage, ticket: Ticket, *, retry: bool = False) -> Job | None:
+def _fail(backstage: Backstage, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
     failed = backstage.jobs.fail(ticket, "It broke.", WORKER, int(backstage.clock()), retry=retry)
     backstage.settle()
     return failed
@@ -455,7 +455,7 @@ class TestSweeper:
         clock.advance(10**6)
         fail = JobStore.fail
 
-        def sometimes(store: JobStore, ticket: Ticket, *args: Any, **more: Any) -> Job | None:
+        def sometimes(store: JobStore, ticket: JobAttempt, *args: Any, **more: Any) -> Job | None:
             if ticket.kind == "poster":
                 raise error
             return fail(store, ticket, *args, **more)
@@ -500,7 +500,7 @@ class TestRetry:
         job = backstage.job(video_id, "transcode.360p")
         # The attempt has a number of its own, so that a late word on the first is not taken for one on this.
         assert (job["state"], job["attempt"], tries(job), "error" in job) == ("queued", 2, 1, False)
-        assert _fail(backstage, Ticket(video_id, "transcode.360p", job["inputHash"], 1)) is None
+        assert _fail(backstage, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
             assert _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
         assert _item(backstage.table, video_id)["status"] == "ready"

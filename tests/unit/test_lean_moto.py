@@ -12,7 +12,7 @@ from local.testbed.harness import create_audit_table, create_table
 from local.testbed.lean_moto import LARGEST_ITEM, install, put_back, stream_records
 from shared.aws import boto3_client
 from shared.aws.lean import client
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 
 TABLE = "videos"
 KEY = {"pk": {"S": "VIDEO#1"}, "sk": {"S": "VIDEO"}}
@@ -49,7 +49,7 @@ class _Account:
             parameters["TableName"] = TABLE
         try:
             answer = getattr(self.client, operation)(**parameters)
-        except (ClientError, Refused) as error:
+        except (ClientError, ErrorResponse) as error:
             answer = {name: error.response.get(name) for name in ("Error", "Item", "CancellationReasons")}
         answer.pop("ResponseMetadata", None)
         self.answers.append(answer)

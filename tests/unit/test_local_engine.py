@@ -18,7 +18,7 @@ from ministack.core import lambda_runtime, persistence
 from ministack.services import apigateway, dynamodb, lambda_svc, s3, sqs
 
 from local import engine
-from local.engine import LOG_SECONDS, Keeper, SharedCache, expire, mend
+from local.engine import LOG_SECONDS, SharedCache, StateSaver, expire, mend
 from local.guard import Message
 from local.ministack import HEARTBEAT
 from local.testbed.harness import Clock
@@ -188,7 +188,7 @@ class Runs:
         self._mended = {name: getattr(dynamodb, name) for name in ("_set_item", "_remove_item", "_items_replaced")}
         self._get_state = dynamodb.get_state
 
-    def start(self) -> Keeper:
+    def start(self) -> StateSaver:
         """Begin a run with what is on disk; the one before ends where it is, as by `kill -9`."""
         mappings = dict(lambda_svc._esms._data)  # a deploy had MiniStack save them
         _forget()
@@ -196,7 +196,7 @@ class Runs:
         for name, function in self._mended.items():
             setattr(dynamodb, name, function)
         dynamodb.get_state = self._get_state
-        keeper = Keeper(self.folder)
+        keeper = StateSaver(self.folder)
         mend(keeper)
         dynamodb.load_persisted_state(persistence.load_state("dynamodb"))
         sqs.load_persisted_state(persistence.load_state("sqs"))
@@ -340,7 +340,7 @@ class TestKeeping:
         create_table()
         put("a")
         with monkeypatch.context() as patched:
-            patched.setattr(Keeper, "_write", _fails)
+            patched.setattr(StateSaver, "_write", _fails)
             with pytest.raises(OSError, match="full"):
                 asyncio.run(keeper.save())
         asyncio.run(keeper.save())

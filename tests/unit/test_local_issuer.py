@@ -12,7 +12,7 @@ import pytest
 
 from local import AUDIENCE, LocalError, mint
 from local.deployment import Deployment
-from local.issuer import Issuer, Signer
+from local.issuer import Issuer, TokenSigner
 from tests.polling import LIMIT
 
 
@@ -20,13 +20,13 @@ from tests.polling import LIMIT
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One key for all tests here: making one takes a while."""
     file = tmp_path_factory.mktemp("issuer") / "key.pem"
-    Signer(file)
+    TokenSigner(file)
     return file
 
 
 def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path) -> None:
     before = int(time.time())
-    server = Issuer(0, Signer(key_file), "http://127.0.0.1:9")
+    server = Issuer(0, TokenSigner(key_file), "http://127.0.0.1:9")
     with server as issuer, httpx.Client(trust_env=False, timeout=LIMIT) as http:
         token = issuer.mint("alice", ["videos/read", "videos/write"], lifetime=3600)
         discovery = http.get(f"{issuer.url}/.well-known/openid-configuration").json()
@@ -49,11 +49,11 @@ def test_a_token_is_verified_by_the_keys_that_discovery_leads_to(key_file: Path)
 
 
 def test_the_published_key_holds_nothing_private(key_file: Path) -> None:
-    assert set(Signer(key_file).public_jwk) == {"kty", "n", "e", "use", "alg", "kid"}
+    assert set(TokenSigner(key_file).public_jwk) == {"kty", "n", "e", "use", "alg", "kid"}
 
 
 def test_the_key_is_kept_and_only_its_owner_can_read_it(key_file: Path) -> None:
-    assert Signer(key_file).public_jwk == Signer(key_file).public_jwk
+    assert TokenSigner(key_file).public_jwk == TokenSigner(key_file).public_jwk
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
 
 
@@ -61,7 +61,7 @@ def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("-----BEGIN NOTHING-----")
     with pytest.raises(LocalError, match="delete it"):
-        Signer(file)
+        TokenSigner(file)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_the_first_ctrl_c_stops_and_the_second_says_what_is_going_on(capfd: pyte
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         run.stop_on_signals("All is on disk.")
-        with pytest.raises(run.Stop):
+        with pytest.raises(run.StopRequested):
             signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ import jwt
 import pytest
 
 from local import AUDIENCE, CONSOLE_CLIENT
-from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, Signer
+from local.issuer import CODE_SECONDS, LARGEST_FORM, PAGE_SECONDS, SESSION, USERS, Issuer, TokenSigner
 from local.testbed.harness import Clock
 from tests.polling import LIMIT
 
@@ -102,9 +102,9 @@ def claims(answer: httpx.Response) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
+def signer(tmp_path_factory: pytest.TempPathFactory) -> TokenSigner:
     """One key for all tests here: making one takes a while."""
-    return Signer(tmp_path_factory.mktemp("issuer") / "key.pem")
+    return TokenSigner(tmp_path_factory.mktemp("issuer") / "key.pem")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def http() -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
-def people(signer: Signer, clock: Clock, http: httpx.Client) -> Iterator[People]:
+def people(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[People]:
     """People at an issuer of the test's own, whose clock is the test's."""
     with Issuer(0, signer, API, clock) as issuer:
         yield People(issuer, http)

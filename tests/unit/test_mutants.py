@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from local import ROOT, LocalError, mutants
-from local.mutants import BROKEN, CAUGHT, FOLDER, SURVIVED, TIMED_OUT, Mutant, Outcome, Runner, command, load
-from local.run import Stop
+from local.mutants import BROKEN, CAUGHT, FOLDER, SURVIVED, TIMED_OUT, Mutant, MutantOutcome, Runner, command, load
+from local.run import StopRequested
 
 THING = "LIMIT = 3\n\n\ndef act() -> None:\n    pass\n"
 TESTS = {
@@ -83,13 +83,13 @@ class TestRunner:
     @pytest.mark.parametrize(("old", "count"), [("LIMIT = 2", 0), ("s", 2)])
     def test_a_mutant_whose_old_text_is_not_there_once_is_broken(self, project: Project, old: str, count: int) -> None:
         outcome = project.runner().run([_mutant("late", old)])["late"]
-        assert outcome == Outcome(
+        assert outcome == MutantOutcome(
             BROKEN, reason=f"things/late no longer applies: thing.py has its old text {count} times."
         )
 
     def test_a_mutant_is_broken_when_a_test_fails_on_the_unchanged_code(self, project: Project) -> None:
         outcome = project.runner().run([_mutant("limit", "LIMIT = 3", "LIMIT = 4", "limit.py", "red.py")])["limit"]
-        assert outcome == Outcome(BROKEN, reason="red.py fails on the unchanged code.")
+        assert outcome == MutantOutcome(BROKEN, reason="red.py fails on the unchanged code.")
 
     def test_a_mutant_is_broken_when_its_tests_do_not_run(self, project: Project) -> None:
         assert project.run(_mutant("limit", "LIMIT = 3", "LIMIT = 4", "absent.py")) == {"limit": BROKEN}
@@ -118,10 +118,10 @@ class TestRunner:
 
         def say(line: str) -> None:
             if "waits" in line:  # the other one has the lock
-                raise Stop
+                raise StopRequested
 
         runner.say = say
-        with pytest.raises(Stop):
+        with pytest.raises(StopRequested):
             runner.run([_acting("hangs", hang), _acting("waits", wait)])
         with lock.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -180,7 +180,7 @@ class TestCommand:
         self, project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def stopped(*_: object, **__: object) -> None:
-            raise Stop
+            raise StopRequested
 
         monkeypatch.setattr(Runner, "run", stopped)
         assert project.main() == 1

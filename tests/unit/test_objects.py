@@ -12,14 +12,14 @@ from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
 from shared.aws import s3 as module
 from shared.aws.s3 import (
     REQUEST_ATTEMPTS,
+    InvalidParts,
     ObjectChanged,
     ObjectExists,
-    ObjectFacts,
-    ObjectGone,
+    ObjectMetadata,
+    ObjectMissing,
     Objects,
     ObjectSource,
-    PartsRefused,
-    UploadGone,
+    UploadMissing,
     object_uri,
     split_uri,
 )
@@ -29,7 +29,7 @@ from tests.integration.faults import Incident, Line, Send, answer_lost, request_
 URI = object_uri(SOURCES_BUCKET, "v/u")
 
 
-def _put(objects: Objects, data: bytes = b"0123456789", key: str = "v/u") -> ObjectFacts:
+def _put(objects: Objects, data: bytes = b"0123456789", key: str = "v/u") -> ObjectMetadata:
     objects.put(SOURCES_BUCKET, key, data, "video/mp4")
     facts = objects.head(object_uri(SOURCES_BUCKET, key))
     assert facts
@@ -84,9 +84,9 @@ class TestReading:
             source.read(2, 3)
 
     def test_what_is_gone_cannot_be_read(self, objects: Objects) -> None:
-        with pytest.raises(ObjectGone):
+        with pytest.raises(ObjectMissing):
             objects.read(URI, 0, 1)
-        with pytest.raises(ObjectGone):
+        with pytest.raises(ObjectMissing):
             objects.read(URI, 0, 1, "some")
 
 
@@ -211,17 +211,17 @@ class TestMultipart:
     def test_wrong_and_small_parts_are_refused(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
         etags = [self._part(objects, upload, number, b"small") for number in (1, 2)]
-        with pytest.raises(PartsRefused):
+        with pytest.raises(InvalidParts):
             objects.complete_multipart(URI, upload, etags, 10)
-        with pytest.raises(PartsRefused):
+        with pytest.raises(InvalidParts):
             objects.complete_multipart(URI, upload, ['"wrong"', etags[1]], 10)
 
     def test_what_was_aborted_is_gone(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
         objects.abort_multipart(URI, upload)
-        with pytest.raises(UploadGone):
+        with pytest.raises(UploadMissing):
             objects.abort_multipart(URI, upload)
-        with pytest.raises(UploadGone):
+        with pytest.raises(UploadMissing):
             objects.complete_multipart(URI, upload, ['"etag"'], 10)
 
     def test_a_key_that_is_taken_is_not_written_again(self, objects: Objects) -> None:
@@ -270,7 +270,7 @@ class TestFaults:
             line.arm(incident, at=0)
             try:
                 REQUESTS[request_](objects)
-            except UploadGone:
+            except UploadMissing:
                 assert request_ in ("complete", "abort")
             assert len(line.calls) >= 2
 

@@ -6,7 +6,7 @@ from local.testbed.harness import HANDLERS, Clock, FakeResources
 from shared.aws.dynamodb import Table
 from shared.web.http import handlers_of, operation
 from shared.web.requests import Request
-from shared.web.responses import Answer, no_content
+from shared.web.responses import HttpResponse, no_content
 
 
 def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(table: Table) -> None:
@@ -16,11 +16,11 @@ def test_every_function_of_the_route_table_has_a_handler_for_each_of_its_routes(
 
 class Whole:
     @operation("getRating")
-    def read(self, _: Request) -> Answer:
+    def read(self, _: Request) -> HttpResponse:
         return no_content()
 
     @operation("putRating", "deleteRating")
-    def write(self, _: Request) -> Answer:
+    def write(self, _: Request) -> HttpResponse:
         return no_content()
 
 

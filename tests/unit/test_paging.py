@@ -20,7 +20,7 @@ from shared.captions.store import CaptionStore
 from shared.core.caller import Caller
 from shared.feed.log import Feed
 from shared.history.entries import entry
-from shared.history.revert_runs import RunStore, Wish
+from shared.history.revert_runs import RevertRequest, RunStore
 from shared.history.trail import AuditStore
 from shared.openapi.document import document
 from shared.relations import title_page
@@ -98,7 +98,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     for revert_id in ("one-run", "another-run"):
         alice = Caller("alice", frozenset({READ, WRITE}), correlation_id=revert_id)
         store = RunStore(table)
-        run = store.begin("set", Wish(alice), NOW)
+        run = store.begin("set", RevertRequest(alice), NOW)
         store.advance(run, run, NOW, reports=[{"videoId": film} for film in (FILM, OTHER_FILM)])
     for episode in EPISODES:
         api.publish("alice", videoId=episode, seriesId=FILM, season=1)

@@ -21,7 +21,7 @@ from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import WriteContention
 from shared.processing.messages import TallyMessage, parse
-from shared.relations.ratings import DAYS_TAKEN_BACK, TOTALS, Choice, RatingStore, ratings_document, share
+from shared.relations.ratings import DAYS_TAKEN_BACK, TOTALS, RatingChoice, RatingStore, ratings_document, share
 from tests.integration.contents import items_of
 from tests.rating_totals import settle_ratings
 
@@ -60,7 +60,7 @@ def assert_exact(table: Table, video_id: str) -> None:
     """The totals are those of the ratings when the stream is applied."""
     settle_ratings(table)
     kept = totals(table, video_id)
-    shares = [share(Choice.of(rating)) for rating in ratings(table, video_id)]
+    shares = [share(RatingChoice.of(rating)) for rating in ratings(table, video_id)]
     assert {name: kept.get(name, 0) for name in ("votes", "sum", "likes", "dislikes")} == {
         name: sum(counts[name] for counts in shares) for name in ("votes", "sum", "likes", "dislikes")
     }
@@ -306,7 +306,7 @@ class TestManyRaters:
         def rate(store: RatingStore, now: int) -> None:
             time, user = divmod(next(numbers), users)
             # Another choice each time, as the same one is not written again.
-            choice = Choice((user + time) % 10 + 1) if user % 5 else Choice.liked(time % 2 == 0)
+            choice = RatingChoice((user + time) % 10 + 1) if user % 5 else RatingChoice.liked(time % 2 == 0)
             shown = store.rate(video_id, Caller(f"user-{user}", frozenset()), choice, now)
             assert (shown["own"]["value"], shown["votes"] > 0) == (choice.value, True)
 
@@ -327,7 +327,7 @@ class TestManyRaters:
         deliver(simulation, table)
         deliver(simulation, table)  # as a stream may
         kept = totals(table, video_id)
-        shares = [share(Choice.of(rating)) for rating in given]
+        shares = [share(RatingChoice.of(rating)) for rating in given]
         assert {name: kept.get(name, 0) for name in TOTALS} == {
             name: sum(part[name] for part in shares) for name in TOTALS
         }
@@ -354,11 +354,11 @@ class TestMeetingOthers:
 
         def meanwhile(change: Write) -> Item:
             monkeypatch.setattr(table, "write", write)
-            RatingStore(table).rate(video_id, caller, Choice(3), NOW)
+            RatingStore(table).rate(video_id, caller, RatingChoice(3), NOW)
             return write(change)
 
         monkeypatch.setattr(table, "write", meanwhile)
-        shown = store.rate(video_id, caller, Choice(8), NOW)
+        shown = store.rate(video_id, caller, RatingChoice(8), NOW)
         assert (shown["own"]["value"], shown["votes"], shown["average"]) == (8, 1, 8)
         assert_exact(table, video_id)
 
@@ -372,7 +372,7 @@ class TestMeetingOthers:
             return write(change)
 
         monkeypatch.setattr(table, "write", twice)
-        shown = RatingStore(table).rate(video_id, caller, Choice(8), NOW)
+        shown = RatingStore(table).rate(video_id, caller, RatingChoice(8), NOW)
         assert (shown["own"]["value"], shown["votes"]) == (8, 1)
         assert_exact(table, video_id)
 
@@ -388,7 +388,7 @@ class TestMeetingOthers:
             return write(change)
 
         monkeypatch.setattr(table, "write", changing)
-        shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), Choice(8), NOW)
+        shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), RatingChoice(8), NOW)
         assert shown["votes"] == 1
 
     def test_but_not_for_ever(self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,7 +397,7 @@ class TestMeetingOthers:
 
         monkeypatch.setattr(table, "write", changed)
         with pytest.raises(WriteContention):
-            RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), Choice(8), NOW)
+            RatingStore(table).rate(path.split("/")[3], Caller("bob", frozenset()), RatingChoice(8), NOW)
         for reply in (api.put(path, {"value": 8}), api.delete(path)):
             assert (reply.status, reply.headers["retry-after"]) == (409, "1")
 
@@ -412,17 +412,19 @@ class TestMeetingOthers:
         assert_exact(table, video_id)
 
 
-ACTIONS = st.sampled_from([None, Choice(1), Choice(5), Choice(10), Choice.liked(True), Choice.liked(False)])
+ACTIONS = st.sampled_from(
+    [None, RatingChoice(1), RatingChoice(5), RatingChoice(10), RatingChoice.liked(True), RatingChoice.liked(False)]
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), ACTIONS), max_size=12))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_totals_are_those_of_the_ratings_whatever_happens(
-    api: Api, table: Table, steps: list[tuple[str, Choice | None]]
+    api: Api, table: Table, steps: list[tuple[str, RatingChoice | None]]
 ) -> None:
     video_id = str(api.publish()["videoId"])
     store = RatingStore(table)
-    expected: dict[str, Choice] = {}
+    expected: dict[str, RatingChoice] = {}
     for user, choice in steps:
         caller = Caller(user, frozenset())
         if choice:
@@ -432,4 +434,4 @@ def test_totals_are_those_of_the_ratings_whatever_happens(
             store.take_back(video_id, caller, NOW)
             expected.pop(user, None)
     assert_exact(table, video_id)
-    assert {rating["userId"]: Choice.of(rating) for rating in ratings(table, video_id)} == expected
+    assert {rating["userId"]: RatingChoice.of(rating) for rating in ratings(table, video_id)} == expected

@@ -20,15 +20,15 @@ from shared.background.reconcile import (
     RECENTLY,
     SECONDS_BETWEEN,
     SECONDS_FOR_STREAM,
-    Finding,
+    Discrepancy,
     Reconcile,
-    Summary,
+    ReconcileSummary,
 )
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, encode_item
 from shared.core.caller import Caller
 from shared.core.errors import InternalError, NotApplied, Unavailable
-from shared.relations.ratings import Choice, RatingStore
+from shared.relations.ratings import RatingChoice, RatingStore
 from tests.integration.contents import items_of
 from tests.rating_totals import settle_ratings
 
@@ -38,7 +38,7 @@ class Runs:
     """Runs over one table, without waiting."""
 
     table: Table
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Discrepancy] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     meanwhile: Callable[[], object] = lambda: None
 
@@ -183,7 +183,7 @@ class TestFinding:
         spoil(table, schema.PROFILE.key(userId="alice"), ready=5, bytes=0)
         run()
         expected = {"ready": 1, "bytes": 7}
-        assert run.findings == [Finding("user", "alice", expected, {"ready": 5, "bytes": 0}, "found")]
+        assert run.findings == [Discrepancy("user", "alice", expected, {"ready": 5, "bytes": 0}, "found")]
 
     def test_an_entry_of_a_tag_that_the_video_does_not_have_is_removed(
         self, table: Table, video_id: str, run: Runs
@@ -252,7 +252,7 @@ class TestFinding:
     def test_progress_is_reported(self, table: Table, video_id: str) -> None:
         told: list[tuple[int, int, int]] = []
 
-        def progress(summary: Summary) -> None:
+        def progress(summary: ReconcileSummary) -> None:
             told.append((summary.videos, summary.users, summary.tags))
 
         Reconcile(table).run(False, lambda _: None, progress)
@@ -352,7 +352,7 @@ class TestUnderTraffic:
         self, table: Table, api: Api, video_id: str, run: Runs, repair: bool
     ) -> None:
         for user in ("yan", "zoe"):
-            RatingStore(table).rate(video_id, Caller(user, frozenset()), Choice(2), NOW)
+            RatingStore(table).rate(video_id, Caller(user, frozenset()), RatingChoice(2), NOW)
         run.meanwhile = partial(settle_ratings, table)
         assert run(repair=repair) == []
         assert run.waited == [SECONDS_FOR_STREAM]
@@ -362,7 +362,7 @@ class TestUnderTraffic:
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.reconcile.MOST_WAITS", 0)
-        RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
+        RatingStore(table).rate(video_id, Caller("zoe", frozenset()), RatingChoice(2), NOW)
         run.meanwhile = partial(settle_ratings, table)
         assert run(repair=True) == []
 
@@ -403,7 +403,7 @@ class TestUnderTraffic:
 
     def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
         def rate() -> None:
-            choice = Choice(len(run.waited) % 9 + 1)
+            choice = RatingChoice(len(run.waited) % 9 + 1)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)
             settle_ratings(table)
 
@@ -436,7 +436,7 @@ class TestUnderTraffic:
 
         def meanwhile(*arguments: Any, **options: Any) -> Item:
             monkeypatch.setattr(table, "write", write)
-            RatingStore(table).rate(video_id, Caller("zoe", frozenset()), Choice(2), NOW)
+            RatingStore(table).rate(video_id, Caller("zoe", frozenset()), RatingChoice(2), NOW)
             settle_ratings(table)
             another = api.publish(tags=["drama"])["videoId"]
             Aggregates(table).settle([another], NOW)

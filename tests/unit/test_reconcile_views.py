@@ -8,8 +8,8 @@ import pytest
 from local.testbed.harness import NOW, Api, recorded
 from shared import schema
 from shared.aws.dynamodb import Key, Table
-from shared.background.reconcile import SECONDS_BETWEEN, Finding, Reconcile
-from shared.background.view_comparison import Views
+from shared.background.reconcile import SECONDS_BETWEEN, Discrepancy, Reconcile
+from shared.background.view_comparison import ViewComparison
 from shared.core.attributes import Item
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, day_of, hour_of
 from shared.schema import lane_of
@@ -93,7 +93,7 @@ class Runs:
     """Reconcile, as often as a test wants."""
 
     def __init__(self, table: Table) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[Discrepancy] = []
         self.waited: list[float] = []
         self.meanwhile: Callable[[], object] = lambda: None
         self._reconcile = Reconcile(table, clock=lambda: NOW, sleep=self._sleep)
@@ -226,5 +226,5 @@ def test_hours_that_have_expired_are_not_missed(api: Api, table: Table, run: Run
 def test_a_catalogue_without_views_costs_one_request_for_a_hundred_videos(api: Api, table: Table) -> None:
     video_ids = [api.publish()["videoId"] for _ in range(3)]
     with recorded(table.client) as operations:
-        assert Views(table, lambda: NOW).viewed(video_ids) == set()
+        assert ViewComparison(table, lambda: NOW).viewed(video_ids) == set()
     assert [operation.name for operation in operations] == ["BatchGetItem"]

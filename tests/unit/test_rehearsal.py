@@ -12,10 +12,18 @@ import boto3
 import pytest
 
 from local import LocalError, rehearsal
-from local.rehearsal import Watch, first_indexes, require_table
-from local.run import Stop
+from local.rehearsal import IndexWatch, first_indexes, require_table
+from local.run import StopRequested
 from local.schemas import AUDIT, VIDEOS, Json, present
-from local.upgrade_sample import Items, Lost, Sample, Snapshot, Trail, require_unchanged, require_upgraded
+from local.upgrade_sample import (
+    DataLost,
+    Snapshot,
+    TableSample,
+    TrailSample,
+    UpgradeSample,
+    require_unchanged,
+    require_upgraded,
+)
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import rating_key
@@ -42,7 +50,7 @@ BEFORE = _snapshot(PRESENT, rating_key("new", "ann") | RATED) | _item(OLDER)
 UPGRADED = _item(OLDER | {"schemaVersion": SCHEMA_VERSION, "version": 2, "tags": {"Sea"}})
 
 
-class _Sample(Sample):
+class _Sample(UpgradeSample):
     """One that has put in an older video and a present one."""
 
     def __init__(self) -> None:
@@ -66,12 +74,12 @@ class TestWhatMayBecomeOfItems:
         ],
     )
     def test_anything_else_is_noticed(self, after: Snapshot, told: str) -> None:
-        with pytest.raises(Lost, match=told):
+        with pytest.raises(DataLost, match=told):
             require_unchanged(BEFORE, after)
 
     def test_the_repair_upgrades_older_videos(self) -> None:
         require_upgraded(BEFORE, BEFORE | UPGRADED, _Sample())
-        with pytest.raises(Lost, match="the schema version of"):
+        with pytest.raises(DataLost, match="the schema version of"):
             require_upgraded(BEFORE, BEFORE, _Sample())
 
     @pytest.mark.parametrize(
@@ -84,11 +92,11 @@ class TestWhatMayBecomeOfItems:
         ],
     )
     def test_it_changes_nothing_else(self, after: Snapshot, told: str) -> None:
-        with pytest.raises(Lost, match=told):
+        with pytest.raises(DataLost, match=told):
             require_upgraded(BEFORE, after, _Sample())
 
 
-class _Table(Items):
+class _Table(TableSample):
     """A table that goes through states, the next one each time that its items were looked at."""
 
     def __init__(self, *states: Sequence[str], items: Snapshot = BEFORE) -> None:
@@ -108,8 +116,8 @@ class _Table(Items):
 
 
 class TestAnUpgrade:
-    def _watched(self, table: _Table) -> Watch:
-        with Watch(table, BEFORE) as watch:
+    def _watched(self, table: _Table) -> IndexWatch:
+        with IndexWatch(table, BEFORE) as watch:
             assert table.last.wait(LIMIT)
         return watch
 
@@ -129,7 +137,7 @@ class TestAnUpgrade:
     )
     def test_in_any_other_way_is_noticed(self, states: tuple[list[str], ...]) -> None:
         watch = self._watched(_Table(*states))
-        with pytest.raises(Lost, match="Each update should add one index"):
+        with pytest.raises(DataLost, match="Each update should add one index"):
             watch.require_one_by_one(NAMES[:1], NAMES)
 
     def test_that_loses_an_item_is_noticed(self) -> None:
@@ -147,7 +155,7 @@ class TestAnUpgrade:
         assert first_indexes(AUDIT) == []
 
 
-class _Described(Items):
+class _Described(TableSample):
     def __init__(self, description: Json) -> None:
         self._description = description
 
@@ -184,13 +192,13 @@ class TestTheDeployedTable:
         require_table(_Described(_description(NAMES[:1])), VIDEOS, NAMES[:1])
 
     def test_lacks_no_index(self) -> None:
-        with pytest.raises(Lost, match="The deployed table is"):
+        with pytest.raises(DataLost, match="The deployed table is"):
             require_table(_Described(_description(NAMES[:2])), VIDEOS, NAMES)
 
     def test_projects_what_is_recorded(self) -> None:
         description = _description(NAMES)
         description["GlobalSecondaryIndexes"][0]["Projection"]["NonKeyAttributes"].pop()
-        with pytest.raises(Lost, match="The deployed table is"):
+        with pytest.raises(DataLost, match="The deployed table is"):
             require_table(_Described(description), VIDEOS, NAMES)
 
 
@@ -198,9 +206,9 @@ class TestTheTrail:
     """After an upgrade, the new index finds the entries of each change set."""
 
     @pytest.fixture
-    def trail(self, table: object) -> Trail:
+    def trail(self, table: object) -> TrailSample:
         client = boto3.client("dynamodb")
-        trail = Trail(client, AUDIT_TABLE_NAME)
+        trail = TrailSample(client, AUDIT_TABLE_NAME)
         entries = (("old", "one"), ("new", "one"), ("new", "two"))
         for sequence, (video_id, changeset) in enumerate(entries):
             key = AUDIT_ENTRY.key(videoId=video_id, at="0000000000001", sequence=sequence)
@@ -211,16 +219,16 @@ class TestTheTrail:
         client.put_item(TableName=AUDIT_TABLE_NAME, Item=encode_item(of_playlist))
         return trail
 
-    def test_is_whole(self, trail: Trail) -> None:
+    def test_is_whole(self, trail: TrailSample) -> None:
         trail.require_change_sets(trail.snapshot())
 
-    def test_that_the_index_does_not_find_an_entry_is_noticed(self, trail: Trail) -> None:
+    def test_that_the_index_does_not_find_an_entry_is_noticed(self, trail: TrailSample) -> None:
         more = AUDIT_ENTRY.key(videoId="lost", at="0000000000001", sequence="9") | {"changeset": "two"}
-        with pytest.raises(Lost, match="the entries of the change set two"):
+        with pytest.raises(DataLost, match="the entries of the change set two"):
             trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})
 
-    def test_a_sample_without_change_sets_proves_nothing(self, trail: Trail) -> None:
-        with pytest.raises(Lost, match="There should be"):
+    def test_a_sample_without_change_sets_proves_nothing(self, trail: TrailSample) -> None:
+        with pytest.raises(DataLost, match="There should be"):
             trail.require_change_sets(_snapshot(AUDIT_ENTRY.key(videoId="v", at="0000000000001", sequence="9")))
 
 
@@ -229,7 +237,7 @@ def test_an_older_video_of_the_sample_is_upgraded_as_its_owner_wrote_it(table: T
     for video in sample.videos:
         item = VIDEO.key(videoId=video["videoId"]) | {"tags": {*video["tags"]}, "schemaVersion": SCHEMA_VERSION}
         table.write(table.put(item))
-    Items(boto3.client("dynamodb"), table.name).make_older(sample)
+    TableSample(boto3.client("dynamodb"), table.name).make_older(sample)
     older, present_one = (table.get(VIDEO.key(videoId=video_id)) or {} for video_id in ("old", "new"))
     assert older["tags"] == {"Sea", "sea", "Boats", "boats"}
     assert upgraded(older) == older | {"tags": {"Sea", "Boats"}, "schemaVersion": SCHEMA_VERSION}
@@ -260,7 +268,7 @@ class TestTheCommand:
     def test_keeps_the_logs_of_a_failure_and_says_where(
         self, work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        self._rehearse_with(monkeypatch, Lost("3 items are lost."))
+        self._rehearse_with(monkeypatch, DataLost("3 items are lost."))
         assert rehearsal.main([]) == 1
         assert f"3 items are lost.\nThe rehearsal failed; its logs are in {work}." in capsys.readouterr().err
         assert (work / "deploy.log").exists()
@@ -277,12 +285,12 @@ class TestTheCommand:
     def test_begins_without_what_an_earlier_failure_left(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         work.mkdir()
         (work / "old.log").write_text("")
-        self._rehearse_with(monkeypatch, Lost("again"))
+        self._rehearse_with(monkeypatch, DataLost("again"))
         assert rehearsal.main([]) == 1
         assert [file.name for file in work.iterdir()] == ["deploy.log"]
 
     def test_fails_when_it_is_stopped(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._rehearse_with(monkeypatch, Stop())
+        self._rehearse_with(monkeypatch, StopRequested())
         assert rehearsal.main([]) == 1
 
     def test_runs_once_at_a_time(

@@ -44,16 +44,16 @@ from shared.videos.store import VideoStore
 from tools import __main__ as command
 from tools.exporting import Export
 from tools.progress import Bars
-from tools.rate_limit import Pool, Rate
-from tools.restoring import LineRestore, Members, Plan, Rehearsal, Repair
+from tools.rate_limit import Pool, RateLimiter
+from tools.restoring import LineRestore, Members, Rehearsal, Repair, RestorePlan
 from tools.work_file import WorkFile, work_file
 
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LATER = NOW + 100
 """When the damage was done."""
-NO_TIME = Plan()
-BY_TIME = Plan(since=LATER, until=LATER + 10)
+NO_TIME = RestorePlan()
+BY_TIME = RestorePlan(since=LATER, until=LATER + 10)
 
 
 class Kept:
@@ -84,7 +84,7 @@ class Kept:
         Export(api.table, kept.file, bars=Bars()).run()
         return kept
 
-    def restore(self, plan: Plan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
+    def restore(self, plan: RestorePlan = NO_TIME, table: Table | None = None) -> tuple[dict[str, int], list[str]]:
         """The outcomes, and the lines that were printed."""
         told: list[str] = []
         with work_file(self.folder / "state", {}, table or self.table) as work:
@@ -93,14 +93,14 @@ class Kept:
             work.remove()
         return outcomes, told
 
-    def _restored(self, table: Table, plan: Plan, told: list[str], pool: Pool, work: WorkFile) -> None:
+    def _restored(self, table: Table, plan: RestorePlan, told: list[str], pool: Pool, work: WorkFile) -> None:
         restore = LineRestore(
             self.file,
             table,
             work,
             plan=plan,
             tell=told.append,
-            rate=Rate(None),
+            rate=RateLimiter(None),
             pool=pool,
             bars=Bars(),
             clock=lambda: LATER + 1000,
@@ -145,7 +145,7 @@ def kept(filled: tuple[bytes, Kept], api: Api, tmp_path: Path) -> Kept:
 
 def test_a_table_that_is_as_it_was_is_not_written(kept: Kept) -> None:
     before = kept.contents()
-    outcomes, told = kept.restore(Plan(force=True))
+    outcomes, told = kept.restore(RestorePlan(force=True))
     assert list(outcomes) == ["unchanged"]
     assert told == []
     assert kept.contents() == before
@@ -216,16 +216,16 @@ def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: Kept,
 
 def test_by_force_everything_becomes_as_it_was(kept: Kept) -> None:
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
-    assert kept.restore(Plan(force=True))[0]["changed"] == 1
+    assert kept.restore(RestorePlan(force=True))[0]["changed"] == 1
     assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
 
 
 def test_a_second_restore_finds_nothing_to_do(kept: Kept) -> None:
     kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
     kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
-    kept.restore(Plan(force=True))
+    kept.restore(RestorePlan(force=True))
     before = kept.contents()
-    assert kept.restore(Plan(force=True))[0].keys() == {"unchanged"}
+    assert kept.restore(RestorePlan(force=True))[0].keys() == {"unchanged"}
     assert kept.contents() == before
 
 
@@ -249,13 +249,13 @@ def test_the_views_of_all_shards_are_one_count(kept: Kept, others: int, after: i
 @pytest.mark.parametrize(("views", "after"), [(1, 3), (3, 3), (7, 7)])
 def test_a_view_count_is_raised_and_never_lowered(kept: Kept, views: int, after: int) -> None:
     kept.alter(VIEW_COUNTER, {"views": views}, videoId=FILM, shard=0)
-    kept.restore(Plan(force=True))
+    kept.restore(RestorePlan(force=True))
     assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
 
 
 def test_a_rating_that_was_given_again_stays_even_by_force(kept: Kept) -> None:
     kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
-    assert kept.restore(Plan(force=True))[0]["left alone"] == 1
+    assert kept.restore(RestorePlan(force=True))[0]["left alone"] == 1
     assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
 
 
@@ -312,7 +312,7 @@ def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept:
     before = kept.contents()
     kept.restore(BY_TIME)
     assert kept.contents() == before
-    kept.restore(Plan(force=True))
+    kept.restore(RestorePlan(force=True))
     assert kept.api.get(path).json["entryCount"] == 2
 
 
@@ -320,7 +320,7 @@ def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(kept: Kept, m
     monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 1)
     kept.api.delete(f"/v1/playlists/{kept.playlist}")
     kept.api.post("/v1/playlists", {"title": "Another"})
-    _, told = kept.restore(Plan(force=True))
+    _, told = kept.restore(RestorePlan(force=True))
     assert any(line.startswith(f"Playlist {kept.playlist}: You already have 1 playlists") for line in told)
     assert kept.api.get(f"/v1/playlists/{kept.playlist}").status == 404
 
@@ -329,7 +329,7 @@ def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:
     for video_id in (FILM, OTHER):
         kept.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
     kept.alter(PLAYLIST, {"title": "Lost"}, playlistId=kept.playlist)
-    kept.restore(Plan(videos={FILM}))
+    kept.restore(RestorePlan(videos={FILM}))
     assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
     assert kept.item(VIDEO, videoId=OTHER)["title"] == "Lost"
     assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Lost"
@@ -351,7 +351,7 @@ def test_a_job_is_never_set_back(kept: Kept, tmp_path: Path) -> None:
     kept.file = tmp_path / "with-job.jsonl"
     Export(kept.table, kept.file, bars=Bars()).run()
     kept.alter(JOB, {"state": "failed"}, videoId=FILM, kind="probe")
-    assert kept.restore(Plan(force=True))[0]["left alone"] == 1
+    assert kept.restore(RestorePlan(force=True))[0]["left alone"] == 1
     assert kept.item(JOB, videoId=FILM, kind="probe")["state"] == "failed"
 
 
@@ -414,7 +414,7 @@ class TestBrokenOff:
 
     def test_the_plan_of_many_videos_is_written_in_one_way(self) -> None:
         ids = [f"{number:036}" for number in range(50)]
-        assert Plan(videos=frozenset(ids)).settings() == [None, None, False, ids]
+        assert RestorePlan(videos=frozenset(ids)).settings() == [None, None, False, ids]
 
     def test_a_rehearsal_starts_over(
         self,
@@ -480,7 +480,7 @@ class TestWhatTheDamageAdded:
 
     def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: Kept) -> None:
         kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
-        _, told = kept.restore(Plan(force=True))
+        _, told = kept.restore(RestorePlan(force=True))
         assert f"Video {FILM}: an earlier video of this id is waiting to be removed: import it again after that" in told
 
 
@@ -545,7 +545,7 @@ class TestEntries:
         ("plan", "moment"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
     )
     def test_what_the_purge_took_out_comes_back_with_its_video(
-        self, kept: Kept, objects: Objects, plan: Plan, moment: int
+        self, kept: Kept, objects: Objects, plan: RestorePlan, moment: int
     ) -> None:
         self._purge(kept, objects, moment)
         kept.restore(plan)
@@ -640,8 +640,8 @@ class TestWorkOfJobs:
         item = kept.item(VIDEO, videoId=video_id)
         return bool(item["status"] == "ready" and item["source"]["made"].keys() == RENDITIONS.keys())
 
-    @pytest.mark.parametrize("plan", [BY_TIME, Plan(force=True)], ids=["by time", "by force"])
-    def test_what_only_jobs_changed_stays(self, processed: tuple[Kept, str], plan: Plan) -> None:
+    @pytest.mark.parametrize("plan", [BY_TIME, RestorePlan(force=True)], ids=["by time", "by force"])
+    def test_what_only_jobs_changed_stays(self, processed: tuple[Kept, str], plan: RestorePlan) -> None:
         kept, video_id = processed
         _, told = kept.restore(plan)
         assert f"Video {video_id}: already exists and differs: left alone" in told

@@ -20,8 +20,8 @@ from shared.openapi import search as openapi
 from shared.queries import LONGEST_QUESTION
 from shared.search import document, engine, generations, local_index, query_parser
 from shared.search.consumer import SLICE
-from shared.search.index_query import Filters
-from shared.search.video_search import Finding
+from shared.search.index_query import SearchFilters
+from shared.search.video_search import VideoSearch
 from shared.videos.store import VideoStore
 from tests.indexed import Followed
 from tests.logs import log_lines
@@ -312,13 +312,15 @@ class TestPages:
 
     def test_look_ahead_further_than_a_batch(self, tmp_path: Path) -> None:
         """99 that are shown, then 700 that are not, then one that is: found in few looks, however few are asked for at a time."""
-        index = engine.Engine(tmp_path)
-        films = [document.Film(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)]
+        index = engine.SearchEngine(tmp_path)
+        films = [
+            document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)
+        ]
         index.put(films)
-        index.commit(engine.Mark({}, 0))
+        index.commit(engine.IndexCheckpoint({}, 0))
         shelf = Shelf([film.video_id for film in (*films[:99], films[-1])])
-        page = Finding(index, shelf, lambda shown: shown).page(
-            query_parser.Question(), Filters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
+        page = VideoSearch(index, shelf, lambda shown: shown).page(
+            query_parser.SearchQuery(), SearchFilters(), Caller("", frozenset()), NOW, facets=(), limit=100, after=None
         )
         assert [item["video"]["videoId"] for item in page.items] == shelf.shown
         assert (page.total, page.resume) == (100, None)
@@ -414,7 +416,7 @@ class TestConsistentWith:
         assert titles(ask(api, q="film")) == []
         service.film("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
-        monkeypatch.setattr("shared.search.consumer.Follower.catch_up", lambda *_: True)
+        monkeypatch.setattr("shared.search.consumer.FeedConsumer.catch_up", lambda *_: True)
         began = api.clock()
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
@@ -582,7 +584,7 @@ class TestTheIndex:
         service.builder(tmp_path).run()
         assert titles(ask(api, q="film")) == ["film"]
         failures = [Gone("It is no longer kept.")]
-        follow = "shared.search.consumer.Follower.catch_up"
+        follow = "shared.search.consumer.FeedConsumer.catch_up"
         with monkeypatch.context() as patch:
             patch.setattr(follow, _failing(failures))
             assert titles(ask(api, q="film")) == ["film"]

@@ -12,12 +12,12 @@ from shared.captions import cues
 from shared.captions.store import MOST_STORED
 from shared.core.errors import Gone
 from shared.feed import log
-from shared.feed.log import DAYS_KEPT, OLDEST, Place, shard_logs
+from shared.feed.log import DAYS_KEPT, OLDEST, LogCursor, shard_logs
 from shared.feed.reader import ends
-from shared.search.consumer import SLICE, Follower
+from shared.search.consumer import SLICE, FeedConsumer
 from shared.search.document import LARGEST_CAPTIONS, MOST_CUES, searched
-from shared.search.engine import Engine, Mark
-from shared.search.fields import Stored
+from shared.search.engine import IndexCheckpoint, SearchEngine
+from shared.search.fields import StoredFields
 from tests.indexed import Followed
 from tests.integration.contents import items_of
 from tests.logs import log_lines
@@ -30,35 +30,35 @@ def service(table: Table, objects: Objects, clock: Clock) -> Followed:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
+def engine(tmp_path: Path) -> SearchEngine:
     """An empty index."""
-    return Engine(tmp_path / "index")
+    return SearchEngine(tmp_path / "index")
 
 
 @pytest.fixture
-def follower(service: Followed, engine: Engine, clock: Clock) -> Follower:
+def follower(service: Followed, engine: SearchEngine, clock: Clock) -> FeedConsumer:
     """Who takes it to where the feed is."""
-    return Follower(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
+    return FeedConsumer(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
-def indexed(follower: Follower, engine: Engine) -> Callable[[str], Stored | None]:
+def indexed(follower: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
     """What the index has of a video, once it has followed."""
 
-    def stored(video_id: str) -> Stored | None:
+    def stored(video_id: str) -> StoredFields | None:
         assert follower.catch_up()
         return engine.stored(video_id)
 
     return stored
 
 
-Indexed = Callable[[str], Stored | None]
+Indexed = Callable[[str], StoredFields | None]
 
 
 class TestEachKindOfChange:
     def test_a_new_video(self, service: Followed, indexed: Indexed) -> None:
         found = indexed(service.film("Apples", tags=["fruit"], description="Of trees"))
-        assert found == Stored("Apples", [], ["fruit"], "Of trees", [])
+        assert found == StoredFields("Apples", [], ["fruit"], "Of trees", [])
 
     def test_a_changed_video(self, service: Followed, indexed: Indexed) -> None:
         film = service.film("Apples")
@@ -159,7 +159,7 @@ class TestEachKindOfChange:
         assert [said.texts for said in found.captions] == ["Une pomme par jour"]
         assert lines == []
 
-    def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: Follower) -> None:
+    def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: FeedConsumer) -> None:
         film = service.film("Apples")
         follower.catch_up()
         playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
@@ -169,7 +169,9 @@ class TestEachKindOfChange:
         assert follower.put == 1
         assert follower.has(ends(service.feed, shard_logs())), "it knows all the same that it has seen them"
 
-    def test_of_many_changes_a_video_is_read_once(self, service: Followed, follower: Follower, table: Table) -> None:
+    def test_of_many_changes_a_video_is_read_once(
+        self, service: Followed, follower: FeedConsumer, table: Table
+    ) -> None:
         film = service.film("Apples")
         for number in range(5):
             service.patch(film, title=f"Apples {number}")
@@ -191,26 +193,26 @@ class TestEachKindOfChange:
 
 
 class TestHowFar:
-    def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: Follower, clock: Clock) -> None:
+    def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: FeedConsumer, clock: Clock) -> None:
         assert follower.catch_up()
         assert follower.mark.as_of == clock.now * 1000
 
     def test_it_goes_on_where_another_engine_of_the_folder_has_ended(
-        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+        self, service: Followed, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.film("Apples")
         follower.catch_up()
         engine.close()
         clock.advance(60)
         pears = service.film("Pears")
-        again = Engine(tmp_path / "index")
-        second = Follower(again, service.feed, service.films, clock=clock)
+        again = SearchEngine(tmp_path / "index")
+        second = FeedConsumer(again, service.feed, service.films, clock=clock)
         second.catch_up()
         assert second.put == 1
         assert again.stored(pears)
 
     def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
-        self, service: Followed, engine: Engine, follower: Follower, clock: Clock, tmp_path: Path
+        self, service: Followed, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         follower.catch_up()
         empty_at = follower.mark.as_of
@@ -220,14 +222,14 @@ class TestHowFar:
         assert (follower.put, engine.size) == (SLICE, SLICE)
         assert (engine.mark, follower.mark.as_of) == (follower.mark, empty_at)
         engine.close()
-        again = Engine(tmp_path / "index")
-        second = Follower(again, service.feed, service.films, clock=clock)
+        again = SearchEngine(tmp_path / "index")
+        second = FeedConsumer(again, service.feed, service.films, clock=clock)
         assert second.catch_up()
         assert (second.put, again.size) == (len(films) - SLICE, len(films))
         assert second.mark.as_of == clock.now * 1000
 
     def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
-        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr("shared.feed.reader.MOST_EXAMINED", 2)
         for number in range(5):
@@ -239,7 +241,7 @@ class TestHowFar:
         assert follower.mark.as_of == clock.now * 1000
 
     def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
-        self, service: Followed, engine: Engine, follower: Follower
+        self, service: Followed, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
         for number in range(2 * SLICE):
@@ -250,27 +252,27 @@ class TestHowFar:
         assert (found.title, follower.put) == (f"Apples {2 * SLICE - 1}", 1)
 
     def test_an_import_is_taken_in_larger_slices(
-        self, service: Followed, engine: Engine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+        self, service: Followed, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
-        commits: list[Mark] = []
+        commits: list[IndexCheckpoint] = []
         monkeypatch.setattr(engine, "commit", commits.append)
-        Follower(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
+        FeedConsumer(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
         assert len(commits) == 1
 
     def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
-        self, service: Followed, engine: Engine, follower: Follower
+        self, service: Followed, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
         places = ends(service.feed, shard_logs())
         assert follower.wait_for(places, lambda: True)
         assert engine.stored(film)
-        ahead = {name: Place(place.first, place.skip + 1) for name, place in places.items()}
+        ahead = {name: LogCursor(place.first, place.skip + 1) for name, place in places.items()}
         asked = iter([True, True, False])
         assert not follower.wait_for(ahead, lambda: next(asked))
 
     def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
-        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")
@@ -281,7 +283,7 @@ class TestHowFar:
         assert follower.has(ends(service.feed, shard_logs()))
 
     def test_what_the_feed_no_longer_keeps_cannot_be_followed(
-        self, service: Followed, follower: Follower, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")
@@ -295,7 +297,7 @@ class TestHowFar:
         with pytest.raises(Gone):
             follower.catch_up()
 
-    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: Follower) -> None:
+    def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: FeedConsumer) -> None:
         assert follower.mark.places == dict.fromkeys(shard_logs(), OLDEST)
 
 

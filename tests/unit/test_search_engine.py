@@ -19,13 +19,22 @@ from shared.captions.cues import Cue
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
-from shared.feed.log import Place
+from shared.feed.log import LogCursor
 from shared.routes import ADMIN
-from shared.search.document import FORM, Film, film_of
-from shared.search.engine import _SLACK, DEEPEST, MARK, Engine, Found, Hit, Mark, OtherForm
+from shared.search.document import FORM, VideoDocument, film_of
+from shared.search.engine import (
+    _SLACK,
+    DEEPEST,
+    MARK,
+    Hit,
+    IncompatibleIndex,
+    IndexCheckpoint,
+    SearchEngine,
+    SearchHits,
+)
 from shared.search.fields import SCHEMA
-from shared.search.index_query import GRAIN, Asking, Filters
-from shared.search.query_parser import Clause, Question, Word, parse
+from shared.search.index_query import GRAIN, IndexQuery, SearchFilters
+from shared.search.query_parser import Clause, QueryWord, SearchQuery, parse
 from shared.search.tokenizer import joined, tokens, words
 from shared.videos.tags import folded
 
@@ -33,7 +42,7 @@ NOW = 1_700_000_000
 NOBODY = Caller("", frozenset())
 ALICE, BOB = Caller("alice", frozenset()), Caller("bob", frozenset())
 ROOT = Caller("root", frozenset({ADMIN}))
-AT = Mark({"CHANGES#0": Place(7, 0)}, as_of=NOW * 1000)
+AT = IndexCheckpoint({"CHANGES#0": LogCursor(7, 0)}, as_of=NOW * 1000)
 
 FACETS = ("category", "tag", "year")
 
@@ -43,20 +52,20 @@ def video_id(number: int) -> str:
     return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
 
 
-def a_film(number: int = 1, title: str = "Film", **others: Any) -> Film:
+def a_film(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
     """A film of alice's that everybody may see."""
-    film = Film(video_id(number), "alice", title, created_at=NOW - number, visible=True)
+    film = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
     return replace(film, **others)
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    engine = Engine(tmp_path / "index")
+def engine(tmp_path: Path) -> Iterator[SearchEngine]:
+    engine = SearchEngine(tmp_path / "index")
     yield engine
     engine.close()
 
 
-def put(engine: Engine, *films: Film) -> None:
+def put(engine: SearchEngine, *films: VideoDocument) -> None:
     """Put films in, for everybody to see."""
     engine.put(films)
     engine.commit(AT)
@@ -67,21 +76,21 @@ def copied(folder: Path, to: Path) -> Path:
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".tmp*"))
 
 
-def ids(found: Found) -> list[str]:
+def ids(found: SearchHits) -> list[str]:
     """The videos of a page."""
     return [hit.video_id for hit in found.hits]
 
 
-def titles(engine: Engine, q: str, **filters: Any) -> list[str]:
+def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
     """What a question finds for somebody without videos, the best first."""
-    found = engine.search(parse(q), NOBODY, NOW, filters=Filters(**filters))
+    found = engine.search(parse(q), NOBODY, NOW, filters=SearchFilters(**filters))
     return [stored.title for id_ in ids(found) if (stored := engine.stored(id_))]
 
 
 # Putting in, and committing
 
 
-def test_what_is_put_is_found_once_it_is_committed(engine: Engine) -> None:
+def test_what_is_put_is_found_once_it_is_committed(engine: SearchEngine) -> None:
     engine.put([a_film(title="The Matrix")])
     assert titles(engine, "matrix") == []
     assert engine.mark is None
@@ -90,7 +99,7 @@ def test_what_is_put_is_found_once_it_is_committed(engine: Engine) -> None:
     assert engine.mark == AT
 
 
-def test_a_film_takes_the_place_of_what_it_was(engine: Engine) -> None:
+def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
     put(engine, a_film(1, "The Matrix"), a_film(2, "Heat"))
     put(engine, a_film(1, "Matrix Reloaded"))
     assert titles(engine, "matrix") == ["Matrix Reloaded"]
@@ -100,7 +109,7 @@ def test_a_film_takes_the_place_of_what_it_was(engine: Engine) -> None:
     assert titles(engine, "two") == ["Two"]
 
 
-def test_what_is_gone_is_not_found(engine: Engine) -> None:
+def test_what_is_gone_is_not_found(engine: SearchEngine) -> None:
     put(engine, a_film(1, "The Matrix"), a_film(2, "Matrix Reloaded"))
     engine.put([], gone=[video_id(1), video_id(9)])
     engine.commit(AT)
@@ -109,31 +118,33 @@ def test_what_is_gone_is_not_found(engine: Engine) -> None:
     assert engine.stored(video_id(1)) is None
 
 
-def test_a_mark_alone_can_be_kept(engine: Engine, tmp_path: Path) -> None:
+def test_a_mark_alone_can_be_kept(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, a_film())
     before = engine.files()
-    engine.commit(Mark({"CHANGES#0": Place(8, 0)}, as_of=NOW * 1000 + 5))
+    engine.commit(IndexCheckpoint({"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5))
     assert [file for file in engine.files() if file.is_immutable] == [file for file in before if file.is_immutable]
-    assert Engine(tmp_path / "index").mark == Mark({"CHANGES#0": Place(8, 0)}, as_of=NOW * 1000 + 5)
+    assert SearchEngine(tmp_path / "index").mark == IndexCheckpoint(
+        {"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5
+    )
 
 
 def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
-    engine = Engine(tmp_path)
+    engine = SearchEngine(tmp_path)
     put(engine, a_film(title="The Matrix"))
     engine.put([a_film(2, "Heat")])
     engine.close()
-    engine = Engine(tmp_path)
+    engine = SearchEngine(tmp_path)
     assert (engine.mark, engine.size) == (AT, 1)
     put(engine, a_film(2, "Heat"))
     assert titles(engine, "heat") == ["Heat"]
     engine.close()
 
 
-def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: Engine, tmp_path: Path) -> None:
+def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(a_film(number, f"Film {number}") for number in range(20)))
     engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], gone=[video_id(0)])
     left = copied(tmp_path / "index", tmp_path / "left")
-    found = Engine(left)
+    found = SearchEngine(left)
     assert (found.size, found.mark) == (20, AT)
     assert titles(found, "other") == []
     put(found, a_film(40, "Other 40"))
@@ -142,7 +153,7 @@ def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: Engi
 
 
 def test_a_process_that_ends_before_its_mark_puts_the_same_again(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(engine, a_film(1, "The Matrix"))
     engine.put([a_film(2, "Heat")], gone=[video_id(1)])
@@ -151,7 +162,7 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
         with pytest.raises(OSError, match="killed"):
             engine.commit(replace(AT, as_of=1))
     engine.close()
-    again = Engine(tmp_path / "index")
+    again = SearchEngine(tmp_path / "index")
     assert again.mark == AT
     again.put([a_film(2, "Heat")], gone=[video_id(1)])
     again.commit(replace(AT, as_of=1))
@@ -159,39 +170,39 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
     again.close()
 
 
-def test_only_one_engine_writes_into_a_folder(engine: Engine, tmp_path: Path) -> None:
+def test_only_one_engine_writes_into_a_folder(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, a_film(title="The Matrix"))
-    other = Engine(tmp_path / "index")
+    other = SearchEngine(tmp_path / "index")
     assert titles(other, "matrix") == ["The Matrix"]
     with pytest.raises(ValueError, match="LockBusy"):
         other.put([a_film()])
 
 
 def test_an_index_of_another_form_is_not_opened(tmp_path: Path) -> None:
-    engine = Engine(tmp_path / "older")
+    engine = SearchEngine(tmp_path / "older")
     put(engine, a_film())
     engine.close()
     mark = tmp_path / "older" / MARK
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"form": FORM - 1}))
-    with pytest.raises(OtherForm, match=f"has form {FORM - 1}, and this is form {FORM}"):
-        Engine(tmp_path / "older")
+    with pytest.raises(IncompatibleIndex, match=f"has form {FORM - 1}, and this is form {FORM}"):
+        SearchEngine(tmp_path / "older")
 
     (tmp_path / "other").mkdir()
     tantivy.Index(tantivy.SchemaBuilder().add_text_field("title").build(), path=str(tmp_path / "other"))
-    with pytest.raises(OtherForm, match="schema does not match"):
-        Engine(tmp_path / "other")
+    with pytest.raises(IncompatibleIndex, match="schema does not match"):
+        SearchEngine(tmp_path / "other")
 
 
-def test_a_copy_that_is_not_whole_is_not_opened(engine: Engine, tmp_path: Path) -> None:
+def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, a_film())
     missing = next(file.name for file in engine.files() if file.name.endswith(".term"))
     copy = copied(tmp_path / "index", tmp_path / "copy")
     (copy / missing).unlink()
-    with pytest.raises(OtherForm):
-        Engine(copy)
+    with pytest.raises(IncompatibleIndex):
+        SearchEngine(copy)
 
 
-def test_its_files_are_the_whole_index(engine: Engine, tmp_path: Path) -> None:
+def test_its_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(a_film(number, f"Film {number}") for number in range(5)))
     put(engine, a_film(6, "Heat"))
     engine.put([], gone=[video_id(1)])
@@ -201,7 +212,7 @@ def test_its_files_are_the_whole_index(engine: Engine, tmp_path: Path) -> None:
     for file in engine.files():
         shutil.copy(tmp_path / "index" / file.name, copy)
         assert (copy / file.name).stat().st_size == file.size
-    copied = Engine(copy)
+    copied = SearchEngine(copy)
     assert (copied.mark, copied.size) == (AT, 5)
     assert titles(copied, "heat") == ["Heat"]
     put(copied, a_film(7, "Heat 2"))
@@ -209,7 +220,9 @@ def test_its_files_are_the_whole_index(engine: Engine, tmp_path: Path) -> None:
     copied.close()
 
 
-def test_what_is_immutable_keeps_its_content_and_the_rest_goes_with_merges(engine: Engine, tmp_path: Path) -> None:
+def test_what_is_immutable_keeps_its_content_and_the_rest_goes_with_merges(
+    engine: SearchEngine, tmp_path: Path
+) -> None:
     seen: dict[str, bytes] = {}
     for number in range(20):
         put(engine, a_film(number), a_film(number + 1, "Again"))
@@ -231,40 +244,40 @@ SEEN = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expir
 
 
 @pytest.mark.parametrize("times", HIDDEN.values(), ids=HIDDEN)
-def test_what_is_hidden_is_found_by_its_owner_alone(engine: Engine, times: dict[str, Any]) -> None:
+def test_what_is_hidden_is_found_by_its_owner_alone(engine: SearchEngine, times: dict[str, Any]) -> None:
     put(engine, a_film(title="Heat", **times), a_film(2, "Heat"))
-    of_alice = Filters(user_id="alice")
+    of_alice = SearchFilters(user_id="alice")
     for caller, filters, count in [
-        (NOBODY, Filters(), 1),
-        (BOB, Filters(), 1),
+        (NOBODY, SearchFilters(), 1),
+        (BOB, SearchFilters(), 1),
         (BOB, of_alice, 1),
-        (ALICE, Filters(), 2),
+        (ALICE, SearchFilters(), 2),
         (ALICE, of_alice, 2),
-        (ALICE, Filters(user_id="bob"), 0),
+        (ALICE, SearchFilters(user_id="bob"), 0),
         # As in the lists: admins see all of an owner's, and otherwise what everybody sees.
-        (ROOT, Filters(), 1),
+        (ROOT, SearchFilters(), 1),
         (ROOT, of_alice, 2),
     ]:
         assert engine.search(parse("heat"), caller, NOW, filters=filters).total == count
 
 
 @pytest.mark.parametrize("times", SEEN.values(), ids=SEEN)
-def test_what_is_published_is_found_by_everybody(engine: Engine, times: dict[str, Any]) -> None:
+def test_what_is_published_is_found_by_everybody(engine: SearchEngine, times: dict[str, Any]) -> None:
     put(engine, a_film(title="Heat", **times))
     assert titles(engine, "heat") == ["Heat"]
 
 
-def test_what_waits_for_its_removal_is_found_by_nobody(engine: Engine) -> None:
+def test_what_waits_for_its_removal_is_found_by_nobody(engine: SearchEngine) -> None:
     put(engine, a_film(1, "Heat", purge_at=NOW), a_film(2, "Heat", purge_at=NOW + 1))
     for caller in (NOBODY, ALICE, ROOT):
         assert ids(engine.search(parse("heat"), caller, NOW)) == [video_id(2)]
-    assert engine.search(parse("heat"), ROOT, NOW, filters=Filters(user_id="alice")).total == 1
+    assert engine.search(parse("heat"), ROOT, NOW, filters=SearchFilters(user_id="alice")).total == 1
 
 
 # Filters and facets
 
 
-def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
+def test_filters_keep_what_has_all_of_them(engine: SearchEngine) -> None:
     put(
         engine,
         a_film(1, "Heat 1", facets={"category": "Drama"}, tags=["Neo Noir", "USA"], language="en-NZ", created_at=100),
@@ -287,7 +300,7 @@ def test_filters_keep_what_has_all_of_them(engine: Engine) -> None:
         assert set(titles(engine, "heat", **filters)) == {f"Heat {number}" for number in kept}
 
 
-def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: Engine) -> None:
+def test_facets_count_what_the_caller_may_see_whatever_page_it_is_on(engine: SearchEngine) -> None:
     put(
         engine,
         *(
@@ -349,7 +362,7 @@ CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "
         ("wuxia", True),
     ],
 )
-def test_what_finds_a_film(engine: Engine, q: str, is_found: bool) -> None:
+def test_what_finds_a_film(engine: SearchEngine, q: str, is_found: bool) -> None:
     film = a_film(
         title="Crouching Tiger, Hidden Dragon",
         names=["臥虎藏龍", "Chow Yun-Fat", "Michelle Yeoh"],
@@ -361,7 +374,7 @@ def test_what_finds_a_film(engine: Engine, q: str, is_found: bool) -> None:
     assert titles(engine, q) == ([film.title] if is_found else [])
 
 
-def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(engine: Engine) -> None:
+def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(engine: SearchEngine) -> None:
     put(
         engine,
         a_film(1, "1", captions={"en": [(0, "heat")]}),
@@ -373,19 +386,19 @@ def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(
     assert titles(engine, "heat ") == ["heat", "4", "3", "2", "1"]
 
 
-def test_what_is_exact_comes_before_starts_before_typos(engine: Engine) -> None:
+def test_what_is_exact_comes_before_starts_before_typos(engine: SearchEngine) -> None:
     put(engine, a_film(1, "Heart"), a_film(2, "Heated"), a_film(3, "Heat"))
     assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
 
 
-def test_the_whole_title_comes_first(engine: Engine) -> None:
+def test_the_whole_title_comes_first(engine: SearchEngine) -> None:
     put(engine, a_film(1, "The Big Heat of the Night"), a_film(2, "Heat"), a_film(3, "Red Heat"))
     assert titles(engine, "heat")[0] == "Heat"
     assert titles(engine, "haet")[0] == "Heat"
     assert titles(engine, "red heat") == ["Red Heat"]
 
 
-def test_words_in_their_order_come_first(engine: Engine) -> None:
+def test_words_in_their_order_come_first(engine: SearchEngine) -> None:
     put(
         engine,
         a_film(1, "1", captions={"en": [(0, "with you the force may be"), (1, "you be with the may")]}),
@@ -394,7 +407,7 @@ def test_words_in_their_order_come_first(engine: Engine) -> None:
     assert titles(engine, "may the force be with you") == ["2", "1"]
 
 
-def test_a_sentence_that_says_a_word_twice_comes_first_too(engine: Engine) -> None:
+def test_a_sentence_that_says_a_word_twice_comes_first_too(engine: SearchEngine) -> None:
     put(
         engine,
         *(a_film(number, str(number), captions={"en": [(0, "so new it was")]}) for number in range(1, 9)),
@@ -420,7 +433,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("q", HOSTILE)
-def test_hostile_questions_are_questions_like_others(engine: Engine, q: str) -> None:
+def test_hostile_questions_are_questions_like_others(engine: SearchEngine, q: str) -> None:
     put(engine, a_film(1, "Terminator"), a_film(2, "The Thing of It Is x"))
     found = engine.search(parse(q), NOBODY, NOW, facets=FACETS)
     assert len(found.hits) == found.total <= 2
@@ -429,7 +442,7 @@ def test_hostile_questions_are_questions_like_others(engine: Engine, q: str) -> 
 # Pages
 
 
-def pages(engine: Engine, question: Question, caller: Caller, limit: int) -> Iterator[Found]:
+def pages(engine: SearchEngine, question: SearchQuery, caller: Caller, limit: int) -> Iterator[SearchHits]:
     """All pages, each after the last hit of the one before."""
     page = engine.search(question, caller, NOW, limit=limit)
     yield page
@@ -438,9 +451,9 @@ def pages(engine: Engine, question: Question, caller: Caller, limit: int) -> Ite
         yield page
 
 
-def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: Engine) -> None:
+def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: SearchEngine) -> None:
     put(engine, *(a_film(number, "Heat") for number in range(DEEPEST + 50)))
-    for question in (parse("heat"), Question()):
+    for question in (parse("heat"), SearchQuery()):
         found = [hit for page in pages(engine, question, NOBODY, 300) for hit in page.hits]
         assert len({hit.video_id for hit in found}) == len(found) == DEEPEST
         assert found == sorted(found, key=lambda hit: (-hit.rank, hit.video_id))
@@ -448,7 +461,7 @@ def test_pages_follow_each_other_without_gaps_down_to_the_deepest_hit(engine: En
 
 
 def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.search.fields._SPREAD", 0.0)
     put(engine, *(a_film(number, "Heat") for number in range(200)))
@@ -457,7 +470,7 @@ def test_films_that_fit_equally_well_are_in_the_order_of_their_ids(
     assert [hit.video_id for hit in found] == sorted(video_id(number) for number in range(200))
 
 
-def test_videos_can_be_left_out_of_everything(engine: Engine) -> None:
+def test_videos_can_be_left_out_of_everything(engine: SearchEngine) -> None:
     put(
         engine,
         *(a_film(number, "Film", facets={"category": "art", "year": 1990}, tags=("Red",)) for number in range(5)),
@@ -470,7 +483,7 @@ def test_videos_can_be_left_out_of_everything(engine: Engine) -> None:
     assert [hit.score for hit in found.hits] == [hit.score for hit in first.hits][:3]
 
 
-def test_texts_can_be_read_only_if_little_is_said(engine: Engine) -> None:
+def test_texts_can_be_read_only_if_little_is_said(engine: SearchEngine) -> None:
     put(engine, a_film(1, captions={"en": [(0, "apples"), (1, "pears")]}), a_film(2))
     said = engine.stored(video_id(1))
     assert said is not None
@@ -480,9 +493,9 @@ def test_texts_can_be_read_only_if_little_is_said(engine: Engine) -> None:
     assert engine.stored(video_id(2), most_said=0) == engine.stored(video_id(2))
 
 
-def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: Engine) -> None:
+def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: SearchEngine) -> None:
     put(engine, *(a_film(number, "Heat") for number in range(20_000)))
-    asked = Asking(SCHEMA, parse("heat"), NOBODY, NOW, Filters())
+    asked = IndexQuery(SCHEMA, parse("heat"), NOBODY, NOW, SearchFilters())
     ranks = [rank for rank, _ in engine._searcher.search(asked.query, 20_000, weight_by_field="spread").hits]
     # So the end of a page is among those that are read with it: no second look is needed.
     assert max(Counter(ranks).values()) < _SLACK
@@ -494,7 +507,7 @@ def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: Engi
     assert [*found.hits, *following.hits] == every.hits
 
 
-def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: Engine) -> None:
+def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: SearchEngine) -> None:
     put(engine, *(a_film(number, "Heat") for number in range(40)))
     every = ids(engine.search(parse("heat"), NOBODY, NOW, limit=40))
     last = engine.search(parse("heat"), NOBODY, NOW, limit=20).hits[-1]
@@ -506,7 +519,7 @@ def test_a_page_goes_on_where_the_film_before_it_stands_by_now(engine: Engine) -
     assert ids(again) == [id_ for id_ in every if id_ != last.video_id]
 
 
-def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: Engine) -> None:
+def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: SearchEngine) -> None:
     put(engine, *(a_film(number, "Heat") for number in range(10)))
     every = ids(engine.search(parse("heat"), NOBODY, NOW))
     first = engine.search(parse("heat"), NOBODY, NOW, limit=5)
@@ -515,14 +528,14 @@ def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: En
     assert ids(engine.search(parse("heat"), NOBODY, NOW, after=first.hits[-1])) == every[5:]
 
 
-def test_without_words_the_newest_come_first(engine: Engine) -> None:
+def test_without_words_the_newest_come_first(engine: SearchEngine) -> None:
     put(engine, *(a_film(number, created_at=1_000 * number % 7_000) for number in range(14)))
-    found = [hit.video_id for page in pages(engine, Question(), NOBODY, 3) for hit in page.hits]
+    found = [hit.video_id for page in pages(engine, SearchQuery(), NOBODY, 3) for hit in page.hits]
     created = {video_id(number): 1_000 * number % 7_000 for number in range(14)}
     assert [created[id_] for id_ in found] == sorted(created.values(), reverse=True)
 
 
-def test_ids_need_not_be_uuids(engine: Engine) -> None:
+def test_ids_need_not_be_uuids(engine: SearchEngine) -> None:
     put(engine, a_film(title="Heat", video_id="v-1"), a_film(2, "Heat", video_id=video_id(2).upper()))
     assert set(ids(engine.search(parse("heat"), NOBODY, NOW))) == {"v-1", video_id(2).upper()}
 
@@ -530,7 +543,7 @@ def test_ids_need_not_be_uuids(engine: Engine) -> None:
 # Films that are alike
 
 
-def test_alike_are_films_with_the_same_rare_words(engine: Engine) -> None:
+def test_alike_are_films_with_the_same_rare_words(engine: SearchEngine) -> None:
     put(
         engine,
         a_film(1, "Alien", tags=["Space", "Horror"], description="A crew finds a creature on a ship."),
@@ -546,12 +559,12 @@ def test_alike_are_films_with_the_same_rare_words(engine: Engine) -> None:
     assert engine.similar(video_id(9), NOBODY, NOW) is None
 
 
-def test_a_film_without_words_is_like_none(engine: Engine) -> None:
+def test_a_film_without_words_is_like_none(engine: SearchEngine) -> None:
     put(engine, a_film(1, "♪"), a_film(2, "Heat"))
     assert engine.similar(video_id(1), NOBODY, NOW) == []
 
 
-def test_what_one_film_says_most_of_all_and_few_others_say_makes_them_alike(engine: Engine) -> None:
+def test_what_one_film_says_most_of_all_and_few_others_say_makes_them_alike(engine: SearchEngine) -> None:
     common = " ".join(f"common{number}" for number in range(30))
     put(
         engine,
@@ -565,7 +578,7 @@ def test_what_one_film_says_most_of_all_and_few_others_say_makes_them_alike(engi
 # What is hidden
 
 
-def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: Engine) -> None:
+def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: SearchEngine) -> None:
     seen = [film for film in some_films(300) if film.user_id == "alice" or is_seen(film, ALICE, None)]
     put(engine, *seen)
     questions = [parse(q) for q in ("heat", "the ", "terminatr heat", '"the heat"', "man -heart", "2001", "京")]
@@ -575,7 +588,7 @@ def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: Eng
         return found + [engine.similar(film.video_id, ALICE, NOW, limit=300) for film in seen]
 
     before = answers()
-    assert any(found.hits for found in before if isinstance(found, Found))
+    assert any(found.hits for found in before if isinstance(found, SearchHits))
     rare = " ".join(words(" ".join(VOCABULARY)))
     hidden = [
         replace(film, video_id=video_id(1_000 + number), user_id="bob", visible=False, title=rare, description=rare)
@@ -586,7 +599,7 @@ def test_hidden_films_change_neither_what_others_find_nor_its_scores(engine: Eng
     assert answers() == before
 
 
-def test_scores_add_up_without_rounding(engine: Engine) -> None:
+def test_scores_add_up_without_rounding(engine: SearchEngine) -> None:
     put(engine, *some_films(200))
     for q in ("heat", "the man ", "terminatr heat", '"the heat"', "haet 2001 man the a"):
         for hit in engine.search(parse(q), ROOT, NOW, limit=200).hits:
@@ -625,7 +638,7 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
         {"chapters": [{"start": 0, "title": "Chapter"}]},
     ]
     cues = {"en": [Cue(100, 200, "<v Ash>You &amp; me,\n<i>Ripley</i>")]}
-    assert film_of(video, beside, cues) == Film(
+    assert film_of(video, beside, cues) == VideoDocument(
         video_id=video_id(1),
         user_id="alice",
         title="Alien",
@@ -693,7 +706,7 @@ QUESTIONS = st.tuples(st.lists(PARTS, min_size=1, max_size=3), st.sampled_from([
 OWNERS = ("alice", "bob", "carol")
 
 
-def some_films(count: int) -> list[Film]:
+def some_films(count: int) -> list[VideoDocument]:
     """Films of all kinds, out of few words; the same ones each time."""
     random_ = random.Random(5)
 
@@ -709,7 +722,7 @@ def some_films(count: int) -> list[Film]:
         return {name: value for name, value in drawn.items() if value is not None}
 
     return [
-        Film(
+        VideoDocument(
             video_id(number),
             random_.choice(OWNERS),
             text(3),
@@ -730,10 +743,10 @@ def some_films(count: int) -> list[Film]:
 
 
 @pytest.fixture(scope="module")
-def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, Sequence[Film]]]:
+def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[SearchEngine, Sequence[VideoDocument]]]:
     """An index that has seen films come, change and go, and the films that it has."""
     films = some_films(200)
-    engine = Engine(tmp_path_factory.mktemp("index"))
+    engine = SearchEngine(tmp_path_factory.mktemp("index"))
     engine.put([replace(film, title="Other heat", visible=True) for film in films])
     engine.commit(AT)
     for first in range(0, 200, 40):
@@ -745,19 +758,19 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine
     engine.close()
 
 
-def fits(film: Film, clause: Clause) -> bool:
+def fits(film: VideoDocument, clause: Clause) -> bool:
     """Whether any text of a film has a word or phrase, by a look at all of them."""
     texts = [film.title, *film.names, *film.tags, film.description]
     said = [words(text) for text in texts]
     said += [[word for _, text in cues for word in words(text)] for cues in film.captions.values()]
-    if isinstance(clause, Word):
+    if isinstance(clause, QueryWord):
         as_one = [token.word for text in texts for token in joined(text, tokens(text))]
         return any(clause.fit(word) for word in (*as_one, *(word for text in said for word in text)))
     count = len(clause.texts)
     return any(tuple(text[at : at + count]) == clause.texts for text in said for at in range(len(text)))
 
 
-def is_seen(film: Film, caller: Caller, user_id: str | None) -> bool:
+def is_seen(film: VideoDocument, caller: Caller, user_id: str | None) -> bool:
     """Whether the caller may see a film, as the lists decide it."""
     if film.purge_at is not None and film.purge_at <= NOW:
         return False
@@ -766,7 +779,7 @@ def is_seen(film: Film, caller: Caller, user_id: str | None) -> bool:
     return is_own or (film.visible and is_open)
 
 
-def is_kept(film: Film, filters: Filters) -> bool:
+def is_kept(film: VideoDocument, filters: SearchFilters) -> bool:
     """Whether the filters keep a film."""
     language = (film.language or "").lower()
     return (
@@ -780,7 +793,7 @@ def is_kept(film: Film, filters: Filters) -> bool:
 
 
 FILTERS = st.builds(
-    Filters,
+    SearchFilters,
     category=st.sampled_from([None, None, None, "a"]),
     tag=st.sampled_from([None, None, None, "NOIR"]),
     user_id=st.sampled_from([None, None, None, *OWNERS]),
@@ -793,7 +806,7 @@ FILTERS = st.builds(
 @settings(max_examples=120, deadline=None)
 @given(q=QUESTIONS, caller=st.sampled_from([NOBODY, ALICE, BOB, ROOT]), filters=FILTERS)
 def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
-    catalogue: tuple[Engine, Sequence[Film]], q: str, caller: Caller, filters: Filters
+    catalogue: tuple[SearchEngine, Sequence[VideoDocument]], q: str, caller: Caller, filters: SearchFilters
 ) -> None:
     engine, films = catalogue
     try:

@@ -13,23 +13,23 @@ from moto.core.models import botocore_stubber
 from local.testbed.harness import MEDIA_BUCKET, Clock, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LeaseLost
-from shared.aws.s3 import Listed, Objects, object_uri
+from shared.aws.s3 import ListedObject, Objects, object_uri
 from shared.core.errors import Unavailable
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT
 from shared.schema import INDEX
 from shared.search import builder as building
 from shared.search import engine, generations
-from shared.search.builder import SOURCES, Builder
+from shared.search.builder import SOURCES, IndexBuilder
 from shared.search.document import FORM
-from shared.search.engine import Engine, Mark
+from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.generations import (
     HEARTBEAT_SECONDS,
     KEPT_SECONDS,
     LEASE_SECONDS,
-    Copy,
     DamagedFile,
     Heartbeat,
+    LocalCopy,
 )
 from tests.indexed import Followed
 from tests.integration import faults
@@ -48,7 +48,7 @@ def service(table: Table, objects: Objects, clock: Clock) -> Followed:
 
 
 @pytest.fixture
-def builder(service: Followed, tmp_path: Path) -> Builder:
+def builder(service: Followed, tmp_path: Path) -> IndexBuilder:
     """A builder."""
     return service.builder(tmp_path / "builder")
 
@@ -91,7 +91,7 @@ def dead_from(step: int) -> Incident:
 
 class TestPublishing:
     def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
-        self, service: Followed, builder: Builder, tmp_path: Path, clock: Clock
+        self, service: Followed, builder: IndexBuilder, tmp_path: Path, clock: Clock
     ) -> None:
         films = [service.film("Apples"), service.film("Pears", visibility="private")]
         uploading = str(service.api.create(title="Plums")["videoId"])
@@ -104,7 +104,7 @@ class TestPublishing:
         assert (pointer.films, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
 
     def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         films = [service.film("Apples"), service.film("Pears")]
         builder.run()
@@ -120,7 +120,7 @@ class TestPublishing:
         assert {file["key"] for file in manifest["files"]} & before
 
     def test_another_machine_takes_it_further(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path]
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         films = [service.film("Apples")]
         builder.run()
@@ -131,7 +131,7 @@ class TestPublishing:
         assert titles(service, fresh(), *films) == ["Apples", "Pears", "Plums"]
 
     def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
-        self, service: Followed, builder: Builder, clock: Clock
+        self, service: Followed, builder: IndexBuilder, clock: Clock
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -146,11 +146,11 @@ class TestPublishing:
         assert builder.run().outcome == "published", "so that readers have less to follow"
 
     def test_a_reader_keeps_its_copy_while_it_is_the_newest(
-        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.film("Apples")
         builder.run()
-        copy = Copy(tmp_path / "reader")
+        copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
         line = Line(objects.client, carry=botocore_stubber)
         line.arm(faults.request_lost)
@@ -158,7 +158,12 @@ class TestPublishing:
         assert line.calls == []
 
     def test_a_reader_whose_generation_is_removed_meanwhile_begins_with_the_newer_one(
-        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+        self,
+        service: Followed,
+        builder: IndexBuilder,
+        tmp_path: Path,
+        objects: Objects,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -174,28 +179,28 @@ class TestPublishing:
         assert titles(service, tmp_path / "reader", film) == ["Pears"]
 
     def test_a_file_that_is_not_what_it_was_is_not_used(
-        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.film("Apples")
         builder.run()
         key = next(key for key in keys(objects) if key.endswith("meta.json"))
         objects.put(MEDIA_BUCKET, key, b"{}", "application/json")
-        copy = Copy(tmp_path / "reader")
+        copy = LocalCopy(tmp_path / "reader")
         with pytest.raises(DamagedFile):
             service.generations.copy_newest(copy)
         assert copy.generation is None
 
     def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
-        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects
+        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         films = [service.film("Apples"), service.film("Pears")]
         builder.run()
-        copy = Copy(tmp_path / "reader")
+        copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
         before = {path.name for path in copy.folder.iterdir()}
-        engine = Engine(copy.folder)
+        engine = SearchEngine(copy.folder)
         engine.put([], films[:1])
-        engine.commit(Mark({}, 0))
+        engine.commit(IndexCheckpoint({}, 0))
         engine.close()
         copy.is_of(None)
         with recorded(objects.client) as operations:
@@ -211,27 +216,27 @@ class TestPublishing:
 
     @pytest.mark.parametrize("manifest", [b"", b"\xff", b"[]", b'{"files": [{"name": "meta.json"}]}'])
     def test_a_manifest_that_is_none_is_a_damaged_file(
-        self, service: Followed, builder: Builder, tmp_path: Path, objects: Objects, manifest: bytes
+        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects, manifest: bytes
     ) -> None:
         builder.run()
         objects.put(MEDIA_BUCKET, manifest_of(service), manifest, "application/json")
         with pytest.raises(DamagedFile):
-            service.generations.copy_newest(Copy(tmp_path / "reader"))
+            service.generations.copy_newest(LocalCopy(tmp_path / "reader"))
 
 
 class TestTheLease:
-    def test_a_second_builder_waits(self, service: Followed, builder: Builder, clock: Clock) -> None:
+    def test_a_second_builder_waits(self, service: Followed, builder: IndexBuilder, clock: Clock) -> None:
         held = service.generations.lease()
         assert held
         assert builder.run().outcome == "busy"
         clock.advance(LEASE_SECONDS)
         assert builder.run().outcome == "published", "of one that died, the lease ends by itself"
 
-    def test_one_that_has_ended_lets_the_next_begin_at_once(self, service: Followed, builder: Builder) -> None:
+    def test_one_that_has_ended_lets_the_next_begin_at_once(self, service: Followed, builder: IndexBuilder) -> None:
         builder.run()
         assert service.generations.lease()
 
-    def test_one_that_fails_does_so_too(self, service: Followed, builder: Builder, objects: Objects) -> None:
+    def test_one_that_fails_does_so_too(self, service: Followed, builder: IndexBuilder, objects: Objects) -> None:
         line = Line(objects.client, carry=botocore_stubber)
         line.arm(faults.request_lost)
         with pytest.raises(Unavailable):
@@ -242,22 +247,22 @@ class TestTheLease:
     def test_one_that_was_away_for_too_long_publishes_nothing(
         self,
         service: Followed,
-        builder: Builder,
+        builder: IndexBuilder,
         fresh: Callable[[], Path],
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         film = service.film("Apples")
-        away = Engine.files
+        away = SearchEngine.files
 
-        def overtaken(self: Engine) -> list[engine.File]:
-            monkeypatch.setattr(Engine, "files", away)
+        def overtaken(self: SearchEngine) -> list[engine.IndexFile]:
+            monkeypatch.setattr(SearchEngine, "files", away)
             clock.advance(LEASE_SECONDS)
             service.patch(film, title="Pears")
             assert service.builder(fresh()).run().outcome == "published"
             return away(self)
 
-        monkeypatch.setattr(Engine, "files", overtaken)
+        monkeypatch.setattr(SearchEngine, "files", overtaken)
         with pytest.raises(LeaseLost):
             builder.run()
         assert titles(service, fresh(), film) == ["Pears"]
@@ -278,7 +283,7 @@ class TestTheLease:
         builder = service.builder(tmp_path / "slow", heartbeat=heartbeat)
         service.film("Apples")
         others: list[object] = []
-        quickly = getattr(Engine, step)
+        quickly = getattr(SearchEngine, step)
 
         def slowly(*arguments: Any) -> Any:
             for _ in range(3 * LEASE_SECONDS // HEARTBEAT_SECONDS):
@@ -287,7 +292,7 @@ class TestTheLease:
                 others.append(service.generations.lease())
             return quickly(*arguments)
 
-        monkeypatch.setattr(Engine, step, slowly)
+        monkeypatch.setattr(SearchEngine, step, slowly)
         assert builder.run().outcome == "published"
         assert set(others) == {None}
 
@@ -431,7 +436,7 @@ class TestARebuild:
         assert service.generations.pointer().draft is None
 
     def test_lets_what_holds_be_read_until_it_has_ended(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path]
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -443,7 +448,7 @@ class TestARebuild:
         assert service.generations.pointer().previous == held
 
     def test_takes_out_what_the_feed_did_not_tell_of(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], table: Table
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -455,7 +460,7 @@ class TestARebuild:
     def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
         self,
         service: Followed,
-        builder: Builder,
+        builder: IndexBuilder,
         fresh: Callable[[], Path],
         clock: Clock,
         monkeypatch: pytest.MonkeyPatch,
@@ -473,7 +478,7 @@ class TestARebuild:
     def test_begins_by_itself_when_the_form_is_another_one(
         self,
         service: Followed,
-        builder: Builder,
+        builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
         monkeypatch: pytest.MonkeyPatch,
@@ -505,7 +510,7 @@ class TestARebuild:
     def test_begins_anew_when_its_draft_cannot_go_on(
         self,
         service: Followed,
-        builder: Builder,
+        builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
         manifest: bytes | None,
@@ -526,13 +531,13 @@ class TestARebuild:
         [
             ("manifest.json", b"{}", "DamagedFile"),
             ("meta.json", b"{}", "DamagedFile"),
-            ("manifest.json", None, "ObjectGone"),
+            ("manifest.json", None, "ObjectMissing"),
         ],
     )
     def test_begins_by_itself_when_what_holds_is_damaged(
         self,
         service: Followed,
-        builder: Builder,
+        builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
         name: str,
@@ -554,7 +559,7 @@ class TestARebuild:
         assert service.builder(fresh()).run().outcome == "unchanged"
 
     def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -563,7 +568,9 @@ class TestARebuild:
         assert builder.run().outcome == "published"
         assert titles(service, fresh(), film) == ["Pears"]
 
-    def test_of_a_table_without_videos_is_an_index_without_films(self, builder: Builder, service: Followed) -> None:
+    def test_of_a_table_without_videos_is_an_index_without_films(
+        self, builder: IndexBuilder, service: Followed
+    ) -> None:
         run = builder.run()
         assert (run.outcome, run.put) == ("published", 0)
         assert service.generations.pointer().films == 0
@@ -571,7 +578,7 @@ class TestARebuild:
 
 class TestTidying:
     def test_removes_what_no_generation_needs_after_a_while(
-        self, service: Followed, builder: Builder, fresh: Callable[[], Path], objects: Objects, clock: Clock
+        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
     ) -> None:
         # S3 notes when an object was written, by its own clock.
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp()
@@ -590,7 +597,7 @@ class TestTidying:
         assert f"index/{pointer.previous}/manifest.json" in keys(objects), "somebody may just be copying it"
 
     def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
-        self, service: Followed, builder: Builder, objects: Objects, clock: Clock
+        self, service: Followed, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         service.film("Apples")
@@ -604,7 +611,7 @@ class TestTidying:
         assert keys(objects) == before
 
     def test_leaves_everything_else_in_the_bucket_alone(
-        self, service: Followed, builder: Builder, objects: Objects, clock: Clock
+        self, service: Followed, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         objects.put(MEDIA_BUCKET, "captions/a.vtt", b"WEBVTT", "text/vtt")
@@ -613,12 +620,12 @@ class TestTidying:
         assert objects.exists(object_uri(MEDIA_BUCKET, "captions/a.vtt"))
 
 
-def _written(objects: Objects) -> list[Listed]:
+def _written(objects: Objects) -> list[ListedObject]:
     """An object that was written just now."""
     objects.put(MEDIA_BUCKET, "now", b"", "text/plain")
     return list(objects.listed(MEDIA_BUCKET, "now"))
 
 
-def test_the_item_is_where_the_schema_says(builder: Builder, table: Table) -> None:
+def test_the_item_is_where_the_schema_says(builder: IndexBuilder, table: Table) -> None:
     builder.run()
     assert table.get(INDEX.key())

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.errors import InvalidParameter
-from shared.search.document import Film
-from shared.search.fields import Stored, document_of, stored_of
-from shared.search.highlights import CUT, LONGEST_PART, MOST_VALUES, Highlighter, Highlights, Part, Quote
+from shared.search.document import VideoDocument
+from shared.search.fields import StoredFields, document_of, stored_of
+from shared.search.highlights import (
+    CUT,
+    LONGEST_PART,
+    MOST_VALUES,
+    CaptionQuote,
+    HighlightedPart,
+    Highlighter,
+    Highlights,
+)
 from shared.search.query_parser import parse
 from shared.search.tokenizer import distance
 
@@ -30,13 +38,14 @@ LINES = [
 STAR_WARS = "Star Wars: A New Hope"
 
 
-def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: object) -> Stored:
+def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: object) -> StoredFields:
     """The texts of a film, as the index has them."""
-    film = Film("v", "alice", title, 0, True, captions={"en": LINES} if captions is None else captions, **others)  # type: ignore[arg-type]
+    shown = {"en": LINES} if captions is None else captions
+    film = VideoDocument("v", "alice", title, 0, True, captions=shown, **others)  # type: ignore[arg-type]
     return stored_of(document_of(film))
 
 
-def highlights(q: str, film: Stored) -> Highlights:
+def highlights(q: str, film: StoredFields) -> Highlights:
     """What fits a question in one film."""
     return Highlighter(parse(q)).of(film)
 
@@ -207,7 +216,7 @@ def test_words_that_are_said_everywhere_are_shown_only_if_they_add_something() -
     captions = {"en": [(0, "the end")]}
     assert highlights("the matrix", stored("The Matrix", captions=captions)).quote is None
     assert highlights("matrix end", stored("The Matrix", captions=captions)).quote is not None
-    assert highlights("the end ", stored("The End", captions=captions)).quote == Quote(
+    assert highlights("the end ", stored("The End", captions=captions)).quote == CaptionQuote(
         "en", 0, "the end", [(0, 3), (4, 7)]
     )
 
@@ -238,7 +247,7 @@ def test_ranges_lie_in_their_texts_and_do_not_overlap(q: str, described: list[st
         return
     film = stored("far", description=" ".join(described), captions={"en": [(at, word) for at, word in enumerate(said)]})
     found = Highlighter(question).of(film)
-    shown: list[Part | Quote] = [*found.parts, *([found.quote] if found.quote else [])]
+    shown: list[HighlightedPart | CaptionQuote] = [*found.parts, *([found.quote] if found.quote else [])]
     for part in shown:
         assert part.ranges
         places = [place for each in part.ranges for place in each]

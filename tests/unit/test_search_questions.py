@@ -5,59 +5,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.errors import InvalidParameter
-from shared.search.query_parser import EXACT, LONGEST, MOST_CLAUSES, PREFIX, PREFIX_TYPO, TYPO, Phrase, Word, parse
+from shared.search.query_parser import (
+    EXACT,
+    LONGEST,
+    MOST_CLAUSES,
+    PREFIX,
+    PREFIX_TYPO,
+    TYPO,
+    QueryPhrase,
+    QueryWord,
+    parse,
+)
 
 
 def test_the_last_word_may_still_be_typed() -> None:
-    assert parse("The Spide").clauses == (Word("the", may_lack_letter=True), Word("spide", typos=1, is_prefix=True))
-    assert parse("The Spide ").clauses == (Word("the", may_lack_letter=True), Word("spide", typos=1))
+    assert parse("The Spide").clauses == (
+        QueryWord("the", may_lack_letter=True),
+        QueryWord("spide", typos=1, is_prefix=True),
+    )
+    assert parse("The Spide ").clauses == (QueryWord("the", may_lack_letter=True), QueryWord("spide", typos=1))
 
 
 def test_long_starts_of_words_may_have_a_typo_too() -> None:
-    assert parse("terminat").clauses == (Word("terminat", typos=2, is_prefix=True, prefix_typos=1),)
+    assert parse("terminat").clauses == (QueryWord("terminat", typos=2, is_prefix=True, prefix_typos=1),)
 
 
 def test_phrases_are_exact() -> None:
     assert parse('"May the force" star').clauses == (
-        Phrase(("may", "the", "force")),
-        Word("star", typos=1, is_prefix=True),
+        QueryPhrase(("may", "the", "force")),
+        QueryWord("star", typos=1, is_prefix=True),
     )
-    assert parse('"matrix" ').clauses == (Word("matrix"),)
+    assert parse('"matrix" ').clauses == (QueryWord("matrix"),)
     assert parse("„Das Boot“ «Le Havre» “Big Fish”").clauses == (
-        Phrase(("das", "boot")),
-        Phrase(("le", "havre")),
-        Phrase(("big", "fish")),
+        QueryPhrase(("das", "boot")),
+        QueryPhrase(("le", "havre")),
+        QueryPhrase(("big", "fish")),
     )
 
 
 def test_a_quote_that_is_not_closed_is_one_that_is_still_typed() -> None:
-    assert parse('"may the fo').clauses == (Phrase(("may", "the")), Word("fo", is_prefix=True))
-    assert parse('"ma').clauses == (Word("ma"),)
+    assert parse('"may the fo').clauses == (QueryPhrase(("may", "the")), QueryWord("fo", is_prefix=True))
+    assert parse('"ma').clauses == (QueryWord("ma"),)
 
 
 def test_minus_leaves_out() -> None:
     question = parse('matrix -reloaded -"the second part" --x')
-    assert question.clauses == (Word("matrix", typos=1),)
-    assert question.excluded == (Word("reloaded"), Phrase(("the", "second", "part")), Word("x"))
+    assert question.clauses == (QueryWord("matrix", typos=1),)
+    assert question.excluded == (QueryWord("reloaded"), QueryPhrase(("the", "second", "part")), QueryWord("x"))
 
 
 def test_a_hyphen_within_a_word_leaves_nothing_out() -> None:
     question = parse("spider-man ")
-    assert question.clauses == (Word("spider", typos=1), Word("man", may_lack_letter=True))
+    assert question.clauses == (QueryWord("spider", typos=1), QueryWord("man", may_lack_letter=True))
     assert question.excluded == ()
-    assert parse("x -spider-man").excluded == (Phrase(("spider", "man")),)
+    assert parse("x -spider-man").excluded == (QueryPhrase(("spider", "man")),)
 
 
 def test_runs_without_spaces_are_phrases_of_pairs() -> None:
-    assert parse("東京物語").clauses == (Phrase(("東京", "京物", "物語")),)
-    assert parse("東京").clauses == (Word("東京"),)
+    assert parse("東京物語").clauses == (QueryPhrase(("東京", "京物", "物語")),)
+    assert parse("東京").clauses == (QueryWord("東京"),)
     assert parse("第3話 猫 ").clauses == (
-        Word("第", is_prefix=True),
-        Word("3"),
-        Word("話", is_prefix=True),
-        Word("猫", is_prefix=True),
+        QueryWord("第", is_prefix=True),
+        QueryWord("3"),
+        QueryWord("話", is_prefix=True),
+        QueryWord("猫", is_prefix=True),
     )
-    assert parse('"東京 物語"').clauses == (Phrase(("東京", "京", "物語")),)
+    assert parse('"東京 物語"').clauses == (QueryPhrase(("東京", "京", "物語")),)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +84,7 @@ def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
 
 def test_what_is_asked_twice_is_asked_once() -> None:
     question = parse("new york new york ")
-    assert question.clauses == (Word("new", may_lack_letter=True), Word("york", typos=1))
+    assert question.clauses == (QueryWord("new", may_lack_letter=True), QueryWord("york", typos=1))
     assert question.words == ("new", "york", "new", "york"), "as it may be said"
 
 
@@ -123,7 +136,7 @@ def test_words_that_are_everywhere_are_words_like_others() -> None:
 )
 def test_how_well_a_word_of_a_film_fits(q: str, word: str, fit: int) -> None:
     (clause,) = parse(q).clauses
-    assert isinstance(clause, Word)
+    assert isinstance(clause, QueryWord)
     assert clause.fit(word) == fit
 
 

@@ -10,8 +10,8 @@ from local.testbed.background import Backstage
 from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import Refused
-from shared.core.request_usage import Line
+from shared.aws.lean.client import ErrorResponse
+from shared.core.request_usage import RequestUsage
 from shared.web import server_timing
 
 ELSEWHERE = {"headers": {"If-Match": '"9"'}}
@@ -29,7 +29,7 @@ def conflicting(times: int) -> Callable[..., Any]:
     def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:
         if operation in ("PutItem", "UpdateItem") and left[0]:
             left[0] -= 1
-            raise Refused(400, {"__type": "TransactionConflictException"})
+            raise ErrorResponse(400, {"__type": "TransactionConflictException"})
         return send()
 
     return between
@@ -103,7 +103,7 @@ class TestExplained:
         assert entries(reply)[2].endswith(";examined=0;retries=2;conflicts=2")
 
     def test_names_at_most_fifty(self) -> None:
-        lines = [Line("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
+        lines = [RequestUsage("GetItem", None, started=float(number), seconds=0.5) for number in range(60)]
         _, *explained, rest = server_timing.header(lines, 61, 200, units=True, explained=True).split(", ")
         assert (len(explained), rest) == (50, 'ddb;dur=9500.0;desc="10 more"')
 

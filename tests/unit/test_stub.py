@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from local.testbed.stub import Stub
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import encode_item
 from shared.schema import RELATION_INDEX, USER_INDEX
 
@@ -86,7 +86,7 @@ def test_queries_that_dynamodb_accepts_find_the_item(stub: Stub, condition: str,
     ],
 )
 def test_queries_that_dynamodb_refuses_are_refused(stub: Stub, condition: str, asked: dict[str, Any]) -> None:
-    with pytest.raises(Refused, match=r"^ValidationException"):
+    with pytest.raises(ErrorResponse, match=r"^ValidationException"):
         _query(stub, condition, **asked)
 
 
@@ -94,7 +94,7 @@ def test_a_transaction_with_the_same_item_twice_is_refused_and_writes_nothing(st
     before = stub.stored()
     put = {"Put": {"TableName": "VideoMetadata", "Item": KEY}}
     delete = {"Delete": {"TableName": "VideoMetadata", "Key": KEY}}
-    with pytest.raises(Refused, match=r"^ValidationException"):
+    with pytest.raises(ErrorResponse, match=r"^ValidationException"):
         stub.carry_out("TransactWriteItems", TransactItems=[put, delete])
     assert stub.stored() == before
 
@@ -108,10 +108,10 @@ FAILS = {"TableName": "VideoMetadata", "Item": KEY, "ConditionExpression": "attr
 def test_a_failed_condition_returns_the_item_only_on_request(
     stub: Stub, asked: dict[str, Any], returned: dict[str, Any] | None
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ErrorResponse) as refused:
         stub.carry_out("PutItem", **FAILS, **asked)
     assert refused.value.response.get("Item") == returned
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ErrorResponse) as refused:
         stub.carry_out("TransactWriteItems", TransactItems=[{"Put": FAILS | asked}])
     (reason,) = refused.value.response["CancellationReasons"]
     assert reason.get("Item") == returned

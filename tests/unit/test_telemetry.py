@@ -272,7 +272,7 @@ class TestSweeper:
         assert not {"userId", "category", "categoryShard"} & job.keys()
 
     def test_its_metrics_are_of_outcomes_that_there_are(self) -> None:
-        assert set(sweeper.METRICS.values()) <= sweeping.Sweep().counts.keys()
+        assert set(sweeper.METRICS.values()) <= sweeping.SweepResult().counts.keys()
 
 
 class TestLogger:

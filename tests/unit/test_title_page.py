@@ -11,7 +11,7 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.queries import SECTIONS
 from shared.relations import title_page
-from shared.relations.title_page import Place, accepted_languages, local_title
+from shared.relations.title_page import Locale, accepted_languages, local_title
 from shared.schema import RATING_TOTALS, SCHEMA_VERSION
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -135,7 +135,7 @@ def test_a_reader_of_the_video_s_own_language_gets_its_own_title(api: Api) -> No
 def test_a_singleton_is_left_out_when_a_tag_is_cut_short() -> None:
     video = {"title": "Original"}
     releases = [{"region": "DE", "language": "de", "titles": [{"title": "Deutsch"}]}]
-    assert local_title(video, releases, Place(None, ("de-x-custom",)))["title"] == "Deutsch"
+    assert local_title(video, releases, Locale(None, ("de-x-custom",)))["title"] == "Deutsch"
 
 
 def test_without_a_place_nothing_more_is_read_or_shown(api: Api, film: dict[str, Any], table: Table) -> None:

@@ -34,11 +34,11 @@ from tests.rating_totals import settle_ratings
 from tools import ToolError
 from tools.exchange_format import parse_line
 from tools.exporting import Export
-from tools.imdb import Refused
+from tools.imdb import RowRefused
 from tools.importing import LineImport
 from tools.lines import Corrupt, Damaged
 from tools.progress import Advance, Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -138,7 +138,7 @@ def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
     """What `python -m tools import` does."""
     work = WorkFile(file.with_suffix(".state"), {}, table)
     try:
-        LineImport(file, table, work, rate=Rate(None), pool=Pool(1), bars=Bars(), clock=lambda: now).run()
+        LineImport(file, table, work, rate=RateLimiter(None), pool=Pool(1), bars=Bars(), clock=lambda: now).run()
         run = Run(work.outcomes().get(file.name, {}), [(line, reason) for _, line, reason, _ in work.refused()])
         work.remove()
     finally:
@@ -304,7 +304,7 @@ def test_the_text_of_captions_does_not_come_along_and_whoever_reads_them_is_told
     ],
 )
 def test_captions_and_chapters_that_no_request_could_write_are_refused(line: dict[str, Any], detail: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RowRefused) as refused:
         parse_line(1, json.dumps({"videoId": VIDEO_ID} | line).encode())
     assert refused.value.reason == f"not a valid {line['entity']}"
     assert detail in refused.value.detail
@@ -509,7 +509,7 @@ def test_attributes_that_nobody_knows_are_refused_by_name(
 ) -> None:
     line = attributes | {"entity": entity} | ({} if entity == "Playlist" else {"videoId": VIDEO_ID})
     parse_line(1, json.dumps(line).encode())
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RowRefused) as refused:
         parse_line(1, json.dumps(line | {"viewCount": 7}).encode())
     assert refused.value.detail.startswith("/viewCount: is unknown")
 

@@ -29,7 +29,7 @@ from tools.imdb import AKAS, BASICS, CREW, EPISODES, NAMES, PRINCIPALS, RATINGS,
 from tools.imdb_import import ImdbImport, Selection
 from tools.lines import Corrupt, Damaged
 from tools.progress import Advance, Bars
-from tools.rate_limit import Pool, Rate
+from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile, write_report
 
 TITLES = 6
@@ -92,7 +92,7 @@ class Importer:
                 self.table,
                 work,
                 selection,
-                rate=Rate(None),
+                rate=RateLimiter(None),
                 pool=Pool(1),
                 bars=self.bars,
                 clock=lambda: NOW,
@@ -836,7 +836,7 @@ def test_writes_wait_for_the_rate() -> None:
         waits.append(seconds)
         clock.advance(seconds)
 
-    rate = Rate(10, clock=clock, sleep=sleep)
+    rate = RateLimiter(10, clock=clock, sleep=sleep)
     for _ in range(40):
         rate.take(1)
     assert clock() == pytest.approx(3.0)

@@ -15,7 +15,7 @@ from rich.text import Text
 from local.ports import free_port, serving
 from shared.feed.change import Change
 from shared.webhooks import event
-from shared.webhooks.http_client import Answer, send
+from shared.webhooks.http_client import ReceiverResponse, send
 from shared.webhooks.signing import spelled
 from tests.polling import LIMIT
 from tools import listening
@@ -48,7 +48,7 @@ class Fake(ThreadingHTTPServer):
         self.hooks: dict[str, dict[str, Any]] = {}
         self.made: list[dict[str, Any]] = []
         self.tokens: set[str] = set()
-        self.answers: list[Answer] = []
+        self.answers: list[ReceiverResponse] = []
         """Of the listener, to what was delivered."""
         self.deliver: Deliver = lambda fake, url: fake.tell(url, CHANGE)
         self.refusal: tuple[int, dict[str, Any]] | None = None

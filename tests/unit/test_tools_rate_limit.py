@@ -13,7 +13,7 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, VIDEO, VIEW_COUNTER
 from tools import ToolError, rate_limit
 from tools.__main__ import main
-from tools.rate_limit import MOST_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, PacedTable, Pool, Sample, TrailPace
+from tools.rate_limit import MOST_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, LagSample, PacedTable, Pool, TrailLagLimiter
 
 RUN = "import-1"
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -39,7 +39,7 @@ class Command:
     def __init__(self, table: Table, clock: Clock, lag: float) -> None:
         self.clock, self.trail = clock, Following(clock, lag)
         self.waits: list[float] = []
-        self.pace = TrailPace(self.trail, RUN, clock=clock, sleep=self._sleep)
+        self.pace = TrailLagLimiter(self.trail, RUN, clock=clock, sleep=self._sleep)
         self.table = PacedTable(self.pace, table.name, table.client)
 
     def _sleep(self, seconds: float) -> None:
@@ -95,13 +95,13 @@ class TestWaiting:
 
 class TestSamples:
     @pytest.fixture
-    def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[Sample]]]:
+    def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[LagSample]]]:
         """A table, and what was remembered of the writes to it."""
-        made = TrailPace(Following(clock, 0), RUN, clock=clock)
+        made = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
         return PacedTable(made, table.name, table.client), lambda: list(made._samples)
 
     def test_one_write_of_each_second_is_remembered(
-        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]], clock: Clock
+        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], clock: Clock
     ) -> None:
         table, samples = remembered
         for number in range(10):
@@ -110,7 +110,7 @@ class TestSamples:
         assert [sample.partition for sample in samples()] == [f"VIDEO#{number}" for number in range(0, 10, 2)]
 
     def test_writes_that_make_no_entry_of_the_change_set_are_not_remembered(
-        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]]
+        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]]
     ) -> None:
         table, samples = remembered
         table.write(table.put(VIDEO.key(videoId="a") | {"updatedFor": "another"}))
@@ -121,7 +121,7 @@ class TestSamples:
         assert samples() == []
 
     def test_writes_of_a_transaction_are_remembered_by_what_they_are(
-        self, remembered: tuple[PacedTable, Callable[[], list[Sample]]], monkeypatch: pytest.MonkeyPatch
+        self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
         table, samples = remembered
@@ -137,16 +137,16 @@ class TestSamples:
 
 class TestWithATrail:
     @pytest.fixture
-    def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailPace]:
+    def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailLagLimiter]:
         """What commands remember, of each command: every write."""
-        made: list[TrailPace] = []
+        made: list[TrailLagLimiter] = []
 
-        class Recorded(TrailPace):
+        class Recorded(TrailLagLimiter):
             def __init__(self, trail: AuditStore, changeset_id: str) -> None:
                 super().__init__(trail, changeset_id)
                 made.append(self)
 
-        monkeypatch.setattr("tools.target.TrailPace", Recorded)
+        monkeypatch.setattr("tools.target.TrailLagLimiter", Recorded)
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
         monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
         monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
@@ -154,14 +154,14 @@ class TestWithATrail:
         monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
         return made
 
-    def followed(self, films: Trailed, paced: TrailPace) -> list[bool]:
+    def followed(self, films: Trailed, paced: TrailLagLimiter) -> list[bool]:
         """Whether the trail has each write that a command remembers."""
         return [
             films.trail.follows(sample.partition, sample.entity, paced._id, sample.version) for sample in paced._samples
         ]
 
     def test_every_remembered_write_of_an_import_and_of_its_undo_comes_into_the_trail(
-        self, api: Api, paces: list[TrailPace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
         films = Trailed(api)
@@ -180,7 +180,9 @@ class TestWithATrail:
         films.settle()
         assert all(self.followed(films, undone))
 
-    def test_an_export_that_is_imported_is_followed_too(self, api: Api, paces: list[TrailPace], tmp_path: Path) -> None:
+    def test_an_export_that_is_imported_is_followed_too(
+        self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path
+    ) -> None:
         films = Trailed(api)
         file = tmp_path / "all.jsonl"
         lines = (

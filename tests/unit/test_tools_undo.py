@@ -17,7 +17,7 @@ from shared.core.attributes import Item
 from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.changesets import ChangeSets
 from shared.history.entries import UNKNOWN
-from shared.history.revert_runs import RunStore, Wish
+from shared.history.revert_runs import RevertRequest, RunStore
 from shared.processing.daily_quota import QuotaStore
 from shared.schema import CHANGESET
 from tests.polling import LIMIT
@@ -26,7 +26,7 @@ from tools import ToolError
 from tools.__main__ import main
 from tools.progress import Advance, Bars
 from tools.rate_limit import THREADS, WAIT_SECONDS
-from tools.undo import UNDOER, Remembered, Undo, entries_of, told
+from tools.undo import UNDOER, SavedRevert, UndoCommand, entries_of, told
 
 LATER = "2025-06-15 15:06:4"
 """Seconds after the beginning of the tests' present."""
@@ -111,9 +111,11 @@ class Counting(Bars):
 
 def undone(films: Trailed, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
     """What became of a change set that was taken back by the tests' clock."""
-    wish = Wish(UNDOER.acting_for("undo-1"), attended=True)
+    wish = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
     reverts = ChangeSetReverts(films.table, films.trail, QuotaStore(films.table, 100))
-    undo = Undo(RunStore(films.table), reverts, changeset_id, wish, bars=bars or Bars(), clock=films.clock, **options)
+    undo = UndoCommand(
+        RunStore(films.table), reverts, changeset_id, wish, bars=bars or Bars(), clock=films.clock, **options
+    )
     return undo.run(entries_of(ChangeSets(films.trail.table), changeset_id, int(films.clock())))
 
 
@@ -349,24 +351,24 @@ SETTINGS = {"changeset": "c"}
 class TestTheStateFile:
     def test_has_one_id_until_all_is_done(self, folder: Path) -> None:
         path = folder / "undo.state"
-        first = Remembered(path, SETTINGS).id()
-        assert Remembered(path, SETTINGS).id() == first
-        Remembered(path, SETTINGS).forget()
+        first = SavedRevert(path, SETTINGS).id()
+        assert SavedRevert(path, SETTINGS).id() == first
+        SavedRevert(path, SETTINGS).forget()
         assert not path.exists()
-        assert Remembered(path, SETTINGS).id() != first
+        assert SavedRevert(path, SETTINGS).id() != first
 
     def test_belongs_to_one_command(self, folder: Path) -> None:
         path = folder / "undo.state"
-        Remembered(path, SETTINGS).id()
+        SavedRevert(path, SETTINGS).id()
         with pytest.raises(ToolError, match="belongs to an undo with other options"):
-            Remembered(path, {"changeset": "d"}).id()
+            SavedRevert(path, {"changeset": "d"}).id()
 
     @pytest.mark.parametrize("content", ["", "[]", "{}", '"x"'])
     def test_of_something_else_is_left_alone(self, folder: Path, content: str) -> None:
         path = folder / "undo.state"
         path.write_text(content, encoding="utf-8")
         with pytest.raises(ToolError, match="is not the state file of an undo"):
-            Remembered(path, SETTINGS).id()
+            SavedRevert(path, SETTINGS).id()
         assert path.read_text(encoding="utf-8") == content
 
 

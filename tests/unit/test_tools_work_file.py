@@ -9,7 +9,7 @@ from local.testbed.harness import create_table
 from shared.aws.dynamodb import Key, Table
 from shared.schema import PARTITION_KEY, VIDEO
 from tests.integration.contents import items_of
-from tools.lines import Mark
+from tools.lines import LineCheckpoint
 from tools.work_file import SAMPLE, WorkFile, work_file
 
 FILE = "films.jsonl"
@@ -31,7 +31,7 @@ class Memory:
                 key = VIDEO.key(videoId=f"film-{line}")
                 self.table.client.put_item(**self.table.put(dict(key)).parameters)
                 work.wrote(key)
-                work.commit(FILE, Mark(line, line), {"created": 1})
+                work.commit(FILE, LineCheckpoint(line, line), {"created": 1})
         return start, work.begun_anew
 
     def complete(self) -> None:
@@ -100,7 +100,7 @@ def test_a_batch_that_was_written_but_not_remembered_is_not_lost(
 
 def test_a_memory_that_does_not_know_its_table_starts_over(memory: Memory) -> None:
     work = WorkFile(memory.path, {})
-    work.commit(FILE, Mark(7, 7), {"created": 7})
+    work.commit(FILE, LineCheckpoint(7, 7), {"created": 7})
     work.close()
     start, why = memory.go_on()
     assert start == 0

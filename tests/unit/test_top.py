@@ -16,12 +16,21 @@ from local.testbed.counted_views import Viewed
 from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
 from shared.schema import TOP, VIEW_COUNTER
 from shared.views import rankings
 from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, REFRESH_SECONDS, Rankings
-from shared.views.top import ALL, KEPT_SECONDS, LARGEST_TOP, ORDERS, Ranked, Top, TopStore, first_in_each_order
+from shared.views.top import (
+    ALL,
+    KEPT_SECONDS,
+    LARGEST_TOP,
+    ORDERS,
+    RankedVideo,
+    TopStore,
+    TopVideos,
+    first_in_each_order,
+)
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 """When the present hour began."""
@@ -147,10 +156,10 @@ class TestOrders:
     def test_a_list_has_the_first_hundred_in_each_order(self) -> None:
         draw = random.Random(0)
         videos = [
-            Ranked(f"{number:04d}", draw.randint(1, 50), draw.randint(0, 50), draw.randint(50, 90))
+            RankedVideo(f"{number:04d}", draw.randint(1, 50), draw.randint(0, 50), draw.randint(50, 90))
             for number in range(1000)
         ]
-        top = Top(0, 0, first_in_each_order(videos))
+        top = TopVideos(0, 0, first_in_each_order(videos))
         assert len(top.videos) <= len(ORDERS) * LARGEST_TOP
         for order, value in ORDERS.items():
             wanted = sorted(videos, key=lambda video: video.video_id)  # ties are in the order of their ids
@@ -376,7 +385,7 @@ class TestRuns:
             compute(table, NOW + late)
             top = TopStore(table).read("day", ALL, NOW)
             assert top
-            assert top.videos == (Ranked("v", 40, 0, 40),)
+            assert top.videos == (RankedVideo("v", 40, 0, 40),)
         counter = table.get(first)
         assert counter
         assert counter["folded"] == {"views": 30}
@@ -388,7 +397,7 @@ class TestRuns:
 
         def busy(operation: str, _: Any, send: Callable[[], Any]) -> Any:
             if operation == "UpdateItem":
-                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+                raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
         undo = come_between(table.client, busy)
@@ -407,11 +416,11 @@ class TestRuns:
 def test_a_list_of_the_largest_size_takes_at_most_eleven_write_units(table: Table) -> None:
     draw = random.Random(0)
     videos = tuple(
-        Ranked(str(uuid.UUID(int=draw.getrandbits(128))), *(draw.randrange(10**7) for _ in range(3)))
+        RankedVideo(str(uuid.UUID(int=draw.getrandbits(128))), *(draw.randrange(10**7) for _ in range(3)))
         for _ in range(len(ORDERS) * LARGEST_TOP)
     )
-    TopStore(table).write("day", ALL, Top(HOUR, NOW, videos))
-    assert TopStore(table).read("day", ALL, NOW) == Top(HOUR, NOW, videos)
+    TopStore(table).write("day", ALL, TopVideos(HOUR, NOW, videos))
+    assert TopStore(table).read("day", ALL, NOW) == TopVideos(HOUR, NOW, videos)
     item = table.get(TOP.key(window="day", category="*"))
     assert item
     assert (

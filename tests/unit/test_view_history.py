@@ -12,7 +12,7 @@ from local.testbed.counted_views import Viewed
 from local.testbed.harness import NOW, Api, recorded
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
-from shared.videos.counters import SUMS, UNCOUNTED, Counted
+from shared.videos.counters import SUMS, UNCOUNTED, ViewCount
 from shared.views.history import Buckets, sums_at
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
@@ -80,7 +80,7 @@ class TestHours:
         assert counts(history(api, video_id)) == {HOUR: 1}
 
     def test_a_counter_that_is_read_before_its_last_start_loses_nothing_below_zero(self) -> None:
-        live = Counted({0: dict.fromkeys(SUMS, 3)})
+        live = ViewCount({0: dict.fromkeys(SUMS, 3)})
         before, after = sums_at([HOUR, HOUR + 3600], [(HOUR, {0: dict.fromkeys(SUMS, 5)})], live)
         assert (before["views"], after["views"]) == (5, 3)
 

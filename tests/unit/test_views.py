@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
-from shared.aws.lean.client import Refused
+from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.schema import PARTITION_KEY, VIDEO, VIEW_COUNTER, VIEWER
@@ -414,7 +414,7 @@ class TestWhenDynamoDBFails:
     ) -> None:
         def unread(operation: str, _: Any, send: Callable[[], Any]) -> Any:
             if operation == "BatchGetItem":
-                raise Refused(400, {"__type": "ThrottlingException", "message": ""})
+                raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
         path = f"/v1/videos/{video['videoId']}/views"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.webhooks.address import LONGEST_URL, Forbidden, fault_of, forbidden, receiver_of
-from shared.webhooks.http_client import Answer, send
+from shared.webhooks.address import LONGEST_URL, ForbiddenAddress, fault_of, forbidden, receiver_of
+from shared.webhooks.http_client import ReceiverResponse, send
 
 PUBLIC = "93.184.215.14"
 HOOK = "https://hooks.example.com/in"
@@ -39,7 +39,7 @@ class Network:
         self.opened.append(place)
         raise ConnectionRefusedError
 
-    def send(self, url: str = HOOK, *, local: bool = False) -> Answer:
+    def send(self, url: str = HOOK, *, local: bool = False) -> ReceiverResponse:
         return send(url, {}, b"{}", local=local, resolve=self.resolve, connect=self.connect)
 
 
@@ -307,7 +307,7 @@ class TestAUrl:
         assert fault[0].isupper()
         assert fault.endswith(".")
         network = Network([PUBLIC])
-        assert replace(network.send(url), ms=0) == Answer(None, 0, b"", fault, True, None)
+        assert replace(network.send(url), ms=0) == ReceiverResponse(None, 0, b"", fault, True, None)
         assert (network.resolved, network.opened) == ([], [])
 
     @pytest.mark.parametrize("url", GOOD_URLS, ids=lambda url: url[:60])
@@ -352,7 +352,7 @@ class TestAUrl:
         """Else one program would check another host than the next one calls."""
         try:
             receiver = receiver_of(url, local=False)
-        except Forbidden:
+        except ForbiddenAddress:
             return
         read = urlsplit(url)
         host = str(ip_address(read.hostname or "")) if not receiver.is_name else read.hostname

@@ -18,7 +18,7 @@ import pytest
 from local.ports import free_port
 from local.testbed.harness import Clock
 from shared.webhooks import http_client
-from shared.webhooks.http_client import MOST_BYTES, Answer, Connect, seconds_of, send
+from shared.webhooks.http_client import MOST_BYTES, Connect, ReceiverResponse, seconds_of, send
 from tests.certificates import make_certificate, server_side
 from tests.connections import Listener
 from tests.polling import LIMIT, eventually
@@ -134,7 +134,7 @@ def receiver() -> Iterator[Make]:
         one.close()
 
 
-def sent(receiver: Receiver, seconds: float = LIMIT, path: str = "/in") -> Answer:
+def sent(receiver: Receiver, seconds: float = LIMIT, path: str = "/in") -> ReceiverResponse:
     return send(receiver.url(path), HEADERS, BODY, local=True, seconds=seconds)
 
 
@@ -353,7 +353,9 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestOverTls:
     URL = "https://hooks.example.com/in"
 
-    def send(self, one: Receiver, trust: ssl.SSLContext | None, url: str = URL) -> tuple[Answer, list[tuple[str, int]]]:
+    def send(
+        self, one: Receiver, trust: ssl.SSLContext | None, url: str = URL
+    ) -> tuple[ReceiverResponse, list[tuple[str, int]]]:
         """Send to a public name, whose address leads to a receiver on loopback; what came, and where it was sent."""
         asked = []
 

@@ -16,23 +16,23 @@ from local.testbed.harness import MASTER, NOW, Api, Clock, FakeResources, Reply,
 from local.testbed.wire import come_between
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
-from shared.aws.lean.client import AnswerLost
+from shared.aws.lean.client import ResponseLost
 from shared.aws.leases import LeaseLost
 from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import Unavailable
 from shared.feed.change import Change
-from shared.feed.log import DAYS_KEPT, Feed, Place, owner_log, shard_logs
+from shared.feed.log import DAYS_KEPT, Feed, LogCursor, owner_log, shard_logs
 from shared.history.entries import entry
 from shared.openapi.document import document
 from shared.processing.messages import DELIVER_SCHEMA
 from shared.routes import CHANGES, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME, DUE, WEBHOOK, WEBHOOKS, follower_relation
 from shared.web.http import http_function
-from shared.webhooks.delivery_state import PlaceStore, due, plain
+from shared.webhooks.delivery_state import DeliveryStateStore, due, plain
 from shared.webhooks.event import TEST_TYPE
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.signing import secret_of, signature, spelled
 from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, secrets_of
 
@@ -48,10 +48,10 @@ class Receiver:
     """Stands for the one that a webhook leads to: answers as it is told to, and keeps what it was sent."""
 
     def __init__(self) -> None:
-        self.answer = Answer(204, 7, b"", None, is_forbidden=False, retry_after=None)
+        self.answer = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
         self.got: list[tuple[str, Mapping[str, str], bytes]] = []
 
-    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> Answer:
+    def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> ReceiverResponse:
         assert not local
         self.got.append((url, headers, body))
         return self.answer
@@ -64,12 +64,12 @@ class Service:
         self.table = table
         self.clock = clock
         self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
-        self.places = PlaceStore(table)
+        self.places = DeliveryStateStore(table)
         self.receiver = Receiver()
         self.woken: list[tuple[str, int]] = []
         self.queue_is_busy = False
         resources = FakeResources(table, clock, queues={"deliveries": self})
-        make = http_function(partial(webhooks.Webhooks, send=self.receiver))
+        make = http_function(partial(webhooks.WebhookHandlers, send=self.receiver))
         self.api = Api(table, {"webhooks": resources.make(webhooks.lambda_handler, make)}, clock)
 
     def send(self, message: Mapping[str, object], delay_seconds: int) -> None:
@@ -120,7 +120,7 @@ class Service:
 
     def next_change(self, webhook_id: str, log: str) -> str | None:
         """The id of the change with which a webhook goes on in a log."""
-        told = self.feed.read(log, Place(*self.place(webhook_id)["places"][log]), 1).told
+        told = self.feed.read(log, LogCursor(*self.place(webhook_id)["places"][log]), 1).told
         return str(told[0].change["id"]) if told else None
 
     def work(self, webhook_id: str) -> "Worker":
@@ -145,7 +145,7 @@ class Worker:
         place = service.place(webhook_id)
         self.place = self.places.save(place, place | {"lease": "worker", "leaseUntil": NOW + 60}, NOW)
 
-    def save(self, places: Mapping[str, Place]) -> bool:
+    def save(self, places: Mapping[str, LogCursor]) -> bool:
         """Whether how far it has come counts."""
         try:
             self.place = self.places.save(self.place, self.place | {"places": plain(places)}, NOW)
@@ -179,7 +179,7 @@ def _lost(table: Table, operation: str) -> Iterator[list[str]]:
         seen.extend([asked] * (asked == operation))
         answer = send()
         if seen == [asked]:
-            raise AnswerLost
+            raise ResponseLost
         return answer
 
     undo = come_between(table.client, between)
@@ -683,7 +683,7 @@ class TestChange:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.patch(webhook_id, patch).status == 200
-        assert not worker.save({owner_log("alice"): Place(1, 1)})
+        assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
         assert service.place(webhook_id)["lease"] == "worker"  # which goes on, so that no other one sends meanwhile
 
     def test_a_description_leaves_the_worker_alone(self, service: Service) -> None:
@@ -692,7 +692,7 @@ class TestChange:
         service.woken.clear()
         assert service.patch(webhook_id, {"description": "d"}).status == 200
         assert service.woken == []
-        assert worker.save({owner_log("alice"): Place(1, 1)})
+        assert worker.save({owner_log("alice"): LogCursor(1, 1)})
 
     @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}])
     def test_another_receiver_is_tried_at_once(self, service: Service, patch: dict[str, Any]) -> None:
@@ -841,7 +841,7 @@ class TestReplay:
         reply = service.post(f"/{webhook_id}/replay", {"from": start})
         _conforms("Webhook", reply.json)
         assert service.woken == [(webhook_id, 0)]
-        told = service.feed.read(log, Place(*service.place(webhook_id)["places"][log]), 40).told
+        told = service.feed.read(log, LogCursor(*service.place(webhook_id)["places"][log]), 40).told
         again = [change.change["at"] // 1000 for change in told]
         assert [at for at in again if at >= start] == [NOW + 10 * number for number in range(25, 40)]
 
@@ -882,9 +882,9 @@ class TestReplay:
         worker = service.work(webhook_id)
         service.change(2)
         assert service.post(f"/{webhook_id}/replay", {"from": NOW}).status == 200
-        assert not worker.save({owner_log("alice"): Place(1, 2)})
+        assert not worker.save({owner_log("alice"): LogCursor(1, 2)})
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
-        assert service.work(webhook_id).save({owner_log("alice"): Place(1, 1)})
+        assert service.work(webhook_id).save({owner_log("alice"): LogCursor(1, 1)})
 
     def test_a_worker_that_takes_it_in_between_does_not_undo_it_either(
         self, service: Service, clock: Clock, table: Table
@@ -895,7 +895,7 @@ class TestReplay:
         workers: list[Worker] = []
         with _meanwhile(table, "TransactWriteItems", lambda: workers.append(service.work(webhook_id))):
             assert service.post(f"/{webhook_id}/replay", {"from": NOW}).status == 200
-        assert not workers[0].save({owner_log("alice"): Place(1, 1)})
+        assert not workers[0].save({owner_log("alice"): LogCursor(1, 1)})
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
     def test_one_that_is_paused_stays_so_and_begins_there_later(self, service: Service, clock: Clock) -> None:
@@ -926,17 +926,21 @@ class TestTest:
         ("answer", "shown"),
         [
             (
-                Answer(500, 9, b"\xff" + b"x" * 600, None, is_forbidden=False, retry_after=None),
+                ReceiverResponse(500, 9, b"\xff" + b"x" * 600, None, is_forbidden=False, retry_after=None),
                 {"status": 500, "ms": 9, "answer": "\N{REPLACEMENT CHARACTER}" + "x" * 511},
             ),
-            (Answer(302, 9, b"", None, is_forbidden=False, retry_after=None), {"status": 302, "ms": 9}),
+            (ReceiverResponse(302, 9, b"", None, is_forbidden=False, retry_after=None), {"status": 302, "ms": 9}),
             (
-                Answer(None, 9, b"", "The receiver refused the connection.", is_forbidden=False, retry_after=None),
+                ReceiverResponse(
+                    None, 9, b"", "The receiver refused the connection.", is_forbidden=False, retry_after=None
+                ),
                 {"error": "The receiver refused the connection.", "ms": 9},
             ),
         ],
     )
-    def test_what_is_not_taken_is_shown(self, service: Service, answer: Answer, shown: dict[str, Any]) -> None:
+    def test_what_is_not_taken_is_shown(
+        self, service: Service, answer: ReceiverResponse, shown: dict[str, Any]
+    ) -> None:
         webhook_id = service.create()["webhookId"]
         service.receiver.answer = answer
         reply = service.post(f"/{webhook_id}/test")
@@ -989,7 +993,7 @@ class TestTest:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.post(f"/{webhook_id}/test").status == 200
-        assert worker.save({owner_log("alice"): Place(1, 0)})
+        assert worker.save({owner_log("alice"): LogCursor(1, 0)})
         assert service.place(webhook_id)["testedAt"] == NOW
         assert service.post(f"/{webhook_id}/test").status == 429
 
@@ -1052,7 +1056,7 @@ class TestDelete:
         webhook_id = service.create()["webhookId"]
         worker = service.work(webhook_id)
         assert service.delete(webhook_id).status == 204
-        assert not worker.save({owner_log("alice"): Place(1, 1)})
+        assert not worker.save({owner_log("alice"): LogCursor(1, 1)})
         assert service.place(webhook_id) == {}
 
     def test_a_lost_answer_is_made_good(self, service: Service, table: Table) -> None:

@@ -25,7 +25,7 @@ SHORTEST_WAIT = 0.01
 """Seconds to wait for a response that may have arrived during the wait for others."""
 
 
-class Service(NamedTuple):
+class AwsService(NamedTuple):
     """An AWS service that speaks JSON."""
 
     name: str
@@ -36,11 +36,11 @@ class Service(NamedTuple):
     content_type: str
 
 
-DYNAMODB = Service("dynamodb", "DYNAMODB", "DynamoDB_20120810", "application/x-amz-json-1.0")
-SECRETS_MANAGER = Service("secretsmanager", "SECRETS_MANAGER", "secretsmanager", "application/x-amz-json-1.1")
+DYNAMODB = AwsService("dynamodb", "DYNAMODB", "DynamoDB_20120810", "application/x-amz-json-1.0")
+SECRETS_MANAGER = AwsService("secretsmanager", "SECRETS_MANAGER", "secretsmanager", "application/x-amz-json-1.1")
 
 
-class Refused(Exception):
+class ErrorResponse(Exception):
     """Error response of the service; `response` is as in botocore's ClientError."""
 
     def __init__(self, status: int, answer: dict[str, Any]) -> None:
@@ -55,14 +55,14 @@ class NotSent(Exception):
     """No connection could be opened, so the request was not sent."""
 
 
-class AnswerLost(Exception):
+class ResponseLost(Exception):
     """The response was lost or truncated, so the request may or may not have been applied."""
 
 
 class Client:
     """Operations of a service, with boto3's names and parameters; returns its JSON unchanged, binary values as base64.
 
-    Raises Refused, NotSent and AnswerLost; `read_seconds` count from the request on. Thread-safe: each request uses its own pooled
+    Raises Refused, NotSent and ResponseLost; `read_seconds` count from the request on. Thread-safe: each request uses its own pooled
     connection.
     """
 
@@ -71,7 +71,7 @@ class Client:
         endpoint: str,
         region: str,
         credentials: Callable[[], Credentials],
-        service: Service = DYNAMODB,
+        service: AwsService = DYNAMODB,
         *,
         connect_seconds: float = 60,
         read_seconds: float = 60,
@@ -114,7 +114,7 @@ class Client:
             connection.send(request)
         except OSError as error:
             connection.close()
-            raise AnswerLost from error
+            raise ResponseLost from error
         return lambda: self._answer(connection, end)
 
     def _kept(self) -> HTTPConnection | None:
@@ -150,22 +150,22 @@ class Client:
                 body = response.read()
         except (OSError, HTTPException, ValueError) as error:  # a length that is not a number
             connection.close()
-            raise AnswerLost from error
+            raise ResponseLost from error
         if response.will_close:
             connection.close()
         else:
             connection.sock.settimeout(self._read_seconds)
             self._idle.append(connection)
         if response.fields.get("x-amz-crc32", checksum := str(zlib.crc32(body))) != checksum:
-            raise AnswerLost("the checksum of the answer is wrong")
+            raise ResponseLost("the checksum of the answer is wrong")
         try:
             answer = orjson.loads(body or b"{}")
         except ValueError:
             answer = None
         if response.status != 200:
-            raise Refused(response.status, answer if isinstance(answer, dict) else {})
+            raise ErrorResponse(response.status, answer if isinstance(answer, dict) else {})
         if not isinstance(answer, dict):
-            raise AnswerLost("the answer is not an object of JSON")
+            raise ResponseLost("the answer is not an object of JSON")
         return answer
 
     def _signed(self, operation: str, body: bytes) -> dict[str, str]:
@@ -180,7 +180,7 @@ class Client:
         return headers
 
 
-def make_client(service: Service = DYNAMODB, **options: Any) -> Client:
+def make_client(service: AwsService = DYNAMODB, **options: Any) -> Client:
     """Return a client for the endpoint, the region and the credentials of the environment; `options` are passed to Client.
 
     Raises Unsupported for settings that need boto3: proxies, FIPS and dual-stack endpoints, other partitions.

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from constructs import Node
 
 from app import add_stacks
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCAL = {
@@ -30,10 +30,10 @@ ON_CALL = "oncall@example.com"
 Json = dict[str, Any]
 
 
-def settings_of(context: Json, region: str | None = None) -> Settings:
+def settings_of(context: Json, region: str | None = None) -> DeploymentSettings:
     """Read the settings of a context, on top of cdk.json's. Raises Misconfigured."""
     defaults = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    return Settings.from_context(cdk.App(context=defaults | context).node, region)
+    return DeploymentSettings.from_context(cdk.App(context=defaults | context).node, region)
 
 
 def asked_for() -> set[str]:
@@ -49,7 +49,7 @@ def asked_for() -> set[str]:
             self.names.add(name)
 
     node = Recorder()
-    Settings.from_context(cast(Node, node))
+    DeploymentSettings.from_context(cast(Node, node))
     return node.names - {"environments"}
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.cost import __main__ as command
-from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, Followed, follow, measure_behind
+from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, BackgroundCost, follow, measure_behind
 from bench.cost.bill import (
     PRICES,
     SIGN_IN,
     SWEEPER,
-    Misused,
+    InvalidWorkload,
     Prices,
     Workload,
     after,
@@ -28,7 +28,7 @@ from bench.cost.bill import (
 )
 from bench.cost.naive import LISTS
 from bench.cost.page import PAGE, updated
-from bench.cost.report import Report, total
+from bench.cost.report import CostReport, total
 from bench.cost.run import (
     ADD_CREDIT,
     ARRIVAL,
@@ -44,8 +44,8 @@ from bench.cost.run import (
     VIEW,
     VIEW_LATER,
     VIEW_OF,
-    Catalogue,
-    Measured,
+    CatalogueSize,
+    MeasuredRequest,
     made,
     measure_alone,
     measure_lifelike,
@@ -164,7 +164,9 @@ def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> 
     assert (alone.units, in_transaction.units) == (Units(0, 1, 1), Units(0, 2, 1))
 
 
-def test_tags_cost_nothing_until_their_video_is_published(measured: tuple[dict[str, Measured], Catalogue]) -> None:
+def test_tags_cost_nothing_until_their_video_is_published(
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
+) -> None:
     """Then twice the video's two units and twice one for each of three tags; and its places in the indexes, once."""
     assert measured[0][CREATE].units == Units(0, 2, 2)
     assert measured[0][PUBLISH].units == Units(1, 2 * (2 + 3), 4 + 3)
@@ -180,24 +182,24 @@ def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Ta
     assert (page.items, used.units.reads) == ([], 1.5)
 
 
-def test_queries_side_by_side_are_waited_for_once(small: dict[str, Measured]) -> None:
+def test_queries_side_by_side_are_waited_for_once(small: dict[str, MeasuredRequest]) -> None:
     feed = small["GET /v1/videos?tag=t&from=t&to=t"]
     assert (len(feed.operations), feed.trips) == (5, 2)
 
 
 @pytest.fixture(scope="module")
-def small() -> dict[str, Measured]:
+def small() -> dict[str, MeasuredRequest]:
     """All patterns with items of one unit."""
     return {used.request: used for used in measure_small()}
 
 
-def test_every_row_is_measured(small: dict[str, Measured]) -> None:
+def test_every_row_is_measured(small: dict[str, MeasuredRequest]) -> None:
     assert list(small) == [pattern.request for pattern in ACCESS_PATTERNS]
     assert small.keys() == CALLS.keys()
 
 
 @pytest.mark.parametrize("request_", [pattern.request for pattern in ACCESS_PATTERNS])
-def test_the_stated_cost_is_what_is_measured(small: dict[str, Measured], request_: str) -> None:
+def test_the_stated_cost_is_what_is_measured(small: dict[str, MeasuredRequest], request_: str) -> None:
     cost = next(pattern.cost for pattern in ACCESS_PATTERNS if pattern.request == request_)
     units = small[request_].units
     stated = first(cost, "WRU")
@@ -223,14 +225,14 @@ def first(text: str, unit: str) -> float | None:
 
 
 @pytest.fixture(scope="module")
-def measured() -> tuple[dict[str, Measured], Catalogue]:
+def measured() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
     """All patterns with whole documents."""
     return measure_lifelike()
 
 
 @pytest.mark.parametrize("pattern", ACCESS_PATTERNS, ids=lambda pattern: pattern.request)
 def test_what_goes_beyond_the_least_has_a_reason(
-    measured: tuple[dict[str, Measured], Catalogue], pattern: AccessPattern
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize], pattern: AccessPattern
 ) -> None:
     used = measured[0][pattern.request]
     assert used.units.reads >= used.least.reads
@@ -240,41 +242,47 @@ def test_what_goes_beyond_the_least_has_a_reason(
 
 
 @pytest.fixture(scope="module")
-def followed() -> dict[str, Followed]:
+def followed() -> dict[str, BackgroundCost]:
     """What follows each request that changes a video."""
     return measure_behind()
 
 
 @pytest.fixture
-def report(measured: tuple[dict[str, Measured], Catalogue], followed: dict[str, Followed]) -> Report:
+def report(
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
+) -> CostReport:
     """What is worked out of it."""
-    return Report(*measured, followed, Prices.load(), Workload.load())
+    return CostReport(*measured, followed, Prices.load(), Workload.load())
 
 
 class TestBehind:
     def test_a_change_that_no_total_counts_is_an_entry_of_the_trail_and_of_its_index_alone(
-        self, followed: dict[str, Followed]
+        self, followed: dict[str, BackgroundCost]
     ) -> None:
         change = followed[DESCRIBE]
         # Both descriptions and who changed them: more than 1 KB.
         assert (change.work, change.trail, change.messages) == (Units(), Units(0, 2, 1), 0)
 
     def test_a_change_is_a_write_unit_in_each_of_its_two_logs_and_a_look_who_follows(
-        self, followed: dict[str, Followed]
+        self, followed: dict[str, BackgroundCost]
     ) -> None:
         for change in (followed[DESCRIBE], followed[ADD_CREDIT]):
             assert (change.feed, change.wakes, change.looks) == (Units(0, 2, 0), 1, Units(1, 0, 0))
             assert change.feed_kept.table < change.trail_kept.table / 3
 
-    def test_a_poll_of_the_feed_reads_four_logs(self, measured: tuple[dict[str, Measured], Catalogue]) -> None:
+    def test_a_poll_of_the_feed_reads_four_logs(
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
+    ) -> None:
         assert measured[0][POLL].units == Units(2, 0, 0)
 
-    def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(self, followed: dict[str, Followed]) -> None:
+    def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(
+        self, followed: dict[str, BackgroundCost]
+    ) -> None:
         credit = followed[ADD_CREDIT]
         assert (credit.work, credit.trail, credit.messages) == (Units(), Units(0, 1, 1), 0)
 
     def test_to_undo_costs_a_write_of_each_video_and_three_reads(
-        self, measured: tuple[dict[str, Measured], Catalogue]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
         """Of its entry, of the video, and of what the trail has of it since; besides them one run."""
         units = measured[0][UNDO].units
@@ -282,17 +290,17 @@ class TestBehind:
         assert units.table_writes // MANY == of_a_video
         assert MANY * 3 <= units.reads < MANY * 3 + 4
 
-    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, Followed]) -> None:
+    def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, BackgroundCost]) -> None:
         change = followed[STATUS]
         assert (change.work, change.trail, change.messages) == (Units(3, 4, 0), Units(0, 1, 1), 1)
 
-    def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, Followed]) -> None:
+    def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, BackgroundCost]) -> None:
         # The marker, and the count of each of three tags with its place in the index; and a look at the entries.
         assert followed[PUBLISH].work == Units(6, 2 * 4, 3)
         assert followed[CREATE].work.writes < followed[PUBLISH].work.writes
 
     def test_a_view_costs_one_unit_and_two_of_a_viewer(
-        self, measured: tuple[dict[str, Measured], Catalogue], followed: dict[str, Followed]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
     ) -> None:
         """The stream, its messages and its functions included; the first view of an hour and a day begins these too."""
         writes = {
@@ -302,11 +310,11 @@ class TestBehind:
         assert writes == {VIEW_LATER: 1, VIEW_OF: 2, VIEW: 1 + 2 + 2}
 
     def test_a_rating_costs_three_units_at_most(
-        self, measured: tuple[dict[str, Measured], Catalogue], followed: dict[str, Followed]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
     ) -> None:
         assert measured[0][RATE].units.writes + followed[RATE].work.writes <= 3
 
-    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, followed: dict[str, Followed]) -> None:
+    def test_a_film_makes_all_of_its_jobs_and_each_is_in_the_trail(self, followed: dict[str, BackgroundCost]) -> None:
         film = followed[ARRIVAL]
         jobs = 3 + len(RENDITIONS)
         assert film.messages == film.worked + len(RENDITIONS)
@@ -315,7 +323,7 @@ class TestBehind:
         assert film.kept.table > jobs * 300
 
     def test_views_write_a_metric_and_other_requests_no_line(
-        self, measured: tuple[dict[str, Measured], Catalogue]
+        self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
         requests = measured[0]
         view = requests["POST /v1/videos/{videoId}/views"]
@@ -323,7 +331,7 @@ class TestBehind:
         assert requests["GET /v1/videos/{videoId}"].log_lines == 0
 
 
-def test_the_page_shows_what_is_measured(report: Report) -> None:
+def test_the_page_shows_what_is_measured(report: CostReport) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
 
@@ -332,7 +340,7 @@ def test_each_run_measures_the_same_although_the_feed_is_compressed() -> None:
     assert follow(CREATE) == follow(CREATE)
 
 
-def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: Report) -> None:
+def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: CostReport) -> None:
     signed_in = sum(report.bill[SIGN_IN].values())
     others = sum(total(report.bill.values()).values()) - signed_in
     readme = Path("README.md").read_text(encoding="utf-8")
@@ -350,12 +358,12 @@ def test_each_run_measures_the_same_bytes_of_upload_urls() -> None:
     assert {bytes_out() for _ in range(5)} == {bytes_out()}
 
 
-def test_a_page_without_the_marks_is_not_up_to_date(report: Report) -> None:
+def test_a_page_without_the_marks_is_not_up_to_date(report: CostReport) -> None:
     with pytest.raises(ValueError, match="no marks"):
         updated("# Costs", report)
 
 
-def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Report) -> None:
+def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: CostReport) -> None:
     quiet = Workload.load(changed=dict.fromkeys((*report.workload.calls, "videos", "users", "tokens"), 0))
     bill = month(report.measured, report.followed, report.catalogue, report.prices, quiet)
     assert sum(bill["Idle"].values()) == pytest.approx(sum(total(bill.values()).values()))
@@ -366,7 +374,7 @@ def test_a_month_grows_with_its_calls_and_an_idle_one_costs_no_calls(report: Rep
         assert grown[name]["DynamoDB"] == pytest.approx(2 * report.bill[name]["DynamoDB"])
 
 
-def test_fifo_requests_cost_a_quarter_more_than_others(report: Report) -> None:
+def test_fifo_requests_cost_a_quarter_more_than_others(report: CostReport) -> None:
     usd = report.prices.usd
     view, change = (after(report.followed[request], report.prices, report.workload) for request in (VIEW_OF, STATUS))
     assert view["SQS"] == pytest.approx(3 * 1.25 * usd["sqs_request"] / 1e6)
@@ -374,7 +382,7 @@ def test_fifo_requests_cost_a_quarter_more_than_others(report: Report) -> None:
     assert change["SQS"] == pytest.approx(3 * (1 + wakes) * usd["sqs_request"] / 1e6)
 
 
-def test_sign_in_costs_nothing_for_the_free_users_of_an_account(report: Report) -> None:
+def test_sign_in_costs_nothing_for_the_free_users_of_an_account(report: CostReport) -> None:
     def dollars(**changed: float) -> float:
         return sign_in(report.prices, Workload.load(changed={"tokens": 0} | changed))["Cognito"]
 
@@ -384,7 +392,7 @@ def test_sign_in_costs_nothing_for_the_free_users_of_an_account(report: Report) 
     assert dollars(users=0, tokens=2000) == pytest.approx(2 * 2.25)
 
 
-def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(report: Report) -> None:
+def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(report: CostReport) -> None:
     costs = {env: idle(report.measured, report.prices, each) for env, each in report.workload.environments().items()}
     figures, usd = report.workload.figures, report.prices.usd
     saved = figures["alarm_metrics"] * usd["alarm"] + usd["dashboard"] + usd["kms_key"]
@@ -392,14 +400,14 @@ def test_idle_dev_costs_less_than_production_by_its_alarms_dashboard_and_key(rep
     assert costs["prod"] == report.bill["Idle"]
 
 
-def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: Report) -> None:
+def test_the_trail_grows_for_as_long_as_its_entries_are_kept(report: CostReport) -> None:
     name = "Storage of the audit trail, with point-in-time recovery"
     shorter = Workload.load(changed={"audit_days": AUDIT_DAYS / 4})
     bill = month(report.measured, report.followed, report.catalogue, report.prices, shorter)
     assert bill[name]["DynamoDB"] == pytest.approx(report.bill[name]["DynamoDB"] / 4)
 
 
-def test_recovery_is_not_charged_for_indexes(report: Report) -> None:
+def test_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
     """It is charged by the size of the table; global indexes are made again from it."""
     kept = report.catalogue.stored + report.followed[ARRIVAL].kept
     usd, videos = report.prices.usd, report.workload.figures["videos"]
@@ -409,7 +417,7 @@ def test_recovery_is_not_charged_for_indexes(report: Report) -> None:
     assert bill["DynamoDB"] == pytest.approx(dollars)
 
 
-def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(report: Report) -> None:
+def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(report: CostReport) -> None:
     charged = {
         "count a view": [VIEW_LATER],
         "create a video": [CREATE],
@@ -423,9 +431,9 @@ def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(rep
         assert comparison.times * units_cost(comparison.ours, report.prices) == pytest.approx(dollars)
 
 
-def test_a_month_without_lists_can_be_compared_too(report: Report) -> None:
+def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
     lists = {request: 0.0 for request in report.workload.calls if request.startswith(LISTS)}
-    again = Report(report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists))
+    again = CostReport(report.measured, report.catalogue, report.followed, report.prices, Workload.load(changed=lists))
     assert [comparison.times for comparison in again.comparisons if comparison.request.startswith("list")] == [0, 0]
 
 
@@ -516,7 +524,7 @@ class TestTheWorkload:
 
 
 @pytest.mark.parametrize("request_", [VIEW_LATER, VIEW_OF, VIEW])
-def test_the_page_on_views_has_their_price(report: Report, request_: str) -> None:
+def test_the_page_on_views_has_their_price(report: CostReport, request_: str) -> None:
     costs = (
         call(report.measured[request_], report.prices, report.workload),
         after(report.followed[request_], report.prices, report.workload),
@@ -525,11 +533,11 @@ def test_the_page_on_views_has_their_price(report: Report, request_: str) -> Non
     assert f" | {dollars:.2f} | " in Path("docs/views.md").read_text(encoding="utf-8")
 
 
-def test_the_naive_design_is_dearer_in_every_point(report: Report) -> None:
+def test_the_naive_design_is_dearer_in_every_point(report: CostReport) -> None:
     assert [comparison.decision for comparison in report.comparisons if comparison.factor(report.prices) <= 1] == []
 
 
-def test_the_workload_names_requests_that_there_are(report: Report) -> None:
+def test_the_workload_names_requests_that_there_are(report: CostReport) -> None:
     workload = report.workload
     assert {*workload.calls, SWEEPER} <= report.measured.keys()
     # A request that changes a video has what follows it in the bill.
@@ -546,13 +554,13 @@ def test_every_price_has_its_source_and_day() -> None:
 
 
 def test_an_unknown_figure_is_refused_by_name() -> None:
-    with pytest.raises(Misused, match="videoz"):
+    with pytest.raises(InvalidWorkload, match="videoz"):
         Workload.load(changed={"videoz": 1})
 
 
 def test_the_command_prints_tables_or_json(
-    measured: tuple[dict[str, Measured], Catalogue],
-    followed: dict[str, Followed],
+    measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
+    followed: dict[str, BackgroundCost],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

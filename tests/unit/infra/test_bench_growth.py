@@ -2,17 +2,19 @@
 
 import pytest
 
-from bench.growth import LISTS, PICTURE, SIZES, Grown, Spent, growth, page_of, picture
+from bench.growth import LISTS, PICTURE, SIZES, GrownTable, RequestCost, growth, page_of, picture
 
 
 @pytest.fixture(scope="module")
-def taken() -> dict[str, list[Spent]]:
+def taken() -> dict[str, list[RequestCost]]:
     """What each list takes in small and large catalogues, and deep in the largest."""
     return growth()
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(taken: dict[str, list[Spent]], name: str) -> None:
+def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(
+    taken: dict[str, list[RequestCost]], name: str
+) -> None:
     assert taken[name] == [taken[name][0]] * (len(SIZES) + 1)
 
 
@@ -22,9 +24,9 @@ def test_a_page_takes_the_same_in_any_catalogue_and_at_any_depth(taken: dict[str
     [(25, 5, 2), (50, 5, 2), (100, 6, 4)],
 )
 def test_a_page_of_a_tag_takes_one_round_and_little_more_than_its_videos(items: int, requests: int, above: int) -> None:
-    spent = page_of(Grown(SIZES[0]), "a tag", 1, items)
-    assert spent == Spent(requests, (items + 1) / 2 + above)
+    spent = page_of(GrownTable(SIZES[0]), "a tag", 1, items)
+    assert spent == RequestCost(requests, (items + 1) / 2 + above)
 
 
-def test_the_picture_shows_what_is_measured(taken: dict[str, list[Spent]]) -> None:
+def test_the_picture_shows_what_is_measured(taken: dict[str, list[RequestCost]]) -> None:
     assert PICTURE.read_text(encoding="utf-8") == picture(taken), "run: python -m bench.growth"

@@ -2,23 +2,23 @@
 
 import pytest
 
-from bench.views import KINDS, LOADS, PICTURE, Spent, costs, picture, starts
+from bench.views import KINDS, LOADS, PICTURE, ViewCost, costs, picture, starts
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
 
 KEYED, PLAIN = KINDS
 
 
 @pytest.fixture(scope="module")
-def taken() -> dict[str, list[Spent]]:
+def taken() -> dict[str, list[ViewCost]]:
     """What a view of each kind takes at each load."""
     return costs()
 
 
-def test_a_view_is_one_unit_at_any_load(taken: dict[str, list[Spent]]) -> None:
+def test_a_view_is_one_unit_at_any_load(taken: dict[str, list[ViewCost]]) -> None:
     assert [spent.request for kind in KINDS for spent in taken[kind]] == [1] * len(KINDS) * len(LOADS)
 
 
-def test_an_hour_and_a_day_in_which_a_video_is_viewed_take_two_more_each(taken: dict[str, list[Spent]]) -> None:
+def test_an_hour_and_a_day_in_which_a_video_is_viewed_take_two_more_each(taken: dict[str, list[ViewCost]]) -> None:
     assert starts() == {HOUR_SECONDS: 2, DAY_SECONDS: 2}
     rare, hourly, *often = (spent.stream for spent in taken[PLAIN])
     assert [rare, hourly] == pytest.approx([4, 2 + 2 / 24])
@@ -26,7 +26,7 @@ def test_an_hour_and_a_day_in_which_a_video_is_viewed_take_two_more_each(taken: 
 
 
 def test_the_stream_adds_a_viewer_s_view_with_one_unit_at_most_and_less_with_others(
-    taken: dict[str, list[Spent]],
+    taken: dict[str, list[ViewCost]],
 ) -> None:
     added = [keyed.stream - plain.stream for keyed, plain in zip(taken[KEYED], taken[PLAIN], strict=True)]
     assert max(added) == pytest.approx(1)
@@ -34,5 +34,5 @@ def test_the_stream_adds_a_viewer_s_view_with_one_unit_at_most_and_less_with_oth
     assert max(units for units, load in zip(added, LOADS.values(), strict=True) if load >= 100) < 0.1
 
 
-def test_the_picture_shows_what_is_measured(taken: dict[str, list[Spent]]) -> None:
+def test_the_picture_shows_what_is_measured(taken: dict[str, list[ViewCost]]) -> None:
     assert PICTURE.read_text(encoding="utf-8") == picture(taken), "run: python -m bench.views"

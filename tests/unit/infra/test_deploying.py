@@ -16,7 +16,7 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from infra.data_stack import DataStack
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from local import ROOT
 from local.testbed.harness import create_audit_table, create_table
 from shared.schema import AUDIT_INDEXES, INDEXES
@@ -802,7 +802,7 @@ class TestGivenValues:
         dev, prod = {"logDays": 3}, {"logDays": 90, "allowOrigins": "of prod", "throttleRate": 5}
         configured = {"allowOrigins": "of all", "environments": {"dev": dev, "prod": prod}}
         values = deploying.given_values(env, [], configured)
-        settings = Settings.from_context(cdk.App(context=configured | {"env": env}).node)
+        settings = DeploymentSettings.from_context(cdk.App(context=configured | {"env": env}).node)
         assert (values["allowOrigins"],) == settings.allow_origins == ("of all",)
         assert values["logDays"] == settings.log_days
         assert values.get("throttleRate", 200) == settings.throttle_rate

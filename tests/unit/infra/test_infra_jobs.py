@@ -8,7 +8,7 @@ import pytest
 from shared import schema
 from shared.background.aggregates import UNITS_PER_SECOND
 from shared.background.tallies import TALLIES
-from shared.job_kinds import KINDS, Kind
+from shared.job_kinds import KINDS, JobKind
 from shared.processing.messages import aggregates_message
 from shared.processing.uploads import UPLOAD_DAYS
 from shared.views.rankings import HOURS_EVERY
@@ -313,7 +313,7 @@ class TestWorkers:
     @pytest.mark.parametrize(
         "kind", [kind for kind in KINDS.values() if kind.queue != "transcode"], ids=lambda kind: kind.name
     )
-    def test_a_lease_outlasts_the_function_that_works_on_it(self, aws: Templates, kind: Kind) -> None:
+    def test_a_lease_outlasts_the_function_that_works_on_it(self, aws: Templates, kind: JobKind) -> None:
         timeout = aws.one("AWS::Lambda::Function", kind.queue.capitalize())["Properties"]["Timeout"]
         assert timeout < kind.lease <= 2 * timeout
 

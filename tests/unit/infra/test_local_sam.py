@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local import ROOT, LocalError, sam
-from local.assembly import Synthesised, synthesised
+from local.assembly import SynthesizedFunction, synthesised
 from local.events import EVENTS, examples
 from tests.unit.infra.templates import Templates
 
@@ -61,7 +61,7 @@ def test_functions_have_the_same_names_for_sam_as_on_ministack(aws: Templates, l
     ]
 
 
-def _functions(templates: Templates) -> list[Synthesised]:
+def _functions(templates: Templates) -> list[SynthesizedFunction]:
     """The functions as `make sam-env` finds them in its assembly."""
     functions = []
     for folder in {path.parent.name for path in (EVENTS.parent / "functions").glob("*/handler.py")}:
@@ -72,7 +72,7 @@ def _functions(templates: Templates) -> list[Synthesised]:
             if logical_id in part["Resources"]
         )
         template = Path(f"{stack}.template.json")
-        functions.append(Synthesised(folder, properties["Handler"], stack, logical_id, template, Path("asset")))
+        functions.append(SynthesizedFunction(folder, properties["Handler"], stack, logical_id, template, Path("asset")))
     return sorted(functions, key=lambda function: function.folder)
 
 

@@ -9,7 +9,7 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 import app
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from local import LocalError
 from local.templates import DEPLOYMENTS, check
 from tests.unit.infra.templates import settings_of
@@ -29,7 +29,7 @@ NOT_RESOURCES = {
 def chosen() -> dict[str, set[Any]]:
     """The values that the deployments of the gate choose, by setting."""
     made = [settings_of(dict(given)) for given in DEPLOYMENTS.values()]
-    names = [field.name for field in dataclasses.fields(Settings)]
+    names = [field.name for field in dataclasses.fields(DeploymentSettings)]
     return {name: {getattr(settings, name) for settings in made} for name in names}
 
 
@@ -39,7 +39,7 @@ def test_every_setting_has_two_values_in_the_gate(chosen: dict[str, set[Any]]) -
 
 @pytest.mark.parametrize("name", ["architecture", "shift"])
 def test_every_choice_of_a_list_is_in_the_gate(chosen: dict[str, set[Any]], name: str) -> None:
-    assert chosen[name] == set(get_args(get_type_hints(Settings)[name]))
+    assert chosen[name] == set(get_args(get_type_hints(DeploymentSettings)[name]))
 
 
 @pytest.mark.parametrize("name", ["event_bus", "kms_key"])

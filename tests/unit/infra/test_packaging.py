@@ -25,7 +25,7 @@ from botocore.model import ServiceModel
 
 from infra import packaging
 from infra.packaging import bundle
-from infra.settings import Architecture, Misconfigured, Settings, Target
+from infra.settings import Architecture, DeploymentSettings, Misconfigured, Target
 from shared.core.telemetry import METRICS
 from tests.unit.infra.templates import LOCAL
 
@@ -390,7 +390,7 @@ def test_a_package_for_this_machine_is_made_again_only_after_a_change(
 
     def synthesise() -> None:
         app = App(outdir=str(tmp_path / "out"), context=LOCAL)
-        code = packaging.service_code(Settings.from_context(app.node))
+        code = packaging.service_code(DeploymentSettings.from_context(app.node))
         lambda_.Function(Stack(app, "S"), "F", code=code, handler="handler.f", runtime=lambda_.Runtime.PYTHON_3_13)
         app.synth()
 
@@ -417,7 +417,7 @@ def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
 
     monkeypatch.setattr(packaging, "bundle", bundle_names)
     app = App(outdir=str(tmp_path / "out"), context={"architecture": architecture})
-    settings, stack = Settings.from_context(app.node), Stack(app, "S")
+    settings, stack = DeploymentSettings.from_context(app.node), Stack(app, "S")
     options: list[dict[str, bool]] = [{}, {"films": True}, {"search": True}]
     for number, kind in enumerate(options):
         code = packaging.service_code(settings, **kind)
@@ -432,8 +432,8 @@ def test_the_cdk_packages_each_kind_of_function_for_the_deployment_s_processors(
     assert sorted(contents) == ["False False", "False True", "True False"]
 
 
-def _settings(**context: Any) -> Settings:
-    return Settings.from_context(App(context=context).node)
+def _settings(**context: Any) -> DeploymentSettings:
+    return DeploymentSettings.from_context(App(context=context).node)
 
 
 def _modules(package: Path) -> list[str]:

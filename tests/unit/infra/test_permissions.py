@@ -67,11 +67,11 @@ from shared.job_kinds import JOB_QUEUES
 from shared.processing.job_states import LAST_ATTEMPT
 from shared.processing.messages import aggregates_message, deliver_message, purge_message
 from shared.routes import ROUTES
-from shared.search.engine import Engine
-from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Copy, Generations
-from shared.search.loader import Films
+from shared.search.engine import SearchEngine
+from shared.search.generations import KEPT_SECONDS, LEASE_SECONDS, Generations, LocalCopy
+from shared.search.loader import DocumentLoader
 from shared.web.http import http_function
-from shared.webhooks.http_client import Answer
+from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
 from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
 from tests.reverting import Undoing
@@ -121,10 +121,10 @@ class Receiver:
     """What it answers."""
     taken: int = 0
 
-    def send(self, *_: object, **__: object) -> Answer:
+    def send(self, *_: object, **__: object) -> ReceiverResponse:
         """Answer to an event."""
         self.taken += self.status == 200
-        return Answer(self.status, 1, b"", None, is_forbidden=False, retry_after=None)
+        return ReceiverResponse(self.status, 1, b"", None, is_forbidden=False, retry_after=None)
 
 
 class Service:
@@ -162,13 +162,15 @@ class Service:
         self.backstage.tallies = watch.over("tallies", self.backstage.tallies)
         feed = Feed(audit_table, clock)
         self.index = Generations(self.table, self.objects, MEDIA_BUCKET, clock)
-        self.films = Films(self.table, self.objects, MEDIA_BUCKET)
+        self.films = DocumentLoader(self.table, self.objects, MEDIA_BUCKET)
         self.feed = feed
         self._audit = watch.over("audit", resources.make(audit.lambda_handler))
         self.receiver = Receiver()
         handlers["webhooks"] = watch.over(
             "webhooks",
-            resources.make(webhooks.lambda_handler, http_function(partial(webhooks.Webhooks, send=self.receiver.send))),
+            resources.make(
+                webhooks.lambda_handler, http_function(partial(webhooks.WebhookHandlers, send=self.receiver.send))
+            ),
         )
         self._workers: dict[str, LambdaHandler] = {
             "arrivals": watch.over("arrivals", resources.make(arrivals.lambda_handler)),
@@ -508,9 +510,9 @@ def what_search_asks(service: Service) -> None:
         clock.advance(LEASE_SECONDS)
         build({}, Begun())
         with watch.aside():
-            copy = Copy(Path(folder))
+            copy = LocalCopy(Path(folder))
             service.index.copy_newest(copy)
-            assert Engine(copy.folder).stored(video_id)
+            assert SearchEngine(copy.folder).stored(video_id)
     user = {"user": "alice"}
     cursor = service.api.get("/v1/changes", query="userId=alice", **user).json["nextCursor"]
     asked = f"q=apples&tag=none&language=en&limit=1&consistentWith={cursor}"

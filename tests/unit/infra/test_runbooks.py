@@ -15,7 +15,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from infra.settings import Settings
+from infra.settings import DeploymentSettings
 from tests.unit.infra.templates import ROOT, Json, Templates
 from tools import __main__ as tools
 
@@ -168,7 +168,7 @@ def test_a_value_that_is_to_be_changed_exists_and_is_allowed(page: Path) -> None
     prod = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]["prod"]
     for values in re.findall(r'`("\w+": [^`]+)`', text):
         context = {"env": "prod", "environments": {"prod": prod | json.loads(f"{{{values}}}")}}
-        Settings.from_context(cdk.App(context=context).node)
+        DeploymentSettings.from_context(cdk.App(context=context).node)
 
 
 @each_runbook

@@ -27,14 +27,14 @@ of_each_table = pytest.mark.parametrize("table", schemas.TABLES, ids=lambda tabl
 
 
 @of_each_table
-def test_the_newest_recorded_version_is_the_present_one(table: schemas.Table) -> None:
+def test_the_newest_recorded_version_is_the_present_one(table: schemas.RecordedTable) -> None:
     versions, newest = schemas.recorded(table), getattr(schema, table.constant)
     assert list(versions) == list(range(FIRST[table.name], newest + 1)), "run: python -m local.schemas"
     assert versions[newest] == schemas.present(table)
 
 
 @of_each_table
-def test_recorded_files_never_change(table: schemas.Table) -> None:
+def test_recorded_files_never_change(table: schemas.RecordedTable) -> None:
     found = {
         version: hashlib.sha256((table.folder / f"{version}.json").read_bytes()).hexdigest()
         for version in schemas.recorded(table)
@@ -45,7 +45,7 @@ def test_recorded_files_never_change(table: schemas.Table) -> None:
 
 
 @of_each_table
-def test_each_version_is_recorded_under_its_number(table: schemas.Table) -> None:
+def test_each_version_is_recorded_under_its_number(table: schemas.RecordedTable) -> None:
     for version, recorded in schemas.recorded(table).items():
         assert recorded["schemaVersion"] == version
 
@@ -59,7 +59,7 @@ def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
 
 
 @of_each_table
-def test_what_a_table_has_never_changes(table: schemas.Table) -> None:
+def test_what_a_table_has_never_changes(table: schemas.RecordedTable) -> None:
     assert all(_is_possible(*versions) for versions in pairwise(schemas.recorded(table).values()))
 
 
@@ -76,7 +76,7 @@ def test_a_change_that_dynamodb_cannot_make_would_be_noticed() -> None:
 
 
 @of_each_table
-def test_the_template_makes_what_is_recorded(aws: "Templates", table: schemas.Table) -> None:
+def test_the_template_makes_what_is_recorded(aws: "Templates", table: schemas.RecordedTable) -> None:
     made, now = _made(aws, table.name), schemas.present(table)
     assert schemas.described(made) == {name: now[name] for name in ("keys", "stream", "indexes")}
     assert made["TimeToLiveSpecification"] == {"AttributeName": now["timeToLive"], "Enabled": True}
@@ -99,7 +99,7 @@ def _made(aws: "Templates", name: str) -> schemas.Json:
 
 
 @of_each_table
-def test_a_version_is_recorded_once(table: schemas.Table, tmp_path: Path) -> None:
+def test_a_version_is_recorded_once(table: schemas.RecordedTable, tmp_path: Path) -> None:
     elsewhere = replace(table, folder=tmp_path)
     file = schemas.record(elsewhere)
     assert json.loads(file.read_text()) == schemas.present(table)
@@ -107,7 +107,7 @@ def test_a_version_is_recorded_once(table: schemas.Table, tmp_path: Path) -> Non
 
 
 @of_each_table
-def test_a_recorded_version_is_not_written_over(table: schemas.Table, tmp_path: Path) -> None:
+def test_a_recorded_version_is_not_written_over(table: schemas.RecordedTable, tmp_path: Path) -> None:
     elsewhere = replace(table, folder=tmp_path)
     file = schemas.record(elsewhere)
     other = schemas.present(table) | {"timeToLive": "other"}

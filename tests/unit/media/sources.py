@@ -6,7 +6,7 @@ from threading import Barrier
 
 from PIL import Image
 
-from shared.media.results import Facts, Poster
+from shared.media.results import MediaInfo, Poster
 from shared.media.source import BytesSource
 from tests.polling import LIMIT
 
@@ -45,7 +45,7 @@ class Together(Counted):
         return super().read(start, length)
 
 
-def as_large(facts: Facts, minutes: float) -> Facts:
+def as_large(facts: MediaInfo, minutes: float) -> MediaInfo:
     """Give a film the facts of one with the pictures of `minutes` minutes of 1080p at 30 frames a second."""
     rate = minutes * 60_000 * 30 / facts.duration
     return replace(facts, coded_width=1920, coded_height=1080, frame_rate=rate)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.media.ladder import SIZES, Rendition, most_bits, wanted
+from shared.media.ladder import SIZES, RenditionSize, most_bits, wanted
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from shared.media.ladder import SIZES, Rendition, most_bits, wanted
 def test_renditions_are_not_larger_than_the_film(
     size: tuple[int, int], names: list[str], expected: list[tuple[str, int, int]]
 ) -> None:
-    assert wanted(*size, names) == [Rendition(*fields) for fields in expected]
+    assert wanted(*size, names) == [RenditionSize(*fields) for fields in expected]
 
 
 def test_an_unknown_name_is_an_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 from local.testbed import video_files
 from shared.core.attributes import decode_item, encode_item
 from shared.media.probe import probe
-from shared.media.results import Facts
+from shared.media.results import MediaInfo
 from shared.media.source import BytesSource, FileSource
 from tests.unit.media.sources import Counted
 
@@ -64,7 +64,7 @@ def test_facts_can_be_stored() -> None:
         document = facts.document()
         assert json.loads(json.dumps(document)) == document
         assert decode_item(encode_item(document)) == document
-        assert Facts.of(decode_item(encode_item(document))) == facts
+        assert MediaInfo.of(decode_item(encode_item(document))) == facts
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from PIL import Image
 
 from local.testbed.video_files import RATE, TINY, Paint, clip, film
 from shared.media.probe import probe
-from shared.media.results import Chapter
+from shared.media.results import MediaChapter
 from shared.media.scenes import LEAST_MS, LONGEST_TITLE, MOST, MOST_OWN, Scenes
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
@@ -40,13 +40,13 @@ def moving(number: int, size: tuple[int, int]) -> Image.Image:
     return image
 
 
-def proposed(data: bytes) -> list[Chapter]:
+def proposed(data: bytes) -> list[MediaChapter]:
     source = BytesSource(data)
     return [*storyboard(source, probe(source)).chapters]
 
 
-def starting(*starts: int) -> list[Chapter]:
-    return [Chapter(start) for start in starts]
+def starting(*starts: int) -> list[MediaChapter]:
+    return [MediaChapter(start) for start in starts]
 
 
 def test_chapters_start_where_scenes_change() -> None:
@@ -119,9 +119,9 @@ def divided(*chapters: tuple[int, str]) -> bytes:
 def test_a_film_that_has_chapters_proposes_its_own() -> None:
     chapters = divided((0, "The beach"), (1500, ""), (3000, f"The\nletter {'x' * 100}"))
     assert proposed(chapters) == [
-        Chapter(0, "The beach"),
-        Chapter(1500),
-        Chapter(3000, f"The letter {'x' * 100}"[:LONGEST_TITLE]),
+        MediaChapter(0, "The beach"),
+        MediaChapter(1500),
+        MediaChapter(3000, f"The letter {'x' * 100}"[:LONGEST_TITLE]),
     ]
 
 

@@ -11,16 +11,16 @@ from PIL import Image
 
 from local.testbed import video_files
 from shared.media.probe import probe
-from shared.media.results import Facts, Storyboard
+from shared.media.results import MediaInfo, Storyboard
 from shared.media.source import BytesSource, FileSource
-from shared.media.source_video import Film, opened
+from shared.media.source_video import SourceVideo, opened
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import Counted, Together, as_large, colour, near
 
 CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")
 
 
-def made(data: bytes) -> tuple[Facts, Storyboard, Image.Image]:
+def made(data: bytes) -> tuple[MediaInfo, Storyboard, Image.Image]:
     """Make a film's storyboard, and open its sheet."""
     source = BytesSource(data)
     facts = probe(source)
@@ -34,7 +34,7 @@ def seconds(clock: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + float(rest)
 
 
-def check(facts: Facts, board: Storyboard, sheet: Image.Image) -> None:
+def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
     """Assert that the cues cover the film without gaps, each with a tile of its own inside the sheet."""
     assert board.cues.startswith("WEBVTT\n\n")
     cues = [match.groups() for match in CUE.finditer(board.cues)]
@@ -148,8 +148,8 @@ def test_a_longer_film_with_few_keyframes_is_decoded_forward_from_them(form: dic
 def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     source = BytesSource(video_files.film(30, (64, 36), paint=video_files.counted, keyframes=60))
     facts = as_large(probe(source), 4)
-    decode = Mock(side_effect=Film.decoded)
-    monkeypatch.setattr(Film, "decoded", lambda film, packet: decode(film, packet))
+    decode = Mock(side_effect=SourceVideo.decoded)
+    monkeypatch.setattr(SourceVideo, "decoded", lambda film, packet: decode(film, packet))
     distances = [frame % 60 for frame in shown(storyboard(source, facts))]
     # Half of the film, about three seconds from each of its keyframes; what is later shows the last that was reached.
     assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3

@@ -4,7 +4,7 @@ import pytest
 
 from local.testbed.video_files import Spoken, film, noise, spoken
 from shared.media import errors, subtitles
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.probe import probe
 from shared.media.results import SubtitleTrack
 from shared.media.source import BytesSource
@@ -103,7 +103,7 @@ def test_of_an_mp4_only_the_index_and_the_texts_are_read() -> None:
 def test_a_film_that_would_have_to_be_read_for_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = spoken(Spoken())
     monkeypatch.setattr(subtitles, "MOST_READ", len(data) - 1)
-    with pytest.raises(UnreadableFilm, match="more than 4 GB"):
+    with pytest.raises(UnreadableVideo, match="more than 4 GB"):
         read(data)
 
 

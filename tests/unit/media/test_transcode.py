@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local.testbed import video_files
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.ladder import most_bits
 from shared.media.poster import poster
 from shared.media.probe import probe
@@ -98,6 +98,6 @@ def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_film_makes_none(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFilm):
+    with pytest.raises(UnreadableVideo):
         transcode(BytesSource(video_files.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
     assert list(tmp_path.iterdir()) == []

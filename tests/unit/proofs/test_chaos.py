@@ -16,11 +16,11 @@ from local.testbed import streams
 from local.testbed.background import Backstage, FakeQueue
 from local.testbed.harness import Api, Clock, Context, FakeResources, Reply
 from shared.aws.dynamodb import Table
-from shared.background.reconcile import Finding, Reconcile
+from shared.background.reconcile import Discrepancy, Reconcile
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, hour_of, start_of
 from shared.core.settings import LambdaHandler
-from shared.relations.ratings import Choice, share
+from shared.relations.ratings import RatingChoice, share
 from shared.schema import RATING_TOTALS, VIEW_HOUR
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
@@ -233,10 +233,10 @@ class Chaos:
             }
             totals: Counter[str] = Counter()
             for (rated, _), value in self.expected.ratings.items():
-                totals.update(share(Choice(value)) if rated == video_id else {})
+                totals.update(share(RatingChoice(value)) if rated == video_id else {})
             kept = self.table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}
             assert {name: kept.get(name, 0) for name in share(None)} == {name: totals[name] for name in share(None)}
-        findings: list[Finding] = []
+        findings: list[Discrepancy] = []
         Reconcile(self.table, clock=self.clock, sleep=lambda _: None).run(False, findings.append)
         assert findings == []
 

@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from local import ROOT, checks
-from local.checks import Checks, Outcome, Stage, progress, stages, table
-from local.run import Stop
+from local.checks import Checks, Stage, StageOutcome, progress, stages, table
+from local.run import StopRequested
 from tests.polling import LIMIT
 
 SUMMARY = """
@@ -48,12 +48,12 @@ def _stage(
     return Stage(name, command, count, has_tests=has_tests)
 
 
-def _run(folder: Path, *wanted: Stage) -> tuple[list[Outcome], str]:
+def _run(folder: Path, *wanted: Stage) -> tuple[list[StageOutcome], str]:
     lines: list[str] = []
     return Checks(folder, lines.append).run(wanted), "\n".join(lines)
 
 
-def _printed(outcomes: Sequence[Outcome]) -> list[list[str]]:
+def _printed(outcomes: Sequence[StageOutcome]) -> list[list[str]]:
     """The rows of the table, in words."""
     console = Console(width=200, file=io.StringIO(), record=True)
     console.print(table(outcomes, 100))
@@ -205,7 +205,9 @@ def test_how_many_there_were_is_read_from_what_a_stage_writes(name: str, output:
 
 
 def test_the_steps_of_the_rehearsal_have_rows_of_their_own() -> None:
-    outcome = Outcome(stages({})["rehearsal"], 0, 75.0, "Deploying: done in 61.5 s\nThe rehearsal: done in 75.0 s\n")
+    outcome = StageOutcome(
+        stages({})["rehearsal"], 0, 75.0, "Deploying: done in 61.5 s\nThe rehearsal: done in 75.0 s\n"
+    )
     assert ["Deploying", "1:01"] in _printed([outcome])
 
 
@@ -213,8 +215,10 @@ def test_the_slowest_files_of_all_stages_are_in_the_table() -> None:
     known = stages({})
     unit = "".join(f"{seconds} s in tests/unit/test_{seconds}.py\n" for seconds in range(20, 40, 2))
     outcomes = [
-        Outcome(known["unit-1"], 0, 75.0, unit),
-        Outcome(known["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"),
+        StageOutcome(known["unit-1"], 0, 75.0, unit),
+        StageOutcome(
+            known["rehearsal"], 0, 75.0, "99.5 s in tests/e2e/test_slow.py\n7.0 s in tests/e2e/test_fast.py\n"
+        ),
     ]
     rows = _printed(outcomes)
     assert rows[rows.index(["all", "1:40"]) + 1] == ["slowest", "files", "tests/e2e/test_slow.py", "1:39"]
@@ -343,9 +347,9 @@ class TestInterrupted:
 
         def interrupted(line: str) -> None:
             if "Waiting" in line:
-                raise Stop
+                raise StopRequested
 
-        with pytest.raises(Stop):
+        with pytest.raises(StopRequested):
             Checks(tmp_path, interrupted).run([_stage("endless", CHILD, lock)])
         assert not _is_held(lock)
 
@@ -361,12 +365,12 @@ class TestInterrupted:
             return started[0]
 
         def stop(*_: object) -> None:
-            raise Stop
+            raise StopRequested
 
         monkeypatch.setattr(subprocess, "Popen", interrupted)
         before = signal.signal(signal.SIGTERM, stop)
         try:
-            with pytest.raises(Stop):
+            with pytest.raises(StopRequested):
                 Checks(tmp_path, lambda _: None).run([_stage("endless", "import signal; signal.pause()")])
             assert started[0].returncode is not None
         finally:

@@ -12,7 +12,7 @@ import pytest
 from local.testbed import video_files
 from local.testbed.background import READER
 from shared.media import errors, source_video
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, Source
@@ -58,7 +58,7 @@ def cut(data: bytes, share: float) -> bytes:
     ],
 )
 def test_a_reason_is_given(made: Callable[[], bytes], reason: str) -> None:
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         probe(BytesSource(made()))
     assert raised.value.reason == reason
 
@@ -73,7 +73,7 @@ def test_a_play_list_opens_no_other_file(tmp_path: Path) -> None:
     other = tmp_path / "other.mp4"
     other.write_bytes(video_files.film())
     for text in (f"#EXTM3U\n#EXTINF:2,\n{other}\n", f"ffconcat version 1.0\nfile '{other}'\n"):
-        with pytest.raises(UnreadableFilm) as raised:
+        with pytest.raises(UnreadableVideo) as raised:
             probe(BytesSource(text.encode()))
         assert raised.value.reason == errors.NO_FILM
 
@@ -132,7 +132,7 @@ def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.
     monkeypatch.setattr(source_video, "MOST_DECODED", MOST_DECODED // 20)
     source = BytesSource(video_files.crowded(2 * source_video.MOST_DECODED, 2))
     facts = probe(source)
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         storyboard(source, facts)
     assert raised.value.reason == errors.TOO_MANY_FRAMES
 
@@ -142,7 +142,7 @@ def test_a_film_of_very_many_tracks_is_refused() -> None:
     start, track = data.index(b"moov") - 4, data.index(b"trak") - 4
     length = int.from_bytes(data[track : track + 4], "big")
     index = data[start + 8 : track] + (MOST_TRACKS + 1) * data[track : track + length] + data[track + length :]
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         probe(BytesSource(data[:start] + (8 + len(index)).to_bytes(4, "big") + b"moov" + index))
     assert raised.value.reason == errors.TOO_MANY_TRACKS
 
@@ -154,7 +154,7 @@ def test_a_film_whose_sound_begins_first_is_read() -> None:
 
 
 def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
-    with pytest.raises(UnreadableFilm) as raised, opened(BytesSource(video_files.film())) as opened_film:
+    with pytest.raises(UnreadableVideo) as raised, opened(BytesSource(video_files.film())) as opened_film:
         # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
         opened_film.container.streams[len(opened_film.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
@@ -172,7 +172,7 @@ def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
     for seed in range(4):
         try:
             video_files.read(READER, BytesSource(video_files.damaged(whole, random.Random(f"{kind} {seed}"))))
-        except UnreadableFilm as error:
+        except UnreadableVideo as error:
             reasons.append(error.reason)
     assert set(reasons) <= set(REASONS)
 

@@ -27,7 +27,7 @@ from shared.processing.messages import changed_message, deliver_message
 from shared.webhooks.delivery_state import LEASE_SECONDS
 from shared.webhooks.http_client import send
 from shared.webhooks.signing import secret_of, spelled
-from shared.webhooks.transport import Receivers
+from shared.webhooks.transport import HttpTransport
 from tests.integration import faults
 from tests.integration.faults import Killed, Line
 from tests.polling import LIMIT
@@ -160,7 +160,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
     trouble = Trouble(table, chance)
     # Signed by the real time, which receivers compare.
     monkeypatch.setattr(
-        deliveries, "Receivers", lambda *given, **options: Receivers(*given, **options | {"clock": time.time})
+        deliveries, "Receivers", lambda *given, **options: HttpTransport(*given, **options | {"clock": time.time})
     )
 
     def worker() -> LambdaHandler:

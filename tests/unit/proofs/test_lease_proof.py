@@ -21,12 +21,12 @@ from shared.aws.leases import Lease, LeaseLost, is_leased
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.entities import Job
-from shared.history.revert_runs import RunStore, Wish
+from shared.history.revert_runs import RevertRequest, RunStore
 from shared.processing.job_states import ticket_of
 from shared.processing.job_store import JobStore, is_overdue
 from shared.schema import INDEX, JOB
-from shared.search.generations import Generations, Pointer
-from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, PlaceStore, idle
+from shared.search.generations import GenerationPointer, Generations
+from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, DeliveryStateStore, idle
 from tests.integration.faults import Incident, Killed, Line, answer_lost, killed_after, killed_before, request_lost
 
 YEAR = 365 * 86_400
@@ -103,7 +103,7 @@ class LeasedJob(Leased):
 
 class LeasedWebhook(Leased):
     def __init__(self, table: Table) -> None:
-        self.places, self.id = PlaceStore(table), f"w{next(IDS)}"
+        self.places, self.id = DeliveryStateStore(table), f"w{next(IDS)}"
         self.places.begin(self.id, {})
 
     def claim(self, worker: str, now: int) -> Item | None:
@@ -132,16 +132,16 @@ class LeasedIndex(Leased):
         objects: Any = None
         self.index = Generations(table, objects, "no bucket", lambda: self.now)
 
-    def claim(self, worker: str, now: int) -> Pointer | None:
+    def claim(self, worker: str, now: int) -> GenerationPointer | None:
         self.now = now
         return self.index.lease()
 
-    def write(self, worker: str, held: Pointer, value: int, now: int) -> Pointer:
+    def write(self, worker: str, held: GenerationPointer, value: int, now: int) -> GenerationPointer:
         self.now = now
         self.index._write(held.lease, Expression.of("SET #films = :films", films=value))
         return self.index.renew(held)
 
-    def release(self, held: Pointer, now: int) -> None:
+    def release(self, held: GenerationPointer, now: int) -> None:
         self.index.release(held)
 
     def value(self) -> int:
@@ -153,7 +153,7 @@ class LeasedRun(Leased):
 
     def __init__(self, table: Table) -> None:
         self.runs, self.id = RunStore(table), f"r{next(IDS)}"
-        self.runs.begin("set", Wish(Caller("alice", frozenset(), correlation_id=self.id)), NOW)
+        self.runs.begin("set", RevertRequest(Caller("alice", frozenset(), correlation_id=self.id)), NOW)
 
     def claim(self, worker: str, now: int) -> Item | None:
         return self.runs.read(self.id)
@@ -283,7 +283,7 @@ class Play:
         """Check that a worker with a right clock has not claimed what another one has."""
         if not any(self.wrong.values()):
             for other, held in self.held.items():
-                lease = held.item.lease if isinstance(held.item, Pointer) else Lease.of(held.item)
+                lease = held.item.lease if isinstance(held.item, GenerationPointer) else Lease.of(held.item)
                 is_over = lease is None or lease.until <= self.now
                 assert other == worker or is_over or not held.is_timely, "claimed while another worker has it"
 

@@ -17,11 +17,20 @@ import pytest
 
 from local import ROOT, transcoder
 from local.aws import Aws
-from local.issuer import Signer
+from local.issuer import TokenSigner
 from local.testbed.background import Backstage
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
 from local.testbed.video_files import clip, film
-from local.transcoder import BEAT_SECONDS, LONGEST_SECONDS, NotReported, Reports, Settings, Stop, Transcoder, Worker
+from local.transcoder import (
+    BEAT_SECONDS,
+    LONGEST_SECONDS,
+    ReportFailed,
+    Reports,
+    Transcoder,
+    TranscoderSettings,
+    TranscoderStopped,
+    TranscodeWorker,
+)
 from shared.aws.s3 import Objects
 from shared.media import errors
 from shared.media.transcode import transcode
@@ -52,7 +61,7 @@ class Laptop:
         self.now = 0.0
         http = httpx.Client(base_url="http://api/$default", transport=httpx.MockTransport(self._answer))
         reports = Reports(http, lambda: "a token", sleep=lambda _: None)
-        self.worker = Worker(self.sqs, s3, self.queue, reports, clock=lambda: self.now)
+        self.worker = TranscodeWorker(self.sqs, s3, self.queue, reports, clock=lambda: self.now)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         report = json.loads(request.content)
@@ -320,12 +329,12 @@ class TestTrouble:
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def ended(*_: Any, **__: Any) -> None:
-            raise Stop
+            raise TranscoderStopped
 
         video_id = laptop.upload(film())
         with monkeypatch.context() as patch:
             patch.setattr(transcoder, "transcode", ended)
-            with pytest.raises(Stop):
+            with pytest.raises(TranscoderStopped):
                 laptop.work()
         assert laptop.backstage.job(video_id, KIND)["state"] == "running"
         assert laptop.waiting() == (1, 0)
@@ -355,7 +364,7 @@ def test_reports_say_why_they_were_not_taken() -> None:
             "report": "/v1/videos/v/renditions/160p",
         }
     )
-    with http, pytest.raises(NotReported, match="403: a scope is missing"):
+    with http, pytest.raises(ReportFailed, match="403: a scope is missing"):
         Reports(http, lambda: "a token", sleep=lambda _: None).send(message, "running")
 
 
@@ -374,14 +383,14 @@ class TestTheProcess:
         return Aws(endpoint, endpoint, "a secret")
 
     @pytest.fixture
-    def settings(self, aws: Aws, tmp_path: Path) -> Settings:
+    def settings(self, aws: Aws, tmp_path: Path) -> TranscoderSettings:
         endpoint = aws.endpoint
         key_file = tmp_path / "key.pem"
-        Signer(key_file)
-        return Settings(f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
+        TokenSigner(key_file)
+        return TranscoderSettings(f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
 
     def test_it_is_started_again_when_it_crashes_and_ends_with_the_block(
-        self, queue: socket.socket, aws: Aws, settings: Settings, tmp_path: Path
+        self, queue: socket.socket, aws: Aws, settings: TranscoderSettings, tmp_path: Path
     ) -> None:
         with Transcoder(aws, settings, tmp_path / "transcoder.log") as running:
             first = _connected(queue)
@@ -391,10 +400,10 @@ class TestTheProcess:
         _wait_for_end(second)
 
     def test_it_does_not_outlive_a_parent_that_is_killed(
-        self, queue: socket.socket, aws: Aws, settings: Settings, tmp_path: Path
+        self, queue: socket.socket, aws: Aws, settings: TranscoderSettings, tmp_path: Path
     ) -> None:
         program = (
-            "import signal, pathlib; from local.aws import Aws; from local.transcoder import Settings, Transcoder\n"
+            "import signal, pathlib; from local.aws import Aws; from local.transcoder import Transcoder, TranscoderSettings\n"
             f"with Transcoder(Aws({aws.endpoint!r}, {aws.endpoint!r}, 'a secret'), {settings!r}, pathlib.Path({str(tmp_path / 'transcoder.log')!r})): signal.pause()"
         )
         with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as parent:

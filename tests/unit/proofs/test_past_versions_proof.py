@@ -34,7 +34,7 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone, NotFound, ServiceError, TrailBehind
-from shared.history.as_of import Version, at_time, at_version, versions
+from shared.history.as_of import PastVersion, at_time, at_version, versions
 from shared.history.entries import UNKNOWN
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, VIDEO
@@ -402,7 +402,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def as_read(version: Version) -> Item:
+def as_read(version: PastVersion) -> Item:
     """A version as it was read."""
     document = LINKS.shown(version.document())
     assert document.pop("without") == ["viewCount"]
@@ -413,7 +413,7 @@ class Once:
     """The versions of a video, to be looked through again and again; an error comes where it came."""
 
     def __init__(self, item: Item, entries: Sequence[Item], now: int) -> None:
-        self.known: list[Version] = []
+        self.known: list[PastVersion] = []
         self.error: ServiceError | None = None
         self._read: dict[int, str] = {}
         try:
@@ -430,7 +430,7 @@ class Once:
         """What is answered for a time, likewise."""
         return self._outcome(at_time, second)
 
-    def _outcome(self, find: Callable[["Once", int], Version], wanted: int) -> str | type[ServiceError]:
+    def _outcome(self, find: Callable[["Once", int], PastVersion], wanted: int) -> str | type[ServiceError]:
         try:
             version = find(self, wanted)
         except ServiceError as error:
@@ -439,10 +439,10 @@ class Once:
             self._read[id(version)] = canonical(as_read(version))
         return self._read[id(version)]
 
-    def __iter__(self) -> Iterator[Version]:
+    def __iter__(self) -> Iterator[PastVersion]:
         return chain(self.known, self._end())
 
-    def _end(self) -> Iterator[Version]:
+    def _end(self) -> Iterator[PastVersion]:
         if self.error:
             raise self.error
         yield from ()

@@ -19,7 +19,7 @@ from shared.aws.stream import Record
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import TrailBehind
-from shared.history.outcome import Outcome
+from shared.history.outcome import RevertResult
 from shared.routes import ADMIN, WRITE
 from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.video import new_item, patched
@@ -136,7 +136,7 @@ class Library(Undoing):
             records += page
         return records
 
-    def take_back(self, video_id: str) -> Outcome | None:
+    def take_back(self, video_id: str) -> RevertResult | None:
         """Take back what the trail has of the change set in a video; None: it has nothing of it."""
         there = self.of_the_set[video_id]
         if not there:
@@ -172,7 +172,7 @@ class Library(Undoing):
         """How often each video was written."""
         return {video_id: self.item(video_id)["version"] for video_id in self.ids}
 
-    def assert_as_expected(self, outcomes: Mapping[str, Outcome]) -> None:
+    def assert_as_expected(self, outcomes: Mapping[str, RevertResult]) -> None:
         """Exactly what nobody else touched is back, and everybody else is named."""
         assert self.content() == self.expected
         assert {video_id: outcome.fields for video_id, outcome in outcomes.items()} == self.reverted
@@ -180,7 +180,7 @@ class Library(Undoing):
         assert len(self.named) == EDITED
 
 
-def named(outcomes: Mapping[str, Outcome]) -> Named:
+def named(outcomes: Mapping[str, RevertResult]) -> Named:
     """Who is named for what was left alone; each with the time and the version."""
     assert all(left.at and left.version for outcome in outcomes.values() for left in outcome.skipped)
     return {
@@ -243,7 +243,7 @@ def _named_by(run: Mapping[str, Any]) -> Named:
 
 def test_with_a_stream_that_repeats_delays_and_reorders(unfollowed: Library) -> None:
     library = unfollowed
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, RevertResult] = {}
     due = library.all_records()
     delivered: list[dict[str, Any]] = []
     while due:
@@ -282,9 +282,9 @@ def _some(
     return now, later
 
 
-def _merged(before: Outcome | None, after: Outcome) -> Outcome:
+def _merged(before: RevertResult | None, after: RevertResult) -> RevertResult:
     """What a video's outcomes are together: the trail had more of the change set the second time."""
-    return Outcome.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
+    return RevertResult.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
 
 
 @contextmanager

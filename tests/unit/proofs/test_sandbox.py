@@ -10,7 +10,7 @@ import pytest
 
 from local.testbed import video_files
 from shared.media import errors
-from shared.media.errors import UnreadableFilm
+from shared.media.errors import UnreadableVideo
 from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
 from shared.media.source import BLOCK, BytesSource
 from tests.unit.media.sources import Failing, Throttled, Together, as_large
@@ -77,7 +77,7 @@ def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
 
 
 def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", BytesSource(video_files.encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
     assert _is_read(reader)
@@ -93,7 +93,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
     def pass_time() -> None:
         reader.now += 1000
 
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", Meanwhile(video_files.film(), pass_time))
     assert raised.value.reason == errors.TOO_SLOW
     assert _is_read(reader)
@@ -101,7 +101,7 @@ def test_a_film_that_takes_too_long_is_given_up(reader: Clocked) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
 def test_a_film_that_crashes_the_reader_is_given_up(reader: Clocked, number: int) -> None:
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         reader.run("probe", Meanwhile(video_files.film(), lambda: os.kill(reader.pid, number)))
     assert raised.value.reason == errors.CRASHES
     assert _is_read(reader)
@@ -130,7 +130,7 @@ def test_one_that_nobody_waits_for_ends_by_itself() -> None:
 
     patient = Behind()
     # It is the reader's own clock that ends it: here the film never comes.
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         patient.run(
             "probe", Meanwhile(video_files.film(), lambda: os.waitid(os.P_PID, patient.pid, os.WEXITED | os.WNOWAIT))
         )
@@ -142,7 +142,7 @@ def test_memory_is_limited() -> None:
     # Its picture has 36 MB; the reader has 70 before it begins.
     sandbox = Sandbox(memory=90 << 20)
     large = video_files.film(0.1, (3000, 3000), codec="qtrle", container="mov", pixels="argb", paint=video_files.black)
-    with pytest.raises(UnreadableFilm) as raised:
+    with pytest.raises(UnreadableVideo) as raised:
         video_files.read(sandbox, BytesSource(large))
     assert raised.value.reason in (errors.TOO_MUCH_MEMORY, errors.NO_FRAME, errors.DAMAGED)
     sandbox.close()
