@@ -198,13 +198,15 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 Lister = Callable[[VideoLists, RelationStore, Window], Page[Any]]
 LISTS: Mapping[str, Lister] = {
     "a person": lambda _, relations, window: relations.videos_of("p", NOW, window),
-    "a tag": lambda videos, _, window: videos.with_tag("t", NOW, ListFilters(), window),
-    "a region": lambda videos, _, window: videos.in_region("NZ", NOW, ListFilters(), window),
-    "one's own with a tag": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, ListFilters(), window, "t"),
-    "status=ready": lambda videos, _, window: videos.in_status("ready", NOW, ListFilters(), window),
-    "the feed": lambda videos, _, window: videos.feed(NOW, ListFilters(), window),
-    "a category": lambda videos, _, window: videos.in_category("c", NOW, ListFilters(), window),
-    "an owner": lambda videos, _, window: videos.of_owner("alice", OWNER, NOW, ListFilters(), window),
+    "a tag": lambda videos, _, window: videos.list_by_tag("t", NOW, ListFilters(), window),
+    "a region": lambda videos, _, window: videos.list_by_region("NZ", NOW, ListFilters(), window),
+    "one's own with a tag": lambda videos, _, window: videos.list_by_owner(
+        "alice", OWNER, NOW, ListFilters(), window, "t"
+    ),
+    "status=ready": lambda videos, _, window: videos.list_by_status("ready", NOW, ListFilters(), window),
+    "the feed": lambda videos, _, window: videos.list_public(NOW, ListFilters(), window),
+    "a category": lambda videos, _, window: videos.list_by_category("c", NOW, ListFilters(), window),
+    "an owner": lambda videos, _, window: videos.list_by_owner("alice", OWNER, NOW, ListFilters(), window),
 }
 """The lists that grow with the catalogue; what takes most comes first, as labels stand below each other."""
 

@@ -89,7 +89,7 @@ def main() -> None:
                 seconds = time.perf_counter() - started
                 share = 100 * remote.fetched / remote.size
                 print(f"  {name:20} {remote.requests:9} {share:11.2f}% {seconds:8.2f} {_peak(path, name):8}")
-            keyframes, share = _shown(path, facts)
+            keyframes, share = _count_keyframes(path, facts)
             print(f"  {'its keyframes alone':20} {keyframes:9} {100 * share:11.2f}%")
         path = next(iter(made.values()))
         facts = probe(FileSource(path))
@@ -125,7 +125,7 @@ def main() -> None:
         print(f"  its WebP pictures: {sizes[0]} and {sizes[1]} bytes")
 
 
-def _shown(path: Path, facts: MediaInfo) -> tuple[int, float]:
+def _count_keyframes(path: Path, facts: MediaInfo) -> tuple[int, float]:
     """Return how many keyframes lie before the middles of the storyboard's tiles, and how much of the file they are, of 1.
 
     No storyboard that shows them can read less.

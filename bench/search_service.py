@@ -24,11 +24,11 @@ from bench.search import RandomLanguage
 from local import LocalError, exit_status, running_service
 from local.demo import ApiClient, reason
 from local.mint import mint
-from shared.search.engine import DEEPEST, MOST_VALUES
+from shared.search.engine import DEEPEST, MAX_VALUES
 from shared.search.tokenizer import words
 from shared.threads import map_threads
 from shared.video_fields import FACETS
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 
 ASKS = 1_000
 """Random questions."""
@@ -157,8 +157,8 @@ def recount(videos: Sequence[Document]) -> Counts:
         for facet, name in FACETS.items()
         if name != "tags"
     }
-    counts["tag"] = Counter(tag for video in videos for tag in {folded(tag) for tag in video.get("tags", ())})
-    return {name: sorted(counted.items(), key=_rank)[:MOST_VALUES] for name, counted in counts.items()}
+    counts["tag"] = Counter(tag for video in videos for tag in {normalise_tag(tag) for tag in video.get("tags", ())})
+    return {name: sorted(counted.items(), key=_rank)[:MAX_VALUES] for name, counted in counts.items()}
 
 
 def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
@@ -402,7 +402,7 @@ def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
     return videos
 
 
-def shown(callers: Callers, asks: Sequence[SearchRequest]) -> MeasuredRow:
+def count_readable_hits(callers: Callers, asks: Sequence[SearchRequest]) -> MeasuredRow:
     """Whether who asks may read each hit by itself."""
     until = time.monotonic() + LONGEST_ASKING
 
@@ -470,7 +470,7 @@ def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
             made.hide(video_id)
         made.delete(visible[1])
         mine = [SearchRequest(caller, {"q": f'"{mark}"'}) for caller in CALLERS]
-        return [*rows, shown(callers, [*mine, *questions(catalogue, random, asks)])]
+        return [*rows, count_readable_hits(callers, [*mine, *questions(catalogue, random, asks)])]
     finally:
         made.delete_all()
 

@@ -104,16 +104,16 @@ class Shards:
                 left = [failure["itemIdentifier"] for failure in failures]
                 batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(left[0]) :] if left else []
 
-    def told(self) -> int:
+    def count_logged_changes(self) -> int:
         """How many changes the logs of all have; raises RuntimeError unless each is told once, at dense positions."""
         feed, ids = Feed(self.simulation.table, lambda: self.simulation.time), list[str]()
         for log in shard_logs():
             place, positions = OLDEST, list[int]()
             while True:
                 stretch = feed.read(log, place, 10_000)
-                positions += [told.position for told in stretch.told]
-                ids += [told.change["id"] for told in stretch.told]
-                place = stretch.place
+                positions += [told.position for told in stretch.entries]
+                ids += [told.change["id"] for told in stretch.entries]
+                place = stretch.cursor
                 if stretch.is_end:
                     break
             if positions != list(range(1, len(positions) + 1)):

@@ -68,7 +68,7 @@ Change = tuple[AttributeMap | None, AttributeMap | None]
 Work = Callable[[ViewStore, int], object]
 
 
-def plain() -> Work:
+def anonymous_view() -> Work:
     """A view that nobody has to tell from another."""
     return lambda store, now: store.counters.add(VIDEO_ID, {"views": 1}, now)
 
@@ -79,7 +79,7 @@ def keyed() -> Work:
     return lambda store, now: store.mark(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
 
 
-KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "plain": plain}
+KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "plain": anonymous_view}
 
 
 def spent(kind: str, load: float) -> ViewCost:
@@ -131,7 +131,7 @@ def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> in
         record = Record(change(before, after, sequence=number, at=NOW + number / load))
         (collector.counter_changed if VIEW_COUNTER.has_sort_key(record.sk) else collector.viewed)(record)
     with Meter(*clients()).measured() as used:
-        for message in collector.take():
+        for message in collector.drain():
             Tallies(place.table).apply([parse(TallyMessage, message)], NOW)
     return used.units.writes
 

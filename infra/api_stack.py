@@ -23,7 +23,7 @@ from infra.subscriptions import allow_following, allow_webhooks, webhook_environ
 from shared import schema
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 
-MOST_ASKED = ("videos", "views")
+BUSIEST_FUNCTIONS = ("videos", "views")
 """Functions that serve most requests. Only these get provisioned concurrency."""
 
 
@@ -95,7 +95,7 @@ class ApiStack(cdk.Stack):
             code=self._code,
             table=self._data.table,
             snap_start=self._settings.snap_start,
-            warm=self._settings.provisioned if folder in MOST_ASKED else 0,
+            warm=self._settings.provisioned if folder in BUSIEST_FUNCTIONS else 0,
             encryption=self._data.encryption,
             environment=environment,
         )

@@ -98,7 +98,7 @@ class ConsoleSite(Construct):
         self.url = f"{api_url}{PATH}"
         self.client_ids: list[str] = []
         """Client ids that the API must also accept as audience."""
-        sign_in = self._given(settings, issuer) if identity is None else self._pool(settings, identity)
+        sign_in = self._from_issuer(settings, issuer) if identity is None else self._pool(settings, identity)
         config = {
             "issuer": sign_in.issuer,
             "clientId": sign_in.client,
@@ -121,7 +121,7 @@ class ConsoleSite(Construct):
             },
         )
 
-    def _given(self, settings: DeploymentSettings, issuer: TokenIssuer) -> SignIn:
+    def _from_issuer(self, settings: DeploymentSettings, issuer: TokenIssuer) -> SignIn:
         """Return the configuration for an external issuer."""
         return SignIn(
             issuer=issuer.url,

@@ -48,7 +48,7 @@ class DataStack(cdk.Stack):
             ),
             **self._common(settings, schema.INDEXES),
         )
-        return self._kept(table, settings)
+        return self._apply_retention(table, settings)
 
     def _audit_table(self, settings: DeploymentSettings) -> dynamodb.TableV2:
         """Return the table of the audit trail. It has no stream, because nothing consumes it."""
@@ -58,7 +58,7 @@ class DataStack(cdk.Stack):
             table_name=settings.audit_table_name,
             **self._common(settings, schema.AUDIT_INDEXES),
         )
-        return self._kept(table, settings)
+        return self._apply_retention(table, settings)
 
     def _cursor_secret(self) -> secretsmanager.Secret:
         """Return the secret from which functions derive the key that encrypts cursors."""
@@ -119,7 +119,7 @@ class DataStack(cdk.Stack):
             "tags": [cdk.CfnTag(key=key, value=value) for key, value in settings.tags.items()],
         }
 
-    def _kept(self, table: dynamodb.TableV2, settings: DeploymentSettings) -> dynamodb.TableV2:
+    def _apply_retention(self, table: dynamodb.TableV2, settings: DeploymentSettings) -> dynamodb.TableV2:
         """Apply the retention policy and the KMS key, if one is configured.
 
         The key is set on the underlying resource, because the CDK property requires a known region, and these stacks

@@ -392,8 +392,8 @@ class JobsStack(cdk.Stack):
         tallies.allow_items("GetItem", of=[schema.VIDEO, schema.VIEW_COUNTER], attributes=attributes.TALLIED)
         tallies.allow_items("UpdateItem", of=[schema.VIEW_COUNTER], attributes=attributes.TALLIED_VIEWS)
         tallies.allow_items("UpdateItem", of=[schema.RATING_TOTALS], attributes=attributes.TALLIED_RATINGS)
-        tallies.allow_items("PutItem", of=[schema.VIEW_HOUR, schema.VIEW_DAY, schema.SEEN_PAGE])
-        tallies.allow_items("Query", of=[schema.SEEN_PAGE])
+        tallies.allow_items("PutItem", of=[schema.VIEW_HOUR, schema.VIEW_DAY, schema.PROCESSED_PAGE])
+        tallies.allow_items("Query", of=[schema.PROCESSED_PAGE])
         return tallies
 
     def _reverts(self, queue: sqs.IQueue) -> ServiceFunction:

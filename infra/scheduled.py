@@ -18,7 +18,7 @@ RANK_EVERY = cdk.Duration.minutes(5)
 RANKINGS_TIMEOUT = cdk.Duration.minutes(4)
 """Timeout shorter than the interval, so that runs do not overlap."""
 RANKINGS_MB = 1024
-"""Memory for MOST_ENTRIES hours or days, and their counters."""
+"""Memory for MAX_ENTRIES hours or days, and their counters."""
 
 
 def add_scheduled(stack: cdk.Stack, new: NewFunction, aggregates: sqs.IQueue, deliveries: sqs.IQueue) -> None:

@@ -65,7 +65,7 @@ VARY = (b"accept-encoding", b"origin")
 """Request headers that select between cached responses."""
 NOT_CACHED = (b"if-none-match", b"if-modified-since", b"range")
 """Request headers that prevent a cached response."""
-MOST_RESPONSES = 500
+MAX_RESPONSES = 500
 """Maximum number of cached responses. A full cache is emptied, because each change of the console renames its files."""
 
 LIMIT_MEMORY = """
@@ -269,7 +269,7 @@ class SharedCache:
         async def keep(message: Message) -> None:
             sent.append(message)
             if message["type"] == "http.response.body" and not message.get("more_body") and _is_immutable(sent[0]):
-                if len(self._kept) >= MOST_RESPONSES:
+                if len(self._kept) >= MAX_RESPONSES:
                     self._kept.clear()
                 self._kept[key] = sent
             await send(message)

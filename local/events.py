@@ -39,7 +39,7 @@ from shared.relations.ratings import TOTALS
 from shared.routes import DEFAULT_FUNCTION, ROUTES, Route
 from shared.schema import PLAYLIST, RATING, REVERT, SCHEMA_VERSION, VIEW_COUNTER, VIEWER, lane_of, playlists_relation
 from shared.videos.counters import SUMS
-from shared.videos.video import arrived, deleted, patched
+from shared.videos.video import apply_patch, attach_source, mark_deleted
 
 EVENTS = ROOT / "events"
 ACCOUNT = "123456789012"
@@ -398,11 +398,11 @@ def _claims(caller: Caller) -> dict[str, str]:
 def _stream() -> Iterator[EventExample]:
     """Yield batches of the table's stream for its two consumers."""
     harbour = example_data.harbour()
-    edited = patched(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, example_data.THEN)
+    edited = apply_patch(harbour, {"title": "Two days at the harbour", "tags": ["harbour"]}, example_data.THEN)
     edited = example_data.written(edited, example_data.ALICE, version=2)
-    trashed = example_data.written(deleted(edited, example_data.THEN), example_data.ALICE, version=3)
+    trashed = example_data.written(mark_deleted(edited, example_data.THEN), example_data.ALICE, version=3)
     awaited = example_data.video(example_data.AWAITED, title="Bikes", visibility="private", status="uploaded")
-    taken_in = arrived(awaited, example_data.source(example_data.AWAITED))
+    taken_in = attach_source(awaited, example_data.source(example_data.AWAITED))
     taken_in = example_data.written(taken_in, Caller.job("arrivals").acting_for(example_data.REQUEST), version=2)
     gone = example_data.video(example_data.GONE, title="Old news", status="failed")
     # A job that no caller waits for any more, so that its message has no effect.

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.records import signed, stamped
+from shared.aws.records import with_audit_fields, with_version
 from shared.aws.s3 import object_uri
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -24,7 +24,7 @@ from shared.core.errors import NotFound
 from shared.feed.log import OLDEST, owner_log
 from shared.job_kinds import kind_of, rendition_kind
 from shared.processing.daily_quota import DAY
-from shared.processing.desired_jobs import input_hash, since, wanted
+from shared.processing.desired_jobs import desired_jobs, input_hash, wanted_since
 from shared.relations.credits import credit_item, release_item
 from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.playlist_entries import EntryStore
@@ -51,7 +51,7 @@ from shared.schema import (
     job_relation,
 )
 from shared.videos.entries import ENTRIES, own_entries
-from shared.videos.video import deleted, new_item, pictured, probed, stamp
+from shared.videos.video import apply_pictures, apply_probe, mark_deleted, new_item, stamp
 from shared.webhooks.store import WebhookStore
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def filmed(video_id: str, *, looked_at: bool, **fields: Any) -> Item:
     """Return a video of Alice's with its source file, before it is ready."""
     item = video(video_id, status="processing", visibility="private", title="Bikes") | {"source": source(video_id)}
     if looked_at:
-        item = probed(item, MEDIA, FIELDS, SIZES)
+        item = apply_probe(item, MEDIA, FIELDS, SIZES)
     worker = Caller.job("probe" if looked_at else "arrivals").acting_for(REQUEST)
     return written(item | fields, worker, version=3 if looked_at else 2)
 
@@ -199,7 +199,7 @@ def job(
     of: Item, kind: str, state: str, *, now: int = THEN, attempt: int = 1, by: Caller = ROUTER, **fields: Any
 ) -> Item:
     """A job of a video, as it is in the table."""
-    job_input = wanted(of)[kind]
+    job_input = desired_jobs(of)[kind]
     item: Item = {
         **JOB.key(videoId=of["videoId"], kind=kind),
         "videoId": of["videoId"],
@@ -207,7 +207,7 @@ def job(
         "owner": of["userId"],
         "input": job_input,
         "inputHash": input_hash(job_input),
-        "since": since(of),
+        "since": wanted_since(of),
         "schemaVersion": SCHEMA_VERSION,
         "state": state,
         "attempt": attempt,
@@ -241,7 +241,7 @@ def failed_video(now: int = THEN) -> tuple[Item, list[Item]]:
     looked_at = filmed(FAILED, looked_at=True)
     made = pictures(looked_at, {"poster": {"width": 640, "height": 272, "fileSize": 21_000, "time": 1000}})
     failure = {"job": rendition_kind(RENDITION), "reason": reason, "at": now}
-    item = written(pictured(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
+    item = written(apply_pictures(looked_at, made) | {"status": "failed", "failure": failure}, TRANSCODER, version=4)
     error = {"reason": reason, "at": now, "attempt": 1}
     return item, [
         job(item, "probe", "done", now=now, by=PROBE, output=FIELDS, finishedAt=now),
@@ -272,14 +272,14 @@ def captions(language: str) -> Item:
     content = {"text": hashlib.sha256(language.encode()).hexdigest()[:32], "cues": 2, "size": 120, "origin": "owner"}
     item = {**CAPTION.key(videoId=HARBOUR, language=language), "videoId": HARBOUR, "language": language, **content}
     item |= {"owner": ALICE.subject}
-    return stamped(item, ALICE, THEN, version=1, write_id=write_id(language))
+    return with_version(item, ALICE, THEN, version=1, write_id=write_id(language))
 
 
 def chapters(video_id: str) -> Item:
     """Return the chapters of a video of Alice's."""
     parts = [{"start": 0, "title": "The pier"}, {"start": 240_000, "title": "The boats"}]
     item = {**CHAPTERS.key(videoId=video_id), "videoId": video_id, "owner": ALICE.subject, "chapters": parts}
-    return stamped(item, ALICE, THEN, version=1, write_id=write_id("chapters"))
+    return with_version(item, ALICE, THEN, version=1, write_id=write_id("chapters"))
 
 
 def upload(number: int, now: int, **fields: Any) -> Item:
@@ -312,7 +312,7 @@ def items(now: int) -> list[Item]:
     """
     arrived, looked_at = filmed(ARRIVED, looked_at=False), filmed(LOOKED_AT, looked_at=True)
     failed, failed_jobs = failed_video(now)
-    removed = deleted(video(DELETED, title="A day in the rain"), now - DAY)
+    removed = mark_deleted(video(DELETED, title="A day in the rain"), now - DAY)
 
     def waiting(of: Item, kind: str) -> Item:
         return job(of, kind, "queued", now=now, attempt=LAST_TRY)
@@ -414,7 +414,7 @@ def _seed_ratings(table: Table, now: int) -> None:
     for video_id, choice in {HARBOUR: RatingChoice(8), REGATTA: RatingChoice(6)}.items():
         table.delete(rating_key(video_id, BOB.subject))
         totals = {**RATING_TOTALS.key(videoId=video_id), "videoId": video_id, **share(choice), "version": 1}
-        table.client.put_item(**table.put(signed(totals, ALICE, now)).parameters)
+        table.client.put_item(**table.put(with_audit_fields(totals, ALICE, now)).parameters)
 
 
 def _seed_playlists(table: Table, now: int) -> None:

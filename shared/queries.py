@@ -10,7 +10,7 @@ from shared.core.limits import LARGEST_INTEGER, LAST_SEASON, LAST_SECOND, LAST_Y
 from shared.core.periods import WINDOWS
 from shared.video_fields import FACETS
 from shared.videos.documents import FIELDS, PLAYING_FIELDS, SUMMARY_FIELDS
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 from shared.videos.video import STATUSES
 from shared.web.cursors import LONGEST
 from shared.web.paging import LONGEST_PAGE, Paged
@@ -44,7 +44,7 @@ LONGEST_QUESTION = 256
 """Maximum length of a search query, in characters."""
 LONGEST_LANGUAGE = 35
 """Maximum length of a BCP 47 tag, in characters."""
-MOST_SIMILAR = 50
+MAX_SIMILAR = 50
 """Maximum number of similar videos."""
 INDEX_WAIT = 2
 """Maximum seconds that a search waits for the index to contain the changes of `consistentWith`."""
@@ -58,7 +58,7 @@ class Tag(Text):
     """Tag, case-folded while it is parsed. Case folding can lengthen text, so the limit applies to the result."""
 
     def parse(self, text: str) -> str:
-        tag = folded(super().parse(text))
+        tag = normalise_tag(super().parse(text))
         if not 1 <= len(tag.encode()) <= LONGEST_FOLDED_TAG:
             raise InvalidParameter.named("tag", "must be a tag, not only spaces and not too long")
         return tag
@@ -145,7 +145,7 @@ class SearchVideos(Paged):
 class SimilarVideos(Query):
     """GET /v1/videos/{videoId}/similar"""
 
-    limit = Integer("limit", "Maximum number of videos", 1, MOST_SIMILAR, default=10)
+    limit = Integer("limit", "Maximum number of videos", 1, MAX_SIMILAR, default=10)
 
 
 class BatchVideos(Query):

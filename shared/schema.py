@@ -29,7 +29,7 @@ TTL_ATTRIBUTE: Final = "purgeAt"
 SHARDS = 4
 """Number of partitions over which one category, status or feed is spread. Frozen, because stored keys contain the shard."""
 
-MOST_VIEW_SHARDS = 64
+MAX_VIEW_SHARDS = 64
 """Maximum number of partitions of one video's view counter. A counter has one partition until DynamoDB throttles it."""
 
 LANES = 32
@@ -93,7 +93,7 @@ VIEW_COUNTER = Entity("View counter", "VIEWS#{videoId}#{shard}", "COUNT")
 VIEW_HOUR = Entity("Hour in which a video was viewed", "VIEWS#{videoId}", "HOUR#{hour}")
 VIEW_DAY = Entity("Day on which a video was viewed", "VIEWS#{videoId}", "DAY#{day}")
 VIEWER = Entity("Viewer, or key, whose view was counted", "VIEWER#{videoId}#{lane}", "{id}")
-SEEN_PAGE = Entity("Changes that a total has counted", "SEEN#{videoId}", "{total}#{span}#{start}#{digest}")
+PROCESSED_PAGE = Entity("Changes that a total has counted", "SEEN#{videoId}", "{total}#{span}#{start}#{digest}")
 TOP = Entity("Top list", "TOP#{window}", "LIST#{category}")
 IDEMPOTENCY = Entity("Idempotency key", "IDEMPOTENCY#{subject}#{operation}#{key}", "#KEY")
 UPLOAD = Entity("Upload", "VIDEO#{videoId}", "UPLOAD#{uploadId}")
@@ -120,7 +120,7 @@ WAITING = Entity("Job or webhook that waits for its owner's share", "SHARE#{user
 REVERT = Entity("How far a change set is taken back", "REVERT#{revertId}", "#RUN")
 REVERT_PART = Entity("What was not taken back, and why", "REVERT#{revertId}", "{part}")
 WEBHOOK = Entity("Webhook", "WEBHOOK#{webhookId}", "#META")
-WEBHOOK_PLACE = Entity("How far a webhook is", "WEBHOOK#{webhookId}", "#PLACE")
+WEBHOOK_STATE = Entity("How far a webhook is", "WEBHOOK#{webhookId}", "#PLACE")
 WEBHOOK_ATTEMPTS = Entity("What a webhook's receiver answered", "WEBHOOK#{webhookId}", "ATTEMPTS#{at}#{turn}")
 WEBHOOKS = Entity("Ids of a user's webhooks", "USER#{userId}", "#WEBHOOKS")
 INDEX = Entity("Which generation of the search index holds", "INDEX", "#META")
@@ -151,14 +151,14 @@ ENTITIES = (
     VIEW_HOUR,
     VIEW_DAY,
     VIEWER,
-    SEEN_PAGE,
+    PROCESSED_PAGE,
     TOP,
     IDEMPOTENCY,
     IMPORT,
     REVERT,
     REVERT_PART,
     WEBHOOK,
-    WEBHOOK_PLACE,
+    WEBHOOK_STATE,
     WEBHOOK_ATTEMPTS,
     WEBHOOKS,
     INDEX,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import service_logger, use_correlation_id
 
 Line = dict[str, Any]
 
@@ -29,7 +29,7 @@ def log_lines() -> Iterator[list[Line]]:
     keeper.setFormatter(logger.registered_formatter)
     logger.addHandler(keeper)
     try:
-        with correlated(None):  # whatever a function of another test left
+        with use_correlation_id(None):  # whatever a function of another test left
             yield lines
     finally:
         logging.getLogger(logger.name).removeHandler(keeper)

@@ -493,7 +493,7 @@ class Catalogue(RuleBasedStateMachine):
         self.clock.advance(seconds)
         for video_id, video in self.model.videos.items():
             if {"publishAt", "expiresAt"} & video.keys():
-                EntryUpdater(self.api.table).move_entries(video_id, self._now)
+                EntryUpdater(self.api.table).update_entries(video_id, self._now)
 
     @property
     def _now(self) -> int:

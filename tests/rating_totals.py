@@ -19,7 +19,7 @@ def settle_ratings(table: Table, streams: Any = None) -> None:
     for record in _records(table, streams):
         if record.name != "REMOVE" and record.pk.startswith(RATING.partition_prefix):
             collector.rated(record)
-    for message in collector.take():
+    for message in collector.drain():
         tallies.apply([parse(TallyMessage, message)], NOW)
 
 

@@ -92,7 +92,7 @@ class Undoing(Trailed):
         caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
         for _ in range(videos):
-            item = video.posted({"title": "A film", "tags": ["a"]}, caller, self.now)
+            item = video.with_defaults({"title": "A film", "tags": ["a"]}, caller, self.now)
             video_id = str(self.videos.create(item, caller, self.now)["videoId"])
             self.relations.put_credit(
                 video_id,

@@ -34,7 +34,7 @@ from local import STATE
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
-from shared.core.errors import PASSING, ServiceError
+from shared.core.errors import TRANSIENT_ERRORS, ServiceError
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
 from shared.feed.log import Feed
 from shared.history.changeset_reverts import ChangeSetReverts
@@ -74,7 +74,7 @@ OPTIONAL = {"crew": CREW, "episodes": EPISODES}
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
 """Folder of the state files of interrupted undos."""
-MOST_TYPES = 30
+MAX_TYPES = 30
 """Of a file, that are named; IMDb has about ten."""
 
 
@@ -102,7 +102,7 @@ def _carry_out(arguments: Sequence[str] | None) -> int:
     except ToolError as error:
         print(error, file=sys.stderr)
     except ServiceError as error:
-        advice = " Run the same command again to continue." if isinstance(error, PASSING) else ""
+        advice = " Run the same command again to continue." if isinstance(error, TRANSIENT_ERRORS) else ""
         print(f"AWS did not answer as expected: {error.detail.removesuffix('.')}.{advice}", file=sys.stderr)
     except sqlite3.Error as error:
         print(f"The state file cannot be written: {error}. Run the same command again to continue.", file=sys.stderr)
@@ -478,7 +478,7 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
     """Say which of the types that were asked for no title of a file has."""
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
-        there = ", ".join(sorted(present)[:MOST_TYPES]) or "none"
+        there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"
         print(f"No title in {file} is of the type {' or '.join(absent)}; its types are: {there}.", file=sys.stderr)
 
 

@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import walk, walk_all
+from shared.aws.listing import iterate_all_entries, iterate_entries
 from shared.background.comparison import Comparison
 from shared.core.attributes import Item, decode_item, encode_item
 from shared.relations.playlists import DELETED_AT
@@ -124,7 +124,7 @@ class Export:
     def _count_entries(self) -> int:
         """Count the videos, users and tags that the index leads to."""
         partitions = [{"rel": relation, "relShard": shard} for relation, shard in self._sources]
-        found = walk_all(self._table, RELATION_INDEX.name, partitions, attributes=("relId",), limit=CHILDREN)
+        found = iterate_all_entries(self._table, RELATION_INDEX.name, partitions, attributes=("relId",), limit=CHILDREN)
         return sum(1 for _ in found)
 
     def _resumed(self) -> dict[str, Any]:
@@ -265,7 +265,7 @@ class Export:
 
     def _partition(self, partition: str) -> Iterator[Item]:
         """All items of a partition in the order of their sort keys."""
-        return walk(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
+        return iterate_entries(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
 
 
 def _in_base64(value: bytes) -> str:

@@ -64,7 +64,7 @@ class Histories:
         now, after = int(self._clock()), None
         while len(entries) < limit:
             wanted = min(limit - len(entries), LARGEST_QUERY)
-            page = self._trail.of_video(video_id, now, limit=wanted, after=after)
+            page = self._trail.list_for_video(video_id, now, limit=wanted, after=after)
             entries += page.items
             after = page.resume
             if after is None:
@@ -78,13 +78,13 @@ class Histories:
 
         Raises ToolError for a version that never was, or that nobody knows any more.
         """
-        return self._asked(lambda past, now: past.read(video_id, READER, now, version=number)[0])
+        return self._retry_while_behind(lambda past, now: past.read(video_id, READER, now, version=number)[0])
 
     def changes(self, video_id: str, start: int, end: int) -> dict[str, Any]:
         """What leads from one version to another, as the API says it; otherwise as `version`."""
-        return self._asked(lambda past, now: past.changes(video_id, READER, now, start, end))
+        return self._retry_while_behind(lambda past, now: past.changes(video_id, READER, now, start, end))
 
-    def _asked(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
+    def _retry_while_behind(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
         past = PastVersions(self._table, self._trail)
         try:
             return with_patience(lambda: read(past, int(self._clock())), self._sleep)
@@ -101,7 +101,7 @@ def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool
         return 0
     console = Console(highlight=False, soft_wrap=True)
     for entry in entries:
-        for line in told(entry):
+        for line in describe_entry(entry):
             console.print(line)
     if not entries:
         print("The trail has nothing of it: it may be some seconds behind, or all of it has expired.")
@@ -124,13 +124,13 @@ def show_difference(histories: Histories, video_id: str, start: int, end: int, *
         return 0
     console = Console(highlight=False, soft_wrap=True)
     for change in difference["changes"]:
-        console.print(told_change(change))
+        console.print(describe_change(change))
     if not difference["changes"]:
         print(f"Versions {start} and {end} are the same.")
     return 0
 
 
-def told(entry: Mapping[str, Any]) -> Iterator[Text]:
+def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
     """An entry in words: a line that says when, who and what, and one for each change."""
     line = Text()
     line.append(moment(entry["at"] // 1000), "dim")
@@ -139,15 +139,15 @@ def told(entry: Mapping[str, Any]) -> Iterator[Text]:
     if entry["entity"] == "video" and "version" in entry:
         line.append(f", version {entry['version']}")
     if CHANGESET in entry:
-        line.append(f"  [change set {shown(entry[CHANGESET])}]", "cyan")
+        line.append(f"  [change set {format_value(entry[CHANGESET])}]", "cyan")
     yield line
     for change in entry["changes"]:
-        yield Text(INDENT) + told_change(change)
+        yield Text(INDENT) + describe_change(change)
     if entry.get("omitted"):
         yield Text(f"{INDENT}and {entry['omitted']} more, too large to keep")
 
 
-def told_change(change: Change) -> Text:
+def describe_change(change: Change) -> Text:
     """A change in words, such as `title: A film -> A better film`."""
     name = named(str(change["field"]))
     line = Text(f"{name}: ", "bold")
@@ -168,34 +168,34 @@ def subject(entry: Mapping[str, Any]) -> str:
     """What an entry is about, as a person calls it: its video, or what lies beside it."""
     match entry["entity"]:
         case "credit":
-            return f"credit of {shown(entry['personId'])}"
+            return f"credit of {format_value(entry['personId'])}"
         case "release":
-            language = f" in {shown(entry['language'])}" if entry.get("language") else ""
-            return f"release for {shown(entry['region'])}{language}"
+            language = f" in {format_value(entry['language'])}" if entry.get("language") else ""
+            return f"release for {format_value(entry['region'])}{language}"
         case "captions":
-            return f"captions in {shown(entry['language'])}"
+            return f"captions in {format_value(entry['language'])}"
         case "chapters":
             return "chapters"
         case "rating":
             return "imported rating"
         case "playlist":
-            return f"playlist {shown(entry['playlistId'])}"
+            return f"playlist {format_value(entry['playlistId'])}"
         case "job":
-            return f"job {shown(entry['kind'])}"
+            return f"job {format_value(entry['kind'])}"
         case _:
-            return f"video {shown(entry['videoId'])}"
+            return f"video {format_value(entry['videoId'])}"
 
 
 def who(author: Mapping[str, Any]) -> str:
     """Who made a change, as a person calls them."""
     if author == UNKNOWN:
         return "unknown (past the service)"
-    return "DynamoDB" if author["kind"] == "service" else shown(author["id"])
+    return "DynamoDB" if author["kind"] == "service" else format_value(author["id"])
 
 
 def named(pointer: str) -> str:
     """A field as it is typed: its JSON Pointer without the first slash."""
-    return shown(pointer.removeprefix("/")) or "everything"
+    return format_value(pointer.removeprefix("/")) or "everything"
 
 
 def moment(seconds: int) -> str:
@@ -203,7 +203,7 @@ def moment(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """A value on one line, and harmless: text as it is if it is printable, everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if not text.isprintable():
@@ -228,4 +228,4 @@ def _value(change: Change, side: str) -> str:
     if isinstance(value, int) and str(change["field"]).rpartition("/")[2] in TIMES:
         return moment(value)
     size = change.get(f"{side}Bytes")
-    return shown(value) + (f" ({size} bytes, cut)" if size else "")
+    return format_value(value) + (f" ({size} bytes, cut)" if size else "")

@@ -25,14 +25,14 @@ from shared.core.regions import language, region
 from shared.relations.models import (
     LARGEST_ROLES,
     LARGEST_TITLES,
-    MOST_ROLES,
-    MOST_TITLES,
+    MAX_ROLES,
+    MAX_TITLES,
     LocalTitle,
     Role,
     content_bytes,
 )
 from shared.videos.models import VideoContent
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 from shared.web.bodies import Content
 
 NULL = r"\N"
@@ -40,7 +40,7 @@ NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
 """Of the videoIds that are made of IMDb's. Frozen: with another, an import would create every title again."""
 CREW_CATEGORIES = ("director", "writer")
 """The columns of title.crew, as title.principals names them."""
-MOST_VOTES = 2**53 - 1
+MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
 """Added to the places of those who only stand in title.crew, which does not number them."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
@@ -151,7 +151,7 @@ def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -
     if kind is None or title is None:
         raise RowRefused("no titleType" if kind is None else "no primaryTitle")
     duration = _number(minutes, "runtimeMinutes")
-    tags = list({folded(tag): tag for tag in reversed((genres or "").split(",")) if tag}.values())[::-1]
+    tags = list({normalise_tag(tag): tag for tag in reversed((genres or "").split(",")) if tag}.values())[::-1]
     metadata = {
         "imdbId": title_id,
         "titleType": kind,
@@ -203,7 +203,7 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
         return person_id, (place, {name: value for name, value in role.items() if value is not None})
 
     relations = []
-    for person_id, first, entries in _grouped(rows, read, MOST_ROLES, LARGEST_ROLES, "roles of one person", refuse):
+    for person_id, first, entries in _grouped(rows, read, MAX_ROLES, LARGEST_ROLES, "roles of one person", refuse):
         entries.sort(key=lambda entry: entry[0])
         content: Item = {"ordering": entries[0][0], "roles": [role for _, role in entries]}
         if name := name_of(person_id):
@@ -237,7 +237,7 @@ def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
     """The roles of a person, and those of more roles whose category is not among them; raises Refused if they are too many."""
     known = {role["category"] for role in roles}
     together = [*roles, *(role for role in more if role["category"] not in known)]
-    if len(together) > MOST_ROLES or content_bytes(together) > LARGEST_ROLES:
+    if len(together) > MAX_ROLES or content_bytes(together) > LARGEST_ROLES:
         raise RowRefused("more roles of one person than a credit takes")
     return together
 
@@ -266,7 +266,7 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
     of_regions = [row for row in rows if row.values[3] is not None or not _is_original(row, refuse)]
     releases = []
     what = "titles in one region"
-    for (where, spoken), first, entries in _grouped(of_regions, read, MOST_TITLES, LARGEST_TITLES, what, refuse):
+    for (where, spoken), first, entries in _grouped(of_regions, read, MAX_TITLES, LARGEST_TITLES, what, refuse):
         entries.sort(key=lambda entry: entry[0])
         parts = (("region", where), ("language", spoken))
         releases.append(Relation(first, parts, {"titles": [local for _, local in entries]}, len(entries)))
@@ -280,7 +280,7 @@ def rating_of(row: Row) -> Item:
         raise RowRefused("averageRating is not a number", average or NULL)
     if not 1 <= float(average) <= 10:
         raise RowRefused("averageRating is not from 1 to 10", average)
-    count = _number(votes, "numVotes", MOST_VOTES)
+    count = _number(votes, "numVotes", MAX_VOTES)
     if count is None:
         raise RowRefused("numVotes is not a number", NULL)
     return {"average": float(average), "votes": count}

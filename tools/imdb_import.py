@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import is_ours, key_of, unchanged
+from shared.aws.records import is_own_write, key_of, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import AlreadyExists, BeingRemoved, NotApplied, VersionMismatch
@@ -24,7 +24,7 @@ from shared.relations.models import CreditContent, ReleaseContent
 from shared.relations.ratings import RatingStore
 from shared.schema import PARTITION_KEY, RATING_TOTALS, SORT_KEY, TTL_ATTRIBUTE, VIDEO
 from shared.videos.access import is_purged
-from shared.videos.entries import NO_LANGUAGE, place_of
+from shared.videos.entries import NO_LANGUAGE, index_position
 from shared.videos.store import VideoStore
 from shared.videos.video import new_item
 from tools import ToolError
@@ -72,7 +72,7 @@ ROWS_AT_A_TIME = 20_000
 """After which the work file remembers the place, also when nothing was written."""
 LONGEST_HEADER = 200
 """Characters that are shown of one that is wrong."""
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 """Of one title in one file."""
 
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "left alone"
@@ -292,8 +292,8 @@ class ImdbImport:
         return layout is BASICS or layout in REMEMBERED or self._work.has_seen(BASICS.file, title)
 
     def _collect(self, layout: Layout, row: Row, rows: list[Row]) -> None:
-        if len(rows) == MOST_ROWS:
-            self._refuse(layout, row.line, RowRefused(f"more than {MOST_ROWS} rows of one title", row.id))
+        if len(rows) == MAX_ROWS:
+            self._refuse(layout, row.line, RowRefused(f"more than {MAX_ROWS} rows of one title", row.id))
         else:
             rows.append(row)
 
@@ -388,7 +388,7 @@ class ImdbImport:
         now = int(self._clock())
         try:
             if stored is None:
-                self._videos.create(new, self._importer, now, brought=True)
+                self._videos.create(new, self._importer, now, has_client_id=True)
                 return CREATED
             self._videos.change(
                 new["videoId"],
@@ -466,8 +466,8 @@ class ImdbImport:
         """Move the entries of videos that have moved, with all that they had, while more of them were written."""
         again = self._targets(list(videos))
         for title, video in videos.items():
-            if place_of(again.get(title, video)) != place_of(video):
-                self._mover.move_entries(video["videoId"], int(self._clock()))
+            if index_position(again.get(title, video)) != index_position(video):
+                self._mover.update_entries(video["videoId"], int(self._clock()))
 
     def _import_relations(
         self,
@@ -506,7 +506,7 @@ class ImdbImport:
         try:
             self._table.write(self._table.put(new, condition=unchanged(stored)))
         except ConditionFailed as failure:
-            if not is_ours(failure.item, new):
+            if not is_own_write(failure.item, new):
                 return LEFT_ALONE
         except TransactionConflict as conflict:
             raise NotApplied from conflict

@@ -17,13 +17,13 @@ from shared.aws.records import ABSENT, CONFLICTS, key_of, retry_on_conflict, unc
 from shared.background.aggregates import user_addition
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item, encode
-from shared.core.caller import UPDATED_FOR, Caller, done_for
+from shared.core.caller import UPDATED_FOR, Caller, with_request_id
 from shared.core.errors import ContentTooLarge, InternalError, NotApplied, WriteContention
 from shared.entities import Rating
 from shared.relations.credits import PLACING_ATTRIBUTES
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.item_store import OWNER
-from shared.relations.playlist_entries import MOST_ENTRIES
+from shared.relations.playlist_entries import MAX_ENTRIES
 from shared.relations.playlists import DELETED_AT, place_of_playlist
 from shared.relations.ranks import NoRoomError, between
 from shared.relations.ratings import RatingChoice, RatingStore, place_of_rating, rating_key
@@ -48,8 +48,8 @@ from shared.schema import (
 from shared.videos.access import is_purged
 from shared.videos.counters import ViewCount, ViewCounters, sums_of
 from shared.videos.documents import MAPS
-from shared.videos.entries import NO_LANGUAGE, own_entries, place_of, placed
-from shared.videos.video import stamp, upgraded
+from shared.videos.entries import NO_LANGUAGE, index_position, own_entries, with_index_position
+from shared.videos.video import stamp, to_current_schema
 from tools.exchange_format import DUE, ItemLine, parse_line
 from tools.imdb import RowRefused
 from tools.imdb_import import CREATED, IMPORTER, LEFT_ALONE, UNCHANGED, place_in_table
@@ -59,7 +59,7 @@ from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
-MOST_TOGETHER = MOST_ENTRIES + 1
+MAX_TOGETHER = MAX_ENTRIES + 1
 """Lines of one video or playlist that are carried out together: a playlist is written whole."""
 RATINGS_AT_A_TIME = 50
 """In one transaction."""
@@ -179,7 +179,7 @@ class LineImport:
                 self._work.refuse(self._file.name, line.mark.line, refused.reason, refused.detail)
             else:
                 same = bool(group) and parsed.home == group[0].home
-                if group and (not same or len(group) == MOST_TOGETHER):
+                if group and (not same or len(group) == MAX_TOGETHER):
                     yield group, last, not same
                     group = []
                 group.append(parsed)
@@ -228,8 +228,8 @@ class Restore:
         if items:
             # The video may have moved, and all its entries with it, while these were written.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
-            if place_of(again) != place_of(video):
-                EntryUpdater(self._table).move_entries(video_id, self._now())
+            if index_position(again) != index_position(video):
+                EntryUpdater(self._table).update_entries(video_id, self._now())
         imported = [line for line in children if line.entity == "ImportedRating"]
         outcomes += [(line.line, self._put_imported(line, video["userId"])) for line in imported]
         for start in range(0, len(ratings), RATINGS_AT_A_TIME):
@@ -274,7 +274,7 @@ class Restore:
         given = ViewCount({0: sums_of(line.attributes)}).as_one
         return UNCHANGED if all(held.get(name) == count for name, count in given.items()) else DIFFERENT
 
-    def _became(
+    def _outcome_of_rating(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
         """What became of a rating; of two of one user, the last was written."""
@@ -329,7 +329,7 @@ class Restore:
             if missing:
                 self._rate.take(len(missing))
                 self._table.transact([self._table.put(item, condition=condition) for item, condition in missing])
-            return [(line.line, self._became(line, rated, items)) for line in lines]
+            return [(line.line, self._outcome_of_rating(line, rated, items)) for line in lines]
 
         try:
             return retry_on_conflict(attempt, "the ratings", pause=self._table.pause, on=CONFLICTS)
@@ -394,7 +394,7 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
     """A video as the export had it, with the keys and index attributes that fit its content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
-    whole = upgraded(fallback | attributes)
+    whole = to_current_schema(fallback | attributes)
     stamped = stamp(whole, caller=importer, now=now, version=attributes.get("version", 1))
     item = stamped | {name: attributes[name] for name in STAMPS if name in attributes}
     if TTL_ATTRIBUTE in stamped and TTL_ATTRIBUTE in attributes:
@@ -405,7 +405,7 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
 def _stamped(item: Item, importer: Caller, now: int) -> Item:
     """An item with what a line of somebody's own making may leave out."""
     made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": importer.subject, "writeId": "import"}
-    return done_for(made | item, importer.correlation_id)
+    return with_request_id(made | item, importer.correlation_id)
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
@@ -426,7 +426,7 @@ def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
         key = CREDIT.key(videoId=video_id, personId=item["personId"])
     else:
         key = RELEASE.key(videoId=video_id, region=item["region"], language=item.get("language", NO_LANGUAGE))
-    return placed(kept | key, video)
+    return with_index_position(kept | key, video)
 
 
 def _job(item: Item, importer: Caller, now: int) -> Item:

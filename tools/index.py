@@ -46,7 +46,7 @@ def rebuild(
     with bars.bar("Videos", None, counted=True) as advance:
         films = DocumentLoader(table, objects, bucket)
         builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, tell=advance)
-        while builder.run(anew=True).outcome == "busy":
+        while builder.run(from_scratch=True).outcome == "busy":
             sleep(SECONDS_BETWEEN_TRIES)
     return generations.pointer().films
 

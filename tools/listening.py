@@ -25,7 +25,7 @@ from local.mint import mint
 from local.ports import serving
 from shared.routes import CHANGES, READ, WRITE
 from tools import ToolError
-from tools.history import moment, shown, who
+from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
@@ -198,7 +198,7 @@ class Listener:
         content |= {"userId": whose} if whose else {}
         answer = self._service.ask("POST", "", content)
         if answer.status_code != 201:
-            raise ToolError(f"The service made no webhook: {shown(reason(answer))}")
+            raise ToolError(f"The service made no webhook: {format_value(reason(answer))}")
         made = answer.json()
         self._webhook_id = str(made["webhookId"])
         receiver.secret.set_result(str(made["secret"]))
@@ -221,11 +221,11 @@ class Listener:
                         raise
                 continue
             if isinstance(came, str):
-                self._console.print(Text(f"refused: {shown(came)}", "red"))
+                self._console.print(Text(f"refused: {format_value(came)}", "red"))
                 continue
             self._events += 1
             id_ = str(came["data"]["id"])
-            self._console.print(told(came, is_again=id_ in self._ids))
+            self._console.print(describe_event(came, is_again=id_ in self._ids))
             self._ids.add(id_)
 
     def _look(self) -> None:
@@ -235,7 +235,9 @@ class Listener:
             raise ToolError("Somebody has deleted the webhook.")
         is_paused = answer.status_code == 200 and bool(answer.json()["paused"])
         if is_paused and not self._is_paused:
-            self._say(f"The webhook is paused. {shown(answer.json().get('pausedBecause', 'Somebody has paused it.'))}")
+            self._say(
+                f"The webhook is paused. {format_value(answer.json().get('pausedBecause', 'Somebody has paused it.'))}"
+            )
         self._is_paused = is_paused
 
     def _delete(self, url: str) -> None:
@@ -245,7 +247,7 @@ class Listener:
             for id_ in ids:
                 answer = self._service.ask("DELETE", f"/{id_}")
                 if answer.status_code not in (204, 404):
-                    raise ToolError(f"The webhook {id_} is still there: {shown(reason(answer))}")
+                    raise ToolError(f"The webhook {id_} is still there: {format_value(reason(answer))}")
         except Unreachable as error:
             later = " The next `listen` deletes it." if self._service.is_local else ""
             which = f"the webhook {self._webhook_id} is" if self._webhook_id else "a webhook may be"
@@ -272,20 +274,20 @@ class Listener:
         self._console.print(Text(text, "bold"))
 
 
-def told(event: Mapping[str, Any], *, is_again: bool) -> Text:
+def describe_event(event: Mapping[str, Any], *, is_again: bool) -> Text:
     """An event on one line, such as `2026-11-22 21:50:06Z  video.changed  3f25...  version 3  by alice  /title`."""
     data: Mapping[str, Any] = event["data"]
     line = Text(f"{moment(int(data['at']) // 1000)}  ")
-    line.append(shown(event["type"]), "bold")
+    line.append(format_value(event["type"]), "bold")
     ids = [data[name] for name in ("videoId", "playlistId", "personId", "region", "language", "kind") if name in data]
     for value in ids:
-        line.append(f"  {shown(value)}")
+        line.append(f"  {format_value(value)}")
     if "version" in data:
-        line.append(f"  version {shown(data['version'])}")
+        line.append(f"  version {format_value(data['version'])}")
     if "by" in data:
         line.append(f"  by {who(data['by'])}", "cyan")
     if data.get("fields"):
-        line.append(f"  {shown(' '.join(data['fields']))}", "green")
+        line.append(f"  {format_value(' '.join(data['fields']))}", "green")
     if is_again:
         line.append("  (sent again)", "yellow")
     return line

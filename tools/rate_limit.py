@@ -33,7 +33,7 @@ THREADS = 16
 WAITS, WAIT_SECONDS = 60, 2
 """Attempts to wait for a lagging trail, and seconds between them."""
 
-MOST_BEHIND = 30
+MAX_BEHIND = 30
 """Maximum seconds that the audit trail may lag before the command waits."""
 SAMPLE_SECONDS = 1
 """Seconds between two recorded writes, which are looked up in the trail."""
@@ -99,7 +99,7 @@ class LagSample:
 
 
 class TrailLagLimiter:
-    """Pacer that waits while the audit trail lags more than MOST_BEHIND seconds behind a change set's writes.
+    """Pacer that waits while the audit trail lags more than MAX_BEHIND seconds behind a change set's writes.
 
     A command must not outpace the trail, because the stream drops records after 24 hours.
     """
@@ -136,7 +136,7 @@ class TrailLagLimiter:
     def wait(self) -> None:
         """Wait until the trail has caught up. Raises ToolError if it makes no progress for STANDSTILL_SECONDS."""
         left, since = len(self._samples), self._clock()
-        while (behind := self._behind()) > MOST_BEHIND:
+        while (behind := self._behind()) > MAX_BEHIND:
             if len(self._samples) < left:
                 left, since = len(self._samples), self._clock()
             if self._clock() - since > STANDSTILL_SECONDS:
@@ -147,7 +147,7 @@ class TrailLagLimiter:
             if not self._has_told:
                 self._has_told = True
                 print(
-                    f"The audit trail is more than {MOST_BEHIND} seconds behind: from now on writing as fast as it follows.",
+                    f"The audit trail is more than {MAX_BEHIND} seconds behind: from now on writing as fast as it follows.",
                     file=sys.stderr,
                 )
             self._sleep(WAIT_SECONDS)
@@ -157,7 +157,7 @@ class TrailLagLimiter:
         while self._samples:
             oldest = self._samples[0]
             age = self._clock() - oldest.at
-            if age <= MOST_BEHIND or not self._trail.follows(oldest.partition, oldest.entity, self._id, oldest.version):
+            if age <= MAX_BEHIND or not self._trail.follows(oldest.partition, oldest.entity, self._id, oldest.version):
                 return age
             with self._lock:
                 self._samples.popleft()

@@ -22,7 +22,7 @@ from shared.history.changesets import ChangeSets
 from shared.history.revert_runs import DONE, RevertRequest, RunStore, run_document
 from shared.routes import ADMIN, READ, WRITE
 from tools import ToolError
-from tools.history import moment, named, shown, subject, who
+from tools.history import format_value, moment, named, subject, who
 from tools.progress import Advance, Bars
 from tools.rate_limit import THREADS, with_patience
 
@@ -83,7 +83,7 @@ class UndoCommand:
     def _carried_on(self, advance: Advance) -> Item:
         has_waited = False
         while True:
-            pause = self._reverts.carry_on(
+            pause = self._reverts.resume(
                 self._wish.own, self._clock, lambda: True, lambda run: self._begin_turn(run, advance)
             )
             run = self._runs.read(self._wish.own)
@@ -108,7 +108,7 @@ class UndoCommand:
     def _reported(self) -> Iterator[Item]:
         after = None
         while True:
-            page = self._runs.reported(self._wish.own, COUNTED, after)
+            page = self._runs.list_reports(self._wish.own, COUNTED, after)
             yield from (item["report"] for item in page.items)
             after = page.resume
             if after is None:
@@ -122,13 +122,13 @@ def entries_of(sets: ChangeSets, changeset_id: str, now: int) -> int:
     """Return the number of entries of a change set. Raises ToolError if it has none."""
     total, after = 0, None
     while True:
-        page = sets.places(changeset_id, UNDOER, now, limit=COUNTED, after=after)
+        page = sets.list_keys(changeset_id, UNDOER, now, limit=COUNTED, after=after)
         total, after = total + len(page.items), page.resume
         if after is None:
             break
     if not total:
         raise ToolError(
-            f"There is no change set {shown(changeset_id)}: the trail has nothing of it, or not yet, or not any more."
+            f"There is no change set {format_value(changeset_id)}: the trail has nothing of it, or not yet, or not any more."
         )
     return total
 
@@ -176,7 +176,7 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
     console = Console(highlight=False, soft_wrap=True)
     is_rehearsal = bool(report["dryRun"])
     for part in report["items"]:
-        for line in told(part, is_rehearsal=is_rehearsal):
+        for line in describe_part(part, is_rehearsal=is_rehearsal):
             console.print(line)
     would = "would be " if is_rehearsal else ""
     parted = sum(part["result"] == "reverted" and bool(part["skipped"]) for part in report["items"])
@@ -193,11 +193,11 @@ def show(report: Mapping[str, Any], command: Callable[[str], str]) -> int:
     return 1 if report["failed"] else 0
 
 
-def told(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
+def describe_part(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
     """Describe a part's result: a line for the reverted changes, one per skipped field, one for a failure."""
     name = subject(part)
     if part["entity"] not in ("video", "playlist"):
-        name = f"{name}, video {shown(part['videoId'])}"
+        name = f"{name}, video {format_value(part['videoId'])}"
     if part["fields"]:
         fields = ", ".join(map(named, part["fields"]))
         yield _line(name, "would come back: " if is_rehearsal else "came back: ", fields, "green")
@@ -208,11 +208,11 @@ def told(part: Mapping[str, Any], *, is_rehearsal: bool) -> Iterator[Text]:
     if part["result"] == "failed":
         problem = part["problem"]
         wrong = "; ".join(
-            f"{named(error['pointer'])}: {shown(error['detail'])}"
+            f"{named(error['pointer'])}: {format_value(error['detail'])}"
             for error in problem.get("errors", ())
             if "pointer" in error
         )
-        yield _line(name, "failed: ", shown(problem["detail"]) + (f" ({wrong})" if wrong else ""), "red")
+        yield _line(name, "failed: ", format_value(problem["detail"]) + (f" ({wrong})" if wrong else ""), "red")
     if part.get("omitted"):
         yield _line(name, f"and {part['omitted']} fields more", "", "dim")
 

@@ -127,7 +127,7 @@ def follow(request: str) -> BackgroundCost:
         behind.followed.trail_kept, behind.followed.feed_kept = (
             now + then.times(-1) for now, then in zip(after, before, strict=True)
         )
-        behind.followed.kept = _kept()
+        behind.followed.kept = _stored_size()
         return behind.followed
 
 
@@ -270,7 +270,7 @@ def _in_audit_table() -> tuple[Stored, Stored]:
     return Stored.of(trail, AUDIT_INDEXES), Stored.of(feed, AUDIT_INDEXES)
 
 
-def _kept() -> Stored:
+def _stored_size() -> Stored:
     """What is stored of jobs, and of the marker of what was counted."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
     return Stored.of(items)

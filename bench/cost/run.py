@@ -166,14 +166,14 @@ def _many_changed(api: Api) -> str:
             raise RuntimeError("the audit trail keeps nothing of a change")
         trail.add(made)
         api.table.client.put_item(TableName=api.table.name, Item=encode_item(after))
-    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         begun = api.post("/v1/changesets/set/revert")
     return f"/v1/changesets/set/reverts/{begun.json['revertId']}"
 
 
 def _one_by_one(api: Api, path: str) -> Reply:
     """Take a change set back without threads, whose requests come in another order each time."""
-    with mock.patch("shared.history.parts.SIDE_BY_SIDE", 1):
+    with mock.patch("shared.history.parts.CONCURRENT_PARTS", 1):
         return CALLS[REVERTS][1](api, path)
 
 

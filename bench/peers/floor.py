@@ -62,16 +62,16 @@ def _ask(operation: str, asked: dict[str, Any]) -> Any:
 
 
 def _decoded(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: _plain(*value.popitem()) for name, value in item.items()}
+    return {name: _decode(*value.popitem()) for name, value in item.items()}
 
 
-def _plain(kind: str, value: Any) -> Any:
+def _decode(kind: str, value: Any) -> Any:
     if kind == "N":
         return float(value) if "." in value else int(value)
     if kind == "M":
         return _decoded(value)
     if kind == "L":
-        return [_plain(*element.popitem()) for element in value]
+        return [_decode(*element.popitem()) for element in value]
     return value
 
 

@@ -8,7 +8,7 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, proce
 from shared.background.aggregates import Aggregates, UnsettledVideos
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import service_logger, use_correlation_id
 from shared.processing.messages import AggregatesMessage, aggregates_message, parse
 from shared.relations.entry_updates import EntryUpdater
 
@@ -50,7 +50,7 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
             except UnsettledVideos as error:
                 contended, unreached = error.contended, error.unreached
             for id_, body in bodies.items():
-                with correlated(body.correlationId):
+                with use_correlation_id(body.correlationId):
                     if body.videoId in contended:
                         again.add(id_)
                         logger.warning("totals contended", extra={"video_id": body.videoId})
@@ -63,7 +63,7 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
             body = parse(AggregatesMessage, message.json_body)
             if not body.entries or body.videoId in moved:
                 return
-            seconds = mover.move_entries(body.videoId, int(resources.clock()), in_time)
+            seconds = mover.update_entries(body.videoId, int(resources.clock()), in_time)
             moved.add(body.videoId)
             if seconds is not None:
                 rest = aggregates_message(body.videoId, body.correlationId, entries=True)

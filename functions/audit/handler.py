@@ -8,7 +8,7 @@ from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, proce
 from shared.aws.stream import Record, StoringProcessor
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import correlated, emit, service_logger
+from shared.core.telemetry import emit, service_logger, use_correlation_id
 from shared.feed.change import Change, change_of
 from shared.feed.log import Feed
 from shared.history.entries import entry
@@ -73,7 +73,7 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
                     new.append(kept.entry)
                 else:
                     repeated.add(kept.change["id"])
-                with correlated(record.correlation_id):
+                with use_correlation_id(record.correlation_id):
                     logger.info(
                         "entry kept" if is_new else "entry is there",
                         extra={name: kept.entry[field] for name, field in LOGGED.items() if field in kept.entry},

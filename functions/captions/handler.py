@@ -7,7 +7,7 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.aws.s3 import ObjectMissing, object_uri
 from shared.captions.store import (
     FORMATS,
-    MOST_STORED,
+    MAX_STORED,
     TYPE,
     CaptionStore,
     captions_document,
@@ -28,7 +28,7 @@ from shared.web.http import http_function, operation
 from shared.web.paging import Paginator
 from shared.web.parameters import language_of
 from shared.web.requests import JSON, Request
-from shared.web.responses import SAFE, HttpResponse, etag, no_content, respond, text
+from shared.web.responses import SAFE, HttpResponse, etag, no_content, respond, text_response
 
 if TYPE_CHECKING:
     from shared.captions.parser import Kind
@@ -52,9 +52,9 @@ class CaptionHandlers:
     def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/captions"""
         video_id = request.video_id()
-        asked = self.pages.asked(request, request.parameters(ListCaptions), *captions_list(video_id))
+        asked = self.pages.request_page(request, request.parameters(ListCaptions), *captions_list(video_id))
         found = self.store.captions(video_id, request.caller, request.now, asked.limit, asked.after)
-        return asked.answer([captions_document(item) for item in found.items], found.resume)
+        return asked.respond([captions_document(item) for item in found.items], found.resume)
 
     @operation("getCaptions")
     def read(self, request: Request) -> HttpResponse:
@@ -62,31 +62,31 @@ class CaptionHandlers:
         item = self.store.read(request.video_id(), _language(request), request.caller, request.now)
         tag = etag(item["version"], captions_document(item))
         headers = {"ETag": tag, "Cache-Control": "private, no-cache", **SAFE}
-        if etags.has_now(request.headers.get("if-none-match"), tag):
+        if etags.is_not_modified(request.headers.get("if-none-match"), tag):
             return HttpResponse(304, headers)
         try:
             content = self.objects.read(text_uri(self.bucket, item), 0, item["size"])
         except ObjectMissing as error:
             raise NotFound("The text of these captions is not in this deployment; put it again.") from error
-        return text(content.decode(), TYPE, headers)
+        return text_response(content.decode(), TYPE, headers)
 
     @operation("putCaptions")
     def put(self, request: Request) -> HttpResponse:
         """PUT /v1/videos/{videoId}/captions/{language}"""
         from shared.captions.cues import InvalidCaptions
-        from shared.captions.parser import captions_of
+        from shared.captions.parser import parse_captions
         from shared.captions.webvtt import write
 
         video_id, language = request.video_id(), _language(request)
         body, kind, place = _captions(request)
         try:
-            cues = captions_of(body, kind)
+            cues = parse_captions(body, kind)
         except InvalidCaptions as error:
             fault = {"line": error.line, "detail": error.reason} if error.line else {"detail": str(error)}
             raise InvalidContent("The captions are not valid.", errors=[place | fault]) from error
         written = write(cues).encode()
-        if len(written) > MOST_STORED:
-            detail = f"As WebVTT the captions have {len(written):,} bytes; {MOST_STORED:,} is the most."
+        if len(written) > MAX_STORED:
+            detail = f"As WebVTT the captions have {len(written):,} bytes; {MAX_STORED:,} is the most."
             raise InvalidContent("The captions are not valid.", errors=[place | {"detail": detail}])
         name = text_hash(written)
         content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}

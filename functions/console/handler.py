@@ -26,9 +26,9 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-FOR_GOOD = "public, max-age=31536000, immutable"
+IMMUTABLE = "public, max-age=31536000, immutable"
 """Response headers of files in a folder named by a content hash."""
-ASK_AGAIN = "no-cache"
+REVALIDATE = "no-cache"
 """For the page, which names that folder, and for what the deployment is like."""
 
 
@@ -52,10 +52,10 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
     file = (event.get("pathParameters") or {}).get("file")
     if file is None and not event["rawPath"].endswith("/"):
         # Relative, so that it holds behind a proxy that serves it below another path.
-        return _answer(301, {"Location": "console/"})
+        return _respond(301, {"Location": "console/"})
     name = unquote(file or PAGE)
     if name == "config.json":
-        return _answer(200, {"Content-Type": "application/json", "Cache-Control": ASK_AGAIN}, os.environ["CONFIG"])
+        return _respond(200, {"Content-Type": "application/json", "Cache-Control": REVALIDATE}, os.environ["CONFIG"])
     content = _content(name)
     if content is None:
         problem = {
@@ -66,13 +66,13 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
         }
         # A page of an older release asks for files that are gone; no cache may keep that after a release is taken back.
         kept = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
-        return _answer(404, kept, json.dumps(problem))
+        return _respond(404, kept, json.dumps(problem))
     kept = {"Content-Type": TYPES[Path(name).suffix], "Vary": "Accept-Encoding"}
     if name != PAGE:
-        kept["Cache-Control"] = FOR_GOOD
+        kept["Cache-Control"] = IMMUTABLE
     else:
         kept |= {
-            "Cache-Control": ASK_AGAIN,
+            "Cache-Control": REVALIDATE,
             "Content-Security-Policy": policy(json.loads(os.environ["CONFIG"])["media"], os.environ["CONNECT_ORIGINS"]),
             "Referrer-Policy": "no-referrer",  # addresses of films carry signatures
             "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
@@ -81,21 +81,21 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
         kept["Content-Encoding"] = "gzip"
     else:
         content = gzip.decompress(content)
-    return _answer(200, kept) | {"body": base64.b64encode(content).decode("ascii"), "isBase64Encoded": True}
+    return _respond(200, kept) | {"body": base64.b64encode(content).decode("ascii"), "isBase64Encoded": True}
 
 
 def _content(name: str) -> bytes | None:
     """Return a compressed file of the site, or `None` if there is none of this name."""
-    return (SITE / f"{name}.gz").read_bytes() if name in _names(SITE) else None
+    return (SITE / f"{name}.gz").read_bytes() if name in _list_names(SITE) else None
 
 
 @cache
-def _names(site: Path) -> frozenset[str]:
+def _list_names(site: Path) -> frozenset[str]:
     """All that there is. Names in requests are only compared with these, so that none can lead anywhere else."""
     return frozenset(file.relative_to(site).as_posix().removesuffix(".gz") for file in site.rglob("*.gz"))
 
 
-def _answer(status: int, headers: Mapping[str, str], body: str = "") -> Payload:
+def _respond(status: int, headers: Mapping[str, str], body: str = "") -> Payload:
     return {
         "statusCode": status,
         "headers": {"X-Content-Type-Options": "nosniff", **headers},

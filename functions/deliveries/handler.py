@@ -61,10 +61,10 @@ def make(
 
         bus = EventBus(settings.event_bus, resources.events(), clock)
 
-    def wake(webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
+    def notify(webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         queue.send(deliver_message(webhook_id, claimed), delay_seconds)
 
-    deliverer = Deliverer(places, feed, receivers, quotas, wake, bus=bus, measure=_measure, clock=clock)
+    deliverer = Deliverer(places, feed, receivers, quotas, notify, bus=bus, measure=_measure, clock=clock)
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def seconds_left() -> float:
@@ -74,7 +74,7 @@ def make(
             if message.json_body.get("schema") == CHANGED_SCHEMA:
                 owners = parse(ChangedMessage, message.json_body).owners
                 is_behind = clock() - int(message.attributes.sent_timestamp) / 1000 >= BEHIND_SECONDS
-                woken = deliverer.to_wake(owners, is_behind=is_behind)
+                woken = deliverer.select_idle(owners, is_behind=is_behind)
                 queue.send_all([deliver_message(webhook_id) for webhook_id in woken])
             else:
                 about = parse(DeliverMessage, message.json_body)

@@ -10,8 +10,15 @@ from shared.core.errors import Forbidden, NotFound
 from shared.core.position import Page
 from shared.core.settings import Settings
 from shared.feed.log import Feed, owner_log, shard_logs
-from shared.feed.reader import ChangePage, bound_to_changes, ends, oldest, places_of, position_of
-from shared.feed.reader import page as changes_after
+from shared.feed.reader import (
+    ChangePage,
+    bound_to_changes,
+    decode_position,
+    encode_position,
+    end_cursors,
+    oldest_cursors,
+)
+from shared.feed.reader import read_page as changes_after
 from shared.history.changesets import ChangeSets
 from shared.history.entries import document
 from shared.history.revert_runs import RunStore, run_document
@@ -20,7 +27,7 @@ from shared.queries import FROM_NOW, GetChangeset, GetDiff, GetRevert, ListAudit
 from shared.routes import ADMIN, CHANGES
 from shared.schema import PLAYLIST, TTL_ATTRIBUTE, VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import is_purged, owned_by
+from shared.videos.access import is_purged, require_owned
 from shared.web.cursors import Cursors
 from shared.web.http import http_function, operation
 from shared.web.paging import Paginator, link_to_next
@@ -57,9 +64,9 @@ class HistoryHandlers:
 
         def check() -> None:
             item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-            owned_by(item, request.caller, request.now)
+            require_owned(item, request.caller, request.now)
 
-        return self._page(request, "audit", video_id, check, self.store.of_video)
+        return self._page(request, "audit", video_id, check, self.store.list_for_video)
 
     @operation("listPlaylistAudit")
     def list_of_playlist(self, request: Request) -> HttpResponse:
@@ -70,7 +77,7 @@ class HistoryHandlers:
             item = self.table.get(PLAYLIST.key(playlistId=playlist_id), attributes=PLAYLIST_ATTRIBUTES)
             _require_owner(item, request.caller, request.now)
 
-        return self._page(request, "playlist audit", playlist_id, check, self.store.of_playlist)
+        return self._page(request, "playlist audit", playlist_id, check, self.store.list_for_playlist)
 
     @operation("getDiff")
     def diff(self, request: Request) -> HttpResponse:
@@ -87,7 +94,7 @@ class HistoryHandlers:
         """Return a page of entries. `check` raises unless the caller may see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
-        asked = self.pages.asked(request, query, listing, id_, start, end, query.ascending)
+        asked = self.pages.request_page(request, query, listing, id_, start, end, query.ascending)
         # An admin needs nothing to be there: what became of one that is gone is what a history is asked for.
         if not caller.is_admin:
             check()
@@ -101,42 +108,42 @@ class HistoryHandlers:
             limit=asked.limit,
             after=asked.after,
         )
-        return asked.answer([document(entry) for entry in page.items], page.resume)
+        return asked.respond([document(entry) for entry in page.items], page.resume)
 
     @operation("getChangeset")
     def changeset(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}"""
         changeset_id = request.correlation_id("changesetId")
-        asked = self.pages.asked(request, request.parameters(GetChangeset), "changeset", changeset_id)
+        asked = self.pages.request_page(request, request.parameters(GetChangeset), "changeset", changeset_id)
         page = self.sets.page(changeset_id, request.caller, request.now, limit=asked.limit, after=asked.after)
-        return asked.answer([document(entry) for entry in page.items], page.resume)
+        return asked.respond([document(entry) for entry in page.items], page.resume)
 
     @operation("getRevert")
     def run(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
         changeset_id, revert_id = request.correlation_id("changesetId"), request.correlation_id("revertId")
-        asked = self.pages.asked(request, request.parameters(GetRevert), "revert", changeset_id, revert_id)
-        run = self.runs.seen_by(changeset_id, revert_id, request.caller, request.now)
-        page = self.runs.reported(revert_id, asked.limit, asked.after)
-        return asked.answer([part["report"] for part in page.items], page.resume, run_document(run))
+        asked = self.pages.request_page(request, request.parameters(GetRevert), "revert", changeset_id, revert_id)
+        run = self.runs.read_visible(changeset_id, revert_id, request.caller, request.now)
+        page = self.runs.list_reports(revert_id, asked.limit, asked.after)
+        return asked.respond([part["report"] for part in page.items], page.resume, run_document(run))
 
     @operation("listChanges")
     def changes(self, request: Request) -> HttpResponse:
         """GET /v1/changes"""
         query, caller = request.parameters(ListChanges), request.caller
-        if query.user_id != caller.subject and not caller.follows_all:
+        if query.user_id != caller.subject and not caller.may_follow_all:
             raise Forbidden(f"Without your own userId this needs a token with the scope {CHANGES} or {ADMIN}.")
         logs = shard_logs() if query.user_id is None else (owner_log(query.user_id),)
         bound = bound_to_changes(caller, query.user_id, query.types)
         if query.after == FROM_NOW:
-            page = ChangePage([], ends(self.feed, logs), caught_up=True)
+            page = ChangePage([], end_cursors(self.feed, logs), caught_up=True)
         else:
-            places = oldest(logs)
+            places = oldest_cursors(logs)
             if query.after is not None:
                 # It never expires by itself: whether all that comes next is kept, its places prove.
-                places = places_of(logs, self.cursors.open(bound, query.after, request.now, math.inf))
+                places = decode_position(logs, self.cursors.open(bound, query.after, request.now, math.inf))
             page = changes_after(self.feed, places, query.types, query.limit)
-        cursor = self.cursors.seal(bound, position_of(page.places), request.now)
+        cursor = self.cursors.seal(bound, encode_position(page.cursors), request.now)
         body = {"items": page.items, "nextCursor": cursor, "caughtUp": page.caught_up}
         return respond(200, body, headers=link_to_next(request, "after", cursor))
 

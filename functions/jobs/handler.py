@@ -23,7 +23,7 @@ from shared.processing.job_store import JobStore
 from shared.processing.readiness import why_not_ready
 from shared.schema import VIDEO
 from shared.videos import video
-from shared.videos.access import owned_by
+from shared.videos.access import require_owned
 from shared.videos.store import VideoStore
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
@@ -54,13 +54,13 @@ class JobHandlers:
     @operation("listJobs")
     def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/jobs"""
-        return respond(200, {"items": [document(job) for job in self._jobs_of(self._own(request))]})
+        return respond(200, {"items": [document(job) for job in self._list_jobs(self._require_own_video(request))]})
 
     @operation("whyNotReady")
     def why_not_ready(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/why-not-ready"""
-        item = self._own(request)
-        reason, blocker = why_not_ready(item, self._jobs_of(item), request.now)
+        item = self._require_own_video(request)
+        reason, blocker = why_not_ready(item, self._list_jobs(item), request.now)
         return respond(
             200,
             {
@@ -104,7 +104,7 @@ class JobHandlers:
             if wanted >= media["duration"]:
                 detail = f"must be less than the film's {media['duration']} milliseconds"
                 raise invalid_field("/position", detail)
-            edited = video.thumbnail_chosen(item, wanted)
+            edited = video.choose_thumbnail(item, wanted)
             if edited != item and not charged:
                 self.quota.reserve(item["userId"], 1, request.now)
                 charged = True
@@ -127,7 +127,7 @@ class JobHandlers:
         if job is None:
             raise NotFound("The video has no job for this rendition.")
         try:
-            after = self._reported(job, ticket, name, report, request)
+            after = self._apply_report(job, ticket, name, report, request)
         except WriteContention as contention:
             # To a transcoder, 409 means that nobody wants the work (docs/transcode-queue.md).
             raise Unavailable("Others are changing the job; report again.") from contention
@@ -137,7 +137,7 @@ class JobHandlers:
             )
         return respond(200, document(after))
 
-    def _reported(
+    def _apply_report(
         self, job: "Job", ticket: JobAttempt, name: str, report: "RenditionReport", request: Request
     ) -> "Job | None":
         """The job with a report taken into account; None when the report comes too late."""
@@ -146,7 +146,7 @@ class JobHandlers:
         match report.state:
             case "running":
                 if job["state"] == "queued":
-                    taken = self.jobs.take(ticket, caller, now, instance)
+                    taken = self.jobs.claim(ticket, caller, now, instance)
                     if taken is None or not report.progress:
                         return taken
                 progress = job["progress"] if report.progress is None else report.progress
@@ -160,19 +160,19 @@ class JobHandlers:
                 size = report.fileSize
                 output = {"uri": uri} | ({} if size is None else {"fileSize": size})
                 done = self.jobs.complete(
-                    ticket, output, caller, now, lambda item: video.rendered(item, name, uri, size)
+                    ticket, output, caller, now, lambda item: video.add_rendition(item, name, uri, size)
                 )
                 return done or (_repeated(job, ticket, "done") if job.get("output", {}).get("uri") == uri else None)
             case "failed":
                 failed = self.jobs.fail(ticket, str(report.reason), caller, now, retry=report.retry)
                 return failed or _repeated(job, ticket, "failed")
 
-    def _jobs_of(self, item: Item) -> "Sequence[Job]":
-        return owned_jobs(item, self.jobs.of_video(item["videoId"]))
+    def _list_jobs(self, item: Item) -> "Sequence[Job]":
+        return owned_jobs(item, self.jobs.list_for_video(item["videoId"]))
 
-    def _own(self, request: Request) -> Item:
+    def _require_own_video(self, request: Request) -> Item:
         key = VIDEO.key(videoId=request.video_id())
-        return owned_by(self.videos.table.get(key), request.caller, request.now)
+        return require_owned(self.videos.table.get(key), request.caller, request.now)
 
 
 def _repeated(job: "Job", ticket: JobAttempt, state: str) -> "Job | None":

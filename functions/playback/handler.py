@@ -3,11 +3,11 @@
 from functools import partial
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.captions.store import shown_while_playing
+from shared.captions.store import list_playable_tracks
 from shared.core.settings import Settings
 from shared.processing.playback import ATTRIBUTES, PlaybackSigner
 from shared.schema import VIDEO
-from shared.videos.access import seen_by
+from shared.videos.access import require_visible
 from shared.videos.links import Links
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
@@ -31,10 +31,10 @@ class PlaybackHandlers:
     def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/playback"""
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
-        video = seen_by(item, request.caller, request.now)
+        video = require_visible(item, request.caller, request.now)
         answer = self.signer.playback(video, request.caller, request.now)
         sign = partial(self.signer.text, seconds=answer["expiresAt"] - request.now)
-        answer |= shown_while_playing(self.videos, video["videoId"], sign)
+        answer |= list_playable_tracks(self.videos, video["videoId"], sign)
         # Who has these URLs may read the films: they are not for any cache.
         return respond(200, answer, headers={"Cache-Control": "no-store"})
 

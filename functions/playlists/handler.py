@@ -48,11 +48,11 @@ class PlaylistHandlers:
         """GET /v1/playlists"""
         query = request.parameters(ListPlaylists)
         owner = query.user_id or request.caller.subject
-        asked = self.pages.asked(request, query, "playlists", owner, query.ascending)
-        playlists = self.store.of_owner(
+        asked = self.pages.request_page(request, query, "playlists", owner, query.ascending)
+        playlists = self.store.list_for_owner(
             owner, request.caller, ascending=query.ascending, limit=asked.limit, after=asked.after
         )
-        return asked.answer(playlists.items, playlists.resume)
+        return asked.respond(playlists.items, playlists.resume)
 
     @operation("getPlaylist")
     def read(self, request: Request) -> HttpResponse:
@@ -79,10 +79,10 @@ class PlaylistHandlers:
     def list_entries(self, request: Request) -> HttpResponse:
         """GET /v1/playlists/{playlistId}/entries"""
         playlist_id = _playlist_id(request)
-        asked = self.pages.asked(request, request.parameters(ListEntries), "entries", playlist_id)
+        asked = self.pages.request_page(request, request.parameters(ListEntries), "entries", playlist_id)
         found = self.entries.page(playlist_id, request.caller, request.now, limit=asked.limit, after=asked.after)
-        items = [entry | {"video": self.links.shown(entry["video"])} for entry in found.items]
-        return asked.answer(items, found.resume)
+        items = [entry | {"video": self.links.to_urls(entry["video"])} for entry in found.items]
+        return asked.respond(items, found.resume)
 
     @operation("appendEntry")
     def append(self, request: Request) -> HttpResponse:
@@ -118,11 +118,11 @@ class PlaylistHandlers:
     def list_of_video(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/playlists"""
         query, video_id = request.parameters(ListVideoPlaylists), request.video_id()
-        asked = self.pages.asked(request, query, "playlists of", video_id, query.ascending)
-        playlists = self.store.of_video(
+        asked = self.pages.request_page(request, query, "playlists of", video_id, query.ascending)
+        playlists = self.store.list_for_video(
             video_id, request.caller, request.now, ascending=query.ascending, limit=asked.limit, after=asked.after
         )
-        return asked.answer(playlists.items, playlists.resume)
+        return asked.respond(playlists.items, playlists.resume)
 
 
 def _playlist_id(request: Request) -> str:

@@ -43,7 +43,7 @@ class ProbeWorker(JobWorker):
             rendition.name: {"width": rendition.width, "height": rendition.height}
             for rendition in wanted(facts.width, facts.height, self._renditions)
         }
-        return JobResult(fields, lambda item: video.probed(item, media, fields, sizes))
+        return JobResult(fields, lambda item: video.apply_probe(item, media, fields, sizes))
 
 
 def make(settings: ProbeSettings, resources: Resources) -> LambdaHandler:

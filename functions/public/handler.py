@@ -10,7 +10,7 @@ from shared.core.settings import Settings
 from shared.schema import HEALTH
 from shared.web.http import http_function, operation
 from shared.web.requests import Request
-from shared.web.responses import HttpResponse, moved, respond, text
+from shared.web.responses import HttpResponse, redirect, respond, text_response
 
 HEAD = """<!doctype html>
 <html lang="en">
@@ -82,26 +82,26 @@ class PublicHandlers:
         """GET /docs/{asset}: Swagger UI as Powertools ships it, and the script that starts it."""
         match request.path["asset"]:
             case "start.js":
-                return text(START_SCRIPT, "text/javascript", CACHED)
+                return text_response(START_SCRIPT, "text/javascript", CACHED)
             case "swagger-ui-bundle.min.js" as name:
-                return text(_swagger_ui(name), "text/javascript", CACHED)
+                return text_response(_swagger_ui(name), "text/javascript", CACHED)
             case "swagger-ui.min.css" as name:
-                return text(_swagger_ui(name), "text/css", CACHED)
+                return text_response(_swagger_ui(name), "text/css", CACHED)
             case _:
                 raise NotFound("The docs have no file of this name.")
 
 
 def _page(content: str) -> HttpResponse:
-    return text(content, "text/html", {"Content-Security-Policy": POLICY, **CACHED})
+    return text_response(content, "text/html", {"Content-Security-Policy": POLICY, **CACHED})
 
 
 PAGES: Mapping[str, Callable[[], HttpResponse]] = {
     "/": lambda: _page(HOME_PAGE),
     # Relative, so that it holds behind a proxy that serves it below another path.
-    "/docs/": lambda: moved("../docs", CACHED),
+    "/docs/": lambda: redirect("../docs", CACHED),
     # A greedy path parameter takes this path on some gateways only (infra/console.py).
-    "/console/": lambda: moved("index.html", CACHED),
-    "/favicon.ico": lambda: text(ICON, "image/svg+xml", CACHED),
+    "/console/": lambda: redirect("index.html", CACHED),
+    "/favicon.ico": lambda: text_response(ICON, "image/svg+xml", CACHED),
 }
 """Paths that browsers request in addition to the operations. `$default` routes them here."""
 

@@ -32,7 +32,7 @@ class RatingHandlers:
     @operation("deleteRating")
     def take_back(self, request: Request) -> HttpResponse:
         """DELETE /v1/videos/{videoId}/rating"""
-        self.store.take_back(request.video_id(), request.caller, request.now)
+        self.store.delete(request.video_id(), request.caller, request.now)
         return no_content()
 
 

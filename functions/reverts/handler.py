@@ -37,7 +37,7 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
 
         def take(message: Message) -> None:
             revert_id = parse(RevertMessage, message.json_body).revertId
-            pause = sets.carry_on(revert_id, resources.clock, in_time)
+            pause = sets.resume(revert_id, resources.clock, in_time)
             if pause is None:
                 logger.info("nothing left to take back", extra={"revert_id": revert_id})
             else:

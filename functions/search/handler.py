@@ -10,7 +10,7 @@ from shared.core.errors import InvalidCursor, InvalidParameter
 from shared.core.position import Position
 from shared.core.settings import Settings
 from shared.feed.log import Feed, LogCursor, shard_logs
-from shared.feed.reader import bound_to_changes, ends, places_of
+from shared.feed.reader import bound_to_changes, decode_position, end_cursors
 from shared.queries import SearchVideos, SimilarVideos
 from shared.search.generations import Generations
 from shared.search.loader import DocumentLoader
@@ -59,9 +59,11 @@ class SearchHandlers:
         period(query.start, query.end)
         question = SearchQuery() if query.q is None else parse(query.q)
         wanted = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
-        asked = self.pages.asked(request, query, "search", query.q, *wanted)
-        places = None if query.consistent_with is None else self._places(query.consistent_with, caller, request.now)
-        finding, freshness = self._finding(places)
+        asked = self.pages.request_page(request, query, "search", query.q, *wanted)
+        places = (
+            None if query.consistent_with is None else self._require_cursors(query.consistent_with, caller, request.now)
+        )
+        finding, freshness = self._open_search(places)
 
         from shared.search.index_query import SearchFilters
 
@@ -76,41 +78,41 @@ class SearchHandlers:
             consistent=places is not None,
         )
         about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), **freshness}
-        return asked.answer(results.items, results.resume, about)
+        return asked.respond(results.items, results.resume, about)
 
     @operation("similarVideos")
     def similar(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/similar"""
         query, video_id = request.parameters(SimilarVideos), request.video_id()
-        finding, freshness = self._finding()
+        finding, freshness = self._open_search()
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
-    def _finding(self, places: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
+    def _open_search(self, places: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
         """Return a search over the newest index, and the members of the response that say how fresh that is."""
         # Imported here with Tantivy, which no start of the function has to wait for.
         from shared.search.video_search import VideoSearch
 
-        newest = self.local.newest(places)
+        newest = self.local.current(places)
         freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
-        return VideoSearch(newest.engine, self.videos, self.links.shown), freshness
+        return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 
-    def _places(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
+    def _require_cursors(self, cursor: str, caller: Caller, now: int) -> Mapping[str, LogCursor]:
         """Return the feed positions of a cursor in the logs of all owners' changes."""
         try:
-            return places_of(shard_logs(), self._opened(None, cursor, caller, now))
+            return decode_position(shard_logs(), self._open_cursor(None, cursor, caller, now))
         except InvalidCursor:
             pass  # perhaps it is one of the caller's own changes
         try:
-            self._opened(caller.subject, cursor, caller, now)
+            self._open_cursor(caller.subject, cursor, caller, now)
         except InvalidCursor as error:
             raise InvalidParameter.named(
                 "consistentWith",
                 "must be `nextCursor` of GET /v1/changes without `types`, of everybody's changes or of your own",
             ) from error
         # Everybody's logs have a change before its owner's has it.
-        return ends(self.feed, shard_logs())
+        return end_cursors(self.feed, shard_logs())
 
-    def _opened(self, user_id: str | None, cursor: str, caller: Caller, now: int) -> Position:
+    def _open_cursor(self, user_id: str | None, cursor: str, caller: Caller, now: int) -> Position:
         return self.cursors.open(bound_to_changes(caller, user_id, ()), cursor, now, math.inf)
 
 

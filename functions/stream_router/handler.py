@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources, process
 from shared.aws.stream import Record, StreamProcessor
 from shared.background.stream_router import QUEUES, StreamRouter
-from shared.core.settings import LambdaHandler, Settings, several
+from shared.core.settings import LambdaHandler, Settings, variable_group
 from shared.core.telemetry import service_logger
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class StreamRouterSettings(Settings):
     media_bucket: str
     shares: Mapping[str, int]
     """Concurrency quota per owner, by queue."""
-    queue_urls: Mapping[str, str] = several({name: f"{name.upper()}_QUEUE_URL" for name in QUEUES})
+    queue_urls: Mapping[str, str] = variable_group({name: f"{name.upper()}_QUEUE_URL" for name in QUEUES})
 
 
 def make(settings: StreamRouterSettings, resources: Resources) -> LambdaHandler:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.listing import Lists
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
-from shared.background.sweeper import SweepResult, send_for_due, send_for_scheduled, sweep
+from shared.background.sweeper import SweepResult, enqueue_due, enqueue_scheduled, sweep
 from shared.core.settings import LambdaHandler, Settings
 from shared.core.telemetry import emit, service_logger
 from shared.processing.job_store import JobStore
@@ -44,10 +44,10 @@ def make(settings: SweeperSettings, resources: Resources) -> LambdaHandler:
 
         try:
             in_time = until(SECONDS_FOR_JOBS + SECONDS_FOR_WEBHOOKS)
-            scheduled = send_for_scheduled(lists, aggregates, int(resources.clock()), in_time)
+            scheduled = enqueue_scheduled(lists, aggregates, int(resources.clock()), in_time)
         finally:
             try:
-                due = send_for_due(lists, deliveries, int(resources.clock()), until(SECONDS_FOR_JOBS))
+                due = enqueue_due(lists, deliveries, int(resources.clock()), until(SECONDS_FOR_JOBS))
                 if due.late:
                     emit({"DeliveryWait": due.late})
             finally:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from shared.aws.runtime import BackgroundResources, EntryPoint, Resources
 from shared.aws.s3 import Objects, object_uri
-from shared.captions.cues import MOST_BYTES, MOST_CUES
-from shared.captions.embedded import texts_of
+from shared.captions.cues import MAX_BYTES, MAX_CUES
+from shared.captions.embedded import extract_texts
 from shared.captions.embedded_store import EmbeddedCaptionStore
 from shared.captions.store import PROPOSED, TYPE, text_hash, text_key
 from shared.core.attributes import Item
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "thumbnails"
 """Name recorded as the author of generated files."""
-FOR_EVER = "public, max-age=31536000, immutable"
+IMMUTABLE = "public, max-age=31536000, immutable"
 """The URL contains a content hash, so another source file or another frame has another URL."""
 
 
@@ -45,7 +45,7 @@ class ThumbnailWorker(JobWorker):
     def store(self, job: "Job", name: str, data: bytes, content_type: str) -> str:
         """Store an object and return its S3 URI."""
         key = f"{THUMBNAILS}{job['videoId']}/{job['inputHash']}/{name}"
-        self.objects.put(self.bucket, key, data, content_type, cache_control=FOR_EVER)
+        self.objects.put(self.bucket, key, data, content_type, cache_control=IMMUTABLE)
         return object_uri(self.bucket, key)
 
     def store_pictures(self, job: "Job", pictures: Iterable[Picture]) -> dict[str, Item]:
@@ -61,9 +61,9 @@ class ThumbnailWorker(JobWorker):
         }
 
 
-def _pictured(pictures: Item, output: Item) -> JobResult:
+def _apply_pictures(pictures: Item, output: Item) -> JobResult:
     """Return the result of a job that adds these entries to the video's thumbnails."""
-    return JobResult({"pictures": sorted(pictures), **output}, lambda item: video.pictured(item, pictures))
+    return JobResult({"pictures": sorted(pictures), **output}, lambda item: video.apply_pictures(item, pictures))
 
 
 class PosterWorker(ThumbnailWorker):
@@ -78,7 +78,7 @@ class PosterWorker(ThumbnailWorker):
         stored = {name: picture | {"time": made.time} for name, picture in stored.items()}
         jpegs = (picture for picture in made.pictures if picture.content_type == "image/jpeg")
         largest = max(jpegs, key=lambda picture: picture.width)
-        return _pictured({"poster": stored[largest.name], **stored}, {})
+        return _apply_pictures({"poster": stored[largest.name], **stored}, {})
 
 
 class StoryboardWorker(ThumbnailWorker):
@@ -96,7 +96,7 @@ class StoryboardWorker(ThumbnailWorker):
         chapters: list[Item] = [
             {"start": each.start} | ({"title": each.title} if each.title else {}) for each in made.chapters
         ]
-        return _pictured(stored, {PROPOSED: chapters} if chapters else {})
+        return _apply_pictures(stored, {PROPOSED: chapters} if chapters else {})
 
 
 class CaptionsWorker(ThumbnailWorker):
@@ -113,15 +113,15 @@ class CaptionsWorker(ThumbnailWorker):
 
     def do(self, job: "Job", _: Item) -> JobResult:
         """Store the texts as objects. No item references them until one transaction writes captions and job."""
-        found: Subtitles = self.read("subtitles", job, MOST_BYTES, MOST_CUES)
-        texts, skipped = texts_of(found.tracks)
+        found: Subtitles = self.read("subtitles", job, MAX_BYTES, MAX_CUES)
+        texts, skipped = extract_texts(found.tracks)
         for text in texts:
             key = text_key(job["videoId"], text_hash(text.content))
             self.objects.put(self.bucket, key, text.content, f"{TYPE}; charset=utf-8")
         writer = for_job(Caller.job(NAME), job)
 
         def placing(video_item: Item) -> ExtraWrites:
-            placed = self._captions.placing(texts, video_item, writer, int(self._clock()))
+            placed = self._captions.caption_writes(texts, video_item, writer, int(self._clock()))
             return placed._replace(output=placed.output | {"skipped": [*skipped, *placed.output["skipped"]]})
 
         return JobResult({}, lambda video_item: video_item, placing)

@@ -3,7 +3,7 @@
 from urllib.parse import quote
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.core.changes import fitting
+from shared.core.changes import truncate_to_fit
 from shared.core.settings import Settings
 from shared.history.changeset_reverts import ChangeSetReverts
 from shared.history.revert_runs import RevertRequest
@@ -50,7 +50,7 @@ class UndoHandlers:
 
         dry_run = request.parameters(RevertVideo).dry_run
         wanted = Revert.parse(request.content(JSON))
-        reverted = self.videos.to_version(
+        reverted = self.videos.revert_to_version(
             request.video_id(),
             wanted.toVersion,
             request.caller,
@@ -63,8 +63,8 @@ class UndoHandlers:
         return respond(
             200,
             {
-                "video": self.links.shown(reverted.document, is_own=True),
-                **fitting({"changes": reverted.changes}, LARGEST_CHANGES),
+                "video": self.links.to_urls(reverted.document, is_own=True),
+                **truncate_to_fit({"changes": reverted.changes}, LARGEST_CHANGES),
                 "skipped": [left.document() for left in reverted.skipped],
                 "dryRun": dry_run,
             },

@@ -46,14 +46,14 @@ class UploadHandlers:
         begun = self.service.begin(
             request.video_id(), wanted.contentType, wanted.fileSize, request.caller, int(self.clock() * 1000)
         )
-        return respond(201, {"uploadId": begun.upload_id} | _ways(begun), headers=NOT_CACHED)
+        return respond(201, {"uploadId": begun.upload_id} | _upload_methods(begun), headers=NOT_CACHED)
 
     @operation("getUpload")
     def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/upload/{uploadId}"""
         item, upload = self.service.read(request.video_id(), _upload_id(request), request.caller, request.now)
         facts = {name: item[name] for name in ("uploadId", "videoId", "state", "contentType", "fileSize")}
-        return respond(200, facts | (_ways(upload) if upload else {}), headers=NOT_CACHED)
+        return respond(200, facts | (_upload_methods(upload) if upload else {}), headers=NOT_CACHED)
 
     @operation("completeUpload")
     def complete(self, request: Request) -> HttpResponse:
@@ -70,7 +70,7 @@ class UploadHandlers:
         return no_content()
 
 
-def _ways(upload: OpenUpload) -> dict[str, Any]:
+def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
     """Return the URLs to resume, complete and abort an upload."""
     # Relative to the URL that began it, so that they hold behind a proxy that serves it below another path.
     place = f"upload/{upload.upload_id}"

@@ -23,7 +23,7 @@ from shared.web.http import http_function, operation
 from shared.web.paging import Paginator
 from shared.web.parameters import period
 from shared.web.requests import JSON, MERGE_PATCH, Request
-from shared.web.responses import HttpResponse, fitting, no_content, respond
+from shared.web.responses import HttpResponse, fit_documents, no_content, respond
 
 VARY = {"Vary": "Accept-Language"}
 
@@ -53,14 +53,14 @@ class VideoHandlers:
         """POST /v1/videos"""
         from shared.videos.prebuilt import NewVideo
 
-        sent = self.links.stored(NewVideo.parse(request.content(JSON)).model_dump(exclude_none=True))
-        item = video.posted(sent, request.caller, request.now)
+        sent = self.links.to_uris(NewVideo.parse(request.content(JSON)).model_dump(exclude_none=True))
+        item = video.with_defaults(sent, request.caller, request.now)
         brought = item["videoId"] == sent.get("videoId")
-        document = self.store.create(item, request.caller, request.now, request.once(sent), brought=brought)
+        document = self.store.create(item, request.caller, request.now, request.once(sent), has_client_id=brought)
         # Relative to /v1/videos, so that it holds behind a proxy that serves it below another path.
         return respond(
             201,
-            self.links.shown(document, is_own=True),
+            self.links.to_urls(document, is_own=True),
             version=document["version"],
             headers={"Location": f"videos/{document['videoId']}"},
         )
@@ -71,17 +71,17 @@ class VideoHandlers:
         query = request.parameters(GetVideo)
         _require_not_both(query.include, query.fields)
         if query.version is not None or query.as_of is not None:
-            return self._past(request, query)
+            return self._read_past_version(request, query)
         place = Locale(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
             fetched = self.title_page.read_with(video_id, caller, now, query.include, place)
         else:
             fetched = self.title_page.read(video_id, caller, now, query.fields, place)
-        shown = self.links.shown(fetched.document, is_own=fetched.is_own)
+        shown = self.links.to_urls(fetched.document, is_own=fetched.is_own)
         return respond(200, shown, request=request, version=fetched.version, headers=VARY)
 
-    def _past(self, request: Request, query: GetVideo) -> HttpResponse:
+    def _read_past_version(self, request: Request, query: GetVideo) -> HttpResponse:
         """The video as it was."""
         from shared.history.as_of import PastVersions
         from shared.history.trail import AuditStore
@@ -106,22 +106,22 @@ class VideoHandlers:
             as_of=query.as_of or 0,
             fields=query.fields,
         )
-        return respond(200, self.links.shown(document, is_own=True), request=request, version=version, headers=VARY)
+        return respond(200, self.links.to_urls(document, is_own=True), request=request, version=version, headers=VARY)
 
     @operation("patchVideo")
     def patch(self, request: Request) -> HttpResponse:
         """PATCH /v1/videos/{videoId}"""
         from shared.videos.prebuilt import VideoPatch
 
-        patch = self.links.stored(VideoPatch.parse(request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
+        patch = self.links.to_uris(VideoPatch.parse(request.content(MERGE_PATCH, JSON)).model_dump(exclude_unset=True))
         document = self.store.change(
             request.video_id(),
             request.caller,
             request.now,
-            lambda item: video.patched(item, patch, request.now),
+            lambda item: video.apply_patch(item, patch, request.now),
             matches=request.matches,
         )
-        return respond(200, self.links.shown(document, is_own=True), version=document["version"])
+        return respond(200, self.links.to_urls(document, is_own=True), version=document["version"])
 
     @operation("deleteVideo")
     def delete(self, request: Request) -> HttpResponse:
@@ -130,7 +130,7 @@ class VideoHandlers:
             request.video_id(),
             request.caller,
             request.now,
-            lambda item: video.deleted(item, request.now),
+            lambda item: video.mark_deleted(item, request.now),
             matches=request.matches,
         )
         return no_content()
@@ -144,11 +144,11 @@ class VideoHandlers:
             video_id,
             request.caller,
             request.now,
-            video.restored,
+            video.restore,
             matches=request.matches,
             once=request.once(video_id),
         )
-        return respond(200, self.links.shown(document, is_own=True), version=document["version"])
+        return respond(200, self.links.to_urls(document, is_own=True), version=document["version"])
 
     @operation("batchGetVideos")
     def batch_get(self, request: Request) -> HttpResponse:
@@ -158,11 +158,11 @@ class VideoHandlers:
         wanted = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
         videos = self.store.read_many(wanted, request.caller, request.now)
         shown = {
-            video_id: self.links.shown(videos[video_id], is_own=request.caller.owns(videos[video_id]["userId"]))
+            video_id: self.links.to_urls(videos[video_id], is_own=request.caller.owns(videos[video_id]["userId"]))
             for video_id in wanted
             if video_id in videos
         }
-        items = fitting(shown.values())
+        items = fit_documents(shown.values())
         return respond(
             200,
             {
@@ -204,29 +204,29 @@ class VideoHandlers:
         )
         if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
-        asked = self.pages.asked(
+        asked = self.pages.request_page(
             request, query, "videos", query.tag, query.region, filters, start, end, query.ascending
         )
         window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
         page = self._page(request, query.tag, query.region, filters, window)
-        items = [self.links.shown(summary(item, query.fields)) for item in page.items]
+        items = [self.links.to_urls(summary(item, query.fields)) for item in page.items]
         if query.include:
             counted = self.counters.read([item["videoId"] for item in items])
             items = [item | {"viewCount": counted[item["videoId"]].views} for item in items]
-        return asked.answer(items, page.resume)
+        return asked.respond(items, page.resume)
 
     @operation("listEpisodes")
     def episodes(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/episodes"""
         video_id, query = request.video_id(), request.parameters(ListEpisodes)
         first, last = (0, LAST_SEASON + 1) if query.season is None else (query.season, query.season)
-        asked = self.pages.asked(request, query, "episodes", video_id, query.season)
+        asked = self.pages.request_page(request, query, "episodes", video_id, query.season)
         window = Window(season_start(first), season_start(last + 1), True, asked.limit, asked.after)
-        page = self.lists.episodes(video_id, request.caller, request.now, window)
+        page = self.lists.list_episodes(video_id, request.caller, request.now, window)
         items = [
-            {"video": self.links.shown(summary(item)), **summary(item, ("season", "episode"))} for item in page.items
+            {"video": self.links.to_urls(summary(item)), **summary(item, ("season", "episode"))} for item in page.items
         ]
-        return asked.answer(items, page.resume)
+        return asked.respond(items, page.resume)
 
     def _page(
         self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window
@@ -239,19 +239,19 @@ class VideoHandlers:
                 "status", "No index answers which deleted videos have a tag or region; select by userId instead."
             )
         if filters.owner is not None and region is None and (tag is None or request.caller.owns(filters.owner)):
-            return self.lists.of_owner(filters.owner, request.caller, request.now, filters, window, tag)
+            return self.lists.list_by_owner(filters.owner, request.caller, request.now, filters, window, tag)
         if tag is not None:
-            return self.lists.with_tag(tag, request.now, filters, window)
+            return self.lists.list_by_tag(tag, request.now, filters, window)
         if region is not None:
-            return self.lists.in_region(region, request.now, filters, window)
+            return self.lists.list_by_region(region, request.now, filters, window)
         published = filters._replace(status=None)
         if filters.category is not None and filters.status in (None, "ready"):
-            return self.lists.in_category(filters.category, request.now, published._replace(category=None), window)
+            return self.lists.list_by_category(filters.category, request.now, published._replace(category=None), window)
         if filters.status is None:
-            return self.lists.feed(request.now, published, window)
+            return self.lists.list_public(request.now, published, window)
         if not request.caller.is_admin:
             raise Forbidden("Only admins can list all videos by status; add userId to list your own.")
-        return self.lists.in_status(filters.status, request.now, published, window)
+        return self.lists.list_by_status(filters.status, request.now, published, window)
 
 
 def _require_not_both(include: Sequence[str], fields: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """Views: counts views and reports view counts. Only this function's role may count a view synchronously."""
 
 from shared.aws.runtime import EntryPoint, Resources
-from shared.core.deadline import within
+from shared.core.deadline import limit_time
 from shared.core.settings import Settings
 from shared.core.telemetry import emit_views
 from shared.views.store import View, ViewStore, require_timely
@@ -49,7 +49,7 @@ class ViewHandlers:
         from shared.views.models import QueuedViews
 
         views = QueuedViews.parse(request.content(JSON)).views
-        with within(LONGEST_SECONDS, self.elapsed):
+        with limit_time(LONGEST_SECONDS, self.elapsed):
             results = count_all(self.store, views, request.caller, request.now)
         if counted := sum(result.get("counted", False) for result in results):
             emit_views(counted)

@@ -20,11 +20,11 @@ from shared.web.parameters import uuid_of
 from shared.web.requests import JSON, MERGE_PATCH, Request
 from shared.web.responses import HttpResponse, no_content, respond
 from shared.webhooks import http_client
-from shared.webhooks.address import fault_of
-from shared.webhooks.attempt import is_taken, shown
+from shared.webhooks.address import find_fault
+from shared.webhooks.attempt import attempt_document, is_accepted
 from shared.webhooks.delivery_state import DeliveryStateStore
-from shared.webhooks.event import body_of, headers_of, test_change
-from shared.webhooks.signing import secret_of, spelled
+from shared.webhooks.event import event_body, event_headers, test_change
+from shared.webhooks.signing import encode_secret, secret_of
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
 
 INDEX_SECONDS = 5
@@ -71,7 +71,7 @@ class WebhookHandlers:
         once = request.once(content)
         places = {log: self.feed.end(log) for log in _logs_of(content)}
         document = self.store.create(str(uuid.uuid4()), content, places, request.caller, request.now, once)
-        self._wake(document, INDEX_SECONDS)
+        self._notify(document, INDEX_SECONDS)
         # Relative to /v1/webhooks, so that it holds behind a proxy that serves it below another path.
         return self._with_secret(201, document, {"Location": f"webhooks/{document['webhookId']}"})
 
@@ -82,15 +82,15 @@ class WebhookHandlers:
         owner, follows = query.user_id or request.caller.subject, query.follows
         if query.user_id is not None and follows is not None:
             raise InvalidParameter.named("follows", "must not be given together with `userId`")
-        asked = self.pages.asked(request, query, "webhooks", owner, follows)
+        asked = self.pages.request_page(request, query, "webhooks", owner, follows)
         if not request.caller.is_admin and (follows is not None or not request.caller.owns(owner)):
             raise Forbidden("Only admins see the webhooks of others.")
         if follows is None:
-            page = self.store.owned(owner, limit=asked.limit, after=asked.after)
+            page = self.store.list_owned(owner, limit=asked.limit, after=asked.after)
         else:
             whose = None if follows == EVERYBODY else follows
-            page = self.store.following(whose, limit=asked.limit, after=asked.after)
-        return asked.answer([followed.document(request.now) for followed in page.items], page.resume)
+            page = self.store.list_following(whose, limit=asked.limit, after=asked.after)
+        return asked.respond([followed.document(request.now) for followed in page.items], page.resume)
 
     @operation("getWebhook")
     def read(self, request: Request) -> HttpResponse:
@@ -108,7 +108,7 @@ class WebhookHandlers:
             self._check_url(patch["url"])
         document = self.store.change(_webhook_id(request), patch, request.caller, request.now, request.matches)
         if not patch.keys().isdisjoint(DELIVERED_BY):
-            self._wake(document)
+            self._notify(document)
         return respond(200, document, version=document["version"])
 
     @operation("deleteWebhook")
@@ -136,7 +136,7 @@ class WebhookHandlers:
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         places = {log: self.feed.at_time(log, start * 1000) for log in _logs_of(hook)}
         document = self.store.replay(hook["webhookId"], places, request.caller, request.now, request.matches)
-        self._wake(document)
+        self._notify(document)
         return respond(200, document, version=document["version"])
 
     @operation("testWebhook")
@@ -146,22 +146,22 @@ class WebhookHandlers:
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         change = test_change(hook["webhookId"], request.now)
         self.places.begin_test(hook["webhookId"], change["id"], request.now)
-        body = body_of(change)
-        headers = headers_of(change["id"], body, secrets_of(self.master(), hook, request.now), request.now)
+        body = event_body(change)
+        headers = event_headers(change["id"], body, secrets_of(self.master(), hook, request.now), request.now)
         answer = self.send(hook["url"], headers, body, local=self.local)
-        return respond(200, {"id": change["id"], "delivered": is_taken(answer), **shown(answer)})
+        return respond(200, {"id": change["id"], "delivered": is_accepted(answer), **attempt_document(answer)})
 
     @operation("listDeliveries")
     def list_deliveries(self, request: Request) -> HttpResponse:
         """GET /v1/webhooks/{webhookId}/deliveries"""
         query, webhook_id = request.parameters(ListDeliveries), _webhook_id(request)
-        asked = self.pages.asked(request, query, "deliveries", webhook_id)
+        asked = self.pages.request_page(request, query, "deliveries", webhook_id)
         self.store.read_for(webhook_id, request.caller)
         attempts = self.places.attempts(webhook_id, request.now, limit=asked.limit, after=asked.after)
-        return asked.answer(attempts.items, attempts.resume)
+        return asked.respond(attempts.items, attempts.resume)
 
     def _check_url(self, url: str) -> None:
-        fault = fault_of(url, local=self.local)
+        fault = find_fault(url, local=self.local)
         if fault:
             raise invalid_field("/url", fault)
 
@@ -170,10 +170,10 @@ class WebhookHandlers:
     ) -> HttpResponse:
         """Return the response that shows a secret. The secret is derived, even for a document read earlier."""
         generation = document.pop("generation")
-        secret = spelled(secret_of(self.master(), document["webhookId"], generation))
+        secret = encode_secret(secret_of(self.master(), document["webhookId"], generation))
         return respond(status, {"secret": secret, **document}, version=document["version"], headers=headers)
 
-    def _wake(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
+    def _notify(self, document: dict[str, Any], delay_seconds: int = 0) -> None:
         """Enqueue a delivery unless the webhook is paused."""
         if document["paused"]:
             return

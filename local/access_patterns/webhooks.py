@@ -8,13 +8,13 @@ from shared.schema import (
     WAITING,
     WEBHOOK,
     WEBHOOK_ATTEMPTS,
-    WEBHOOK_PLACE,
+    WEBHOOK_STATE,
     WEBHOOKS,
     follower_relation,
 )
 
 _HOOK = f"pk = {WEBHOOK.pk}, sk = {WEBHOOK.sk}"
-_BOTH = f"{_HOOK} and sk = {WEBHOOK_PLACE.sk}"
+_BOTH = f"{_HOOK} and sk = {WEBHOOK_STATE.sk}"
 _LISTED = f"pk = {WEBHOOKS.pk}, sk = {WEBHOOKS.sk}"
 _TAKES_THE_TURN = (
     "The read says whose it is, and what it is changed from. The place changes with the webhook, so that a worker that is delivering "
@@ -143,7 +143,7 @@ WEBHOOKS_PATTERNS = (
             *("PutItem", "UpdateItem", "Query", "UpdateItem", "Query"),
         ),
         None,
-        f"pk = {WEBHOOK_PLACE.pk}, sk = {WEBHOOK_PLACE.sk}, then sk = {WEBHOOK.sk}; pk = {OWNER_CHANGES.pk} in VideoAudit from the place on, or "
+        f"pk = {WEBHOOK_STATE.pk}, sk = {WEBHOOK_STATE.sk}, then sk = {WEBHOOK.sk}; pk = {OWNER_CHANGES.pk} in VideoAudit from the place on, or "
         f"those of the four logs of all; ADD on pk = {SHARE.pk}, sk = {SHARE.sk} below the quota; the place with a lease, if its turn is the one read; sk = {WEBHOOK_ATTEMPTS.sk}, if absent; the place "
         "behind what was taken, if its turn is; then the logs again; DELETE on the quota, and the first of "
         f"sk = {WAITING.sk}",

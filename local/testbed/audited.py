@@ -91,7 +91,7 @@ class Trailed(Backstage):
 
     def entries(self, video_id: str) -> list[Item]:
         """The entries of a video, the newest first."""
-        return list(self.trail.back(video_id, int(self.clock())))
+        return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
         """What the request that wrote the first of these videos last did to each: its change set, by videoId."""

@@ -153,7 +153,7 @@ class Backstage:
             "arrivedAt": int(self.clock()),
         }
         self.videos.change(
-            video_id, Caller.job("arrivals"), int(self.clock()), lambda item: video.arrived(item, source)
+            video_id, Caller.job("arrivals"), int(self.clock()), lambda item: video.attach_source(item, source)
         )
         self.settle()
 
@@ -166,10 +166,10 @@ class Backstage:
         message = self.message("probe", "probe")
         assert message.videoId == video_id
         worker, now = Caller.job("probe"), int(self.clock())
-        assert self.jobs.take(message.ticket, worker, now)
+        assert self.jobs.claim(message.ticket, worker, now)
         wanted = RENDITIONS if renditions is None else renditions
         assert self.jobs.complete(
-            message.ticket, {}, worker, now, lambda item: video.probed(item, MEDIA, FIELDS | fields, wanted)
+            message.ticket, {}, worker, now, lambda item: video.apply_probe(item, MEDIA, FIELDS | fields, wanted)
         )
         self.settle()
 
@@ -182,11 +182,11 @@ class Backstage:
 
     def job(self, video_id: str, kind: str) -> Job:
         """Return a job as it is stored in the table."""
-        return {job["kind"]: job for job in self.jobs.of_video(video_id)}[kind]
+        return {job["kind"]: job for job in self.jobs.list_for_video(video_id)}[kind]
 
     def states(self, video_id: str) -> dict[str, str]:
         """Return the state of each job of a video."""
-        return {job["kind"]: job["state"] for job in self.jobs.of_video(video_id)}
+        return {job["kind"]: job["state"] for job in self.jobs.list_for_video(video_id)}
 
     def spend_quota(self, owner: str) -> None:
         """Use up an owner's remaining daily quota."""

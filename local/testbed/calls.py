@@ -28,13 +28,13 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.background.aggregates import Aggregates
 from shared.background.ledger import mark_of
 from shared.background.tallies import Tallies
-from shared.core.caller import Caller, request_of
+from shared.core.caller import Caller, request_id_of
 from shared.feed.log import Feed
 from shared.processing.desired_jobs import input_hash
 from shared.processing.messages import TallyMessage, parse, revert_message, tally_message
 from shared.processing.uploads import LARGEST_PUT, MIB
 from shared.relations.entry_updates import EntryUpdater
-from shared.search.builder import BuildPosition, IndexBuilder, some_videos
+from shared.search.builder import BuildPosition, IndexBuilder, read_video_ids
 from shared.search.generations import Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import ViewCounters
@@ -161,7 +161,7 @@ def _read_film(api: Api, video_id: str) -> Reply:
 
 
 def _some_videos(api: Api) -> Reply:
-    ids, _ = some_videos(api.table, BuildPosition())
+    ids, _ = read_video_ids(api.table, BuildPosition())
     return Reply(200, {}, repr(ids).encode())
 
 
@@ -191,7 +191,7 @@ def _hidden_by_a_job(api: Api) -> str:
 
 
 def _move_entries(api: Api, video_id: str) -> Reply:
-    return Reply(200, {}, repr(EntryUpdater(api.table).move_entries(video_id, int(api.clock()))).encode())
+    return Reply(200, {}, repr(EntryUpdater(api.table).update_entries(video_id, int(api.clock()))).encode())
 
 
 def _with_a_view(api: Api) -> str:
@@ -329,11 +329,11 @@ def _changed(api: Api) -> str:
 
 def _change_set(api: Api) -> str:
     """Return the path of a change set written by one request."""
-    return f"/v1/changesets/{request_of(_trailed(api).item(_changed(api)))}"
+    return f"/v1/changesets/{request_id_of(_trailed(api).item(_changed(api)))}"
 
 
 def _revert_as_large(api: Api, path: str) -> Reply:
-    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         return api.post(f"{path}/revert")
 
 

@@ -11,7 +11,7 @@ from local.testbed.harness import Clock, Context, FakeResources
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists
-from shared.background.sweeper import send_for_due
+from shared.background.sweeper import enqueue_due
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
@@ -159,7 +159,7 @@ class Delivering:
 
     def sweep(self) -> int:
         """Run the sweeper, and return the number of due webhooks that it enqueued."""
-        return send_for_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
+        return enqueue_due(Lists(self.table), self.queue, int(self.clock()), lambda: True).sent
 
     def wait(self) -> int:
         """Advance the clock to the next attempt, make it, and return the seconds."""

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar, Unpack
 
 from shared.aws.expressions import Expression
-from shared.aws.failures import ConditionFailed, TransactionConflict, translating
+from shared.aws.failures import ConditionFailed, TransactionConflict, translate_errors
 from shared.aws.lean import client
 from shared.aws.lean.client import NotSent, ResponseLost
 from shared.core import request_usage
 from shared.core.attributes import AttributeMap, Item, encode_item, read_item
-from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, within
+from shared.core.deadline import CONNECT_SECONDS, READ_SECONDS, has_time, limit_time
 from shared.core.errors import NewerSchema, NotApplied, Throttled, Unavailable
 from shared.schema import PARTITION_KEY, SORT_KEY
 
@@ -172,7 +172,7 @@ class Table:
         for start in range(0, len(different), LARGEST_BATCH_GET):
             batch = different[start : start + LARGEST_BATCH_GET]
             wanted = {self.name: {"Keys": [encode_item(key) for key in batch], **shared}}
-            finishes.append(partial(self._batch_got, self._begin("BatchGetItem", RequestItems=wanted)))
+            finishes.append(partial(self._finish_batch_get, self._begin("BatchGetItem", RequestItems=wanted)))
         return lambda: [
             item for items in require_all(gather(map(_begun, finishes), at_once=len(finishes))) for item in items
         ]
@@ -189,7 +189,7 @@ class Table:
         by_key = {(item[PARTITION_KEY], item[SORT_KEY]): item for item in items}
         return [by_key.get((key[PARTITION_KEY], key[SORT_KEY])) for key in keys]
 
-    def _batch_got(self, first: Callable[[], Any]) -> list[Item]:
+    def _finish_batch_get(self, first: Callable[[], Any]) -> list[Item]:
         """Return the items of a BatchGetItem in flight, and of the requests for its unprocessed keys."""
         answer = first()
         items: list[Item] = []
@@ -337,7 +337,7 @@ class Table:
 
     def _begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send an idempotent request; the returned function waits for its response, and retries."""
-        line = request_usage.begin(operation, parameters)
+        line = request_usage.begin_request(operation, parameters)
         first: Callable[[], Any] | None = None
         if isinstance(self.client, client.Client) and has_time():
             try:
@@ -348,7 +348,7 @@ class Table:
 
     def _send(self, operation: str, *, repeatable: bool = True, elsewhere: bool = False, **parameters: Any) -> Any:
         """Send a request, and wait for its response with retries."""
-        line = request_usage.begin(operation, parameters)
+        line = request_usage.begin_request(operation, parameters)
         return self._carry_out(operation, parameters, line, repeatable=repeatable, elsewhere=elsewhere)
 
     def _carry_out(
@@ -372,7 +372,7 @@ class Table:
                 self.pause(attempt)
             try:
                 with line:
-                    answer = translating(first if first and not attempt else attempt_it)
+                    answer = translate_errors(first if first and not attempt else attempt_it)
             except (NotApplied, TransactionConflict) as error:
                 # If an earlier attempt may have been applied, the error must not be NotApplied.
                 failure = failure if uncertain else error
@@ -385,7 +385,7 @@ class Table:
                     raise
                 failure, uncertain = error, True
             else:
-                line.take(answer)
+                line.record_response(answer)
                 return answer
         raise failure
 
@@ -423,7 +423,7 @@ def gather(
         _, finish = under_way.popleft()
         try:
             if has_failed:
-                with within(0, time.monotonic):
+                with limit_time(0, time.monotonic):
                     results.append(finish())
             else:
                 results.append(finish())

@@ -29,12 +29,12 @@ class TransactionConflict(WriteContention):
     """Another write to one of the items was in progress at every attempt; nothing was written."""
 
 
-def translating(operation: Callable[[], Any]) -> Any:
+def translate_errors(operation: Callable[[], Any]) -> Any:
     """Return the response of a request, and translate the errors of either client."""
     try:
         return operation()
     except (ErrorResponse, *of_botocore("ClientError")) as error:
-        raise _translated(error.response) from error
+        raise _translate(error.response) from error
     except (NotSent, *of_botocore("ConnectTimeoutError", "EndpointConnectionError")) as error:
         raise NotApplied from error
     except (ResponseLost, *of_botocore("BotoCoreError")) as error:  # time-outs and lost connections
@@ -47,12 +47,12 @@ def of_botocore(*names: str) -> tuple[Any, ...]:
     return tuple(getattr(exceptions, name) for name in names) if exceptions else ()
 
 
-def _translated(response: Mapping[str, Any]) -> Exception:
+def _translate(response: Mapping[str, Any]) -> Exception:
     code, message = response["Error"]["Code"], response["Error"].get("Message", "")
     if code == "ConditionalCheckFailedException":
-        return ConditionFailed(_returned(response))
+        return ConditionFailed(_returned_item(response))
     if code == "TransactionCanceledException":
-        return _cancelled(response.get("CancellationReasons", []))
+        return _translate_cancellation(response.get("CancellationReasons", []))
     if code == "TransactionConflictException":
         return TransactionConflict()
     if code in _THROTTLED and _is_hot(response):
@@ -77,10 +77,10 @@ def _is_hot(response: Mapping[str, Any]) -> bool:
     return not reasons or any("KeyRange" in str(reason.get("reason")) for reason in reasons)
 
 
-def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
+def _translate_cancellation(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     for position, reason in enumerate(reasons):
         if reason.get("Code") == "ConditionalCheckFailed":
-            return ConditionFailed(_returned(reason), position)
+            return ConditionFailed(_returned_item(reason), position)
     codes = {str(reason.get("Code")) for reason in reasons}
     if "TransactionConflict" in codes:
         return TransactionConflict()
@@ -91,6 +91,6 @@ def _cancelled(reasons: Sequence[Mapping[str, Any]]) -> Exception:
     return InternalError(f"DynamoDB cancelled a transaction with {sorted(codes)}")
 
 
-def _returned(holder: Mapping[str, Any]) -> Item | None:
+def _returned_item(holder: Mapping[str, Any]) -> Item | None:
     item = holder.get("Item")
     return read_item(item) if item else None

@@ -11,9 +11,9 @@ from typing import Any
 
 from shared.aws.dynamodb import Key, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.records import absent_or_purged, is_ours
+from shared.aws.records import absent_or_purged, is_own_write
 from shared.core.attributes import Item
-from shared.core.caller import IdempotentRequest, request_of
+from shared.core.caller import IdempotentRequest, request_id_of
 from shared.core.errors import KeyReused, RequestInFlight
 from shared.schema import IDEMPOTENCY, SCHEMA_VERSION, TTL_ATTRIBUTE
 
@@ -32,7 +32,7 @@ def record(table: Table, once: IdempotentRequest, answer: dict[str, Any]) -> Wri
     return table.put(once.caller.signed(item), condition=absent_or_purged(once.now))
 
 
-def earlier_answer(table: Table, once: IdempotentRequest | None) -> dict[str, Any] | None:
+def find_stored_response(table: Table, once: IdempotentRequest | None) -> dict[str, Any] | None:
     """Return the stored response of an earlier request with this key, or `None`; one consistent GetItem.
 
     Raises KeyReused if the earlier request was a different one.
@@ -40,7 +40,7 @@ def earlier_answer(table: Table, once: IdempotentRequest | None) -> dict[str, An
     return _recorded(once, table.get(_key(once), consistent=True)) if once else None
 
 
-def replayed(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
+def replay_response(once: IdempotentRequest, item: Item | None) -> dict[str, Any]:
     """Return the response in the record that made the condition fail; raises RequestInFlight if `item` is not a valid record."""
     answer = _recorded(once, item)
     if answer is None:
@@ -57,7 +57,7 @@ def _recorded(once: IdempotentRequest, item: Item | None) -> dict[str, Any] | No
         return None
     if item["fingerprint"] != once.fingerprint:
         raise KeyReused("This Idempotency-Key was already used for another request; send a new one.")
-    first = request_of(item)
+    first = request_id_of(item)
     if first is not None:
         once.replays.append(first)
     answer: dict[str, Any] = json.loads(zlib.decompress(item["answer"]))
@@ -93,8 +93,8 @@ def carry_out(
         table.write_all([*records, *writes])
     except ConditionFailed as failure:
         if once and failure.position == 0:
-            return replayed(once, failure.item)
-        if not is_ours(failure.item, new):
+            return replay_response(once, failure.item)
+        if not is_own_write(failure.item, new):
             raise ConditionFailed(failure.item, failure.position - len(records)) from failure
     except TransactionConflict as conflict:
         if once:

@@ -38,7 +38,7 @@ class Lease(NamedTuple):
     """Claim of an item by a worker.
 
         lease = Lease.new(now + 120)
-    write_held(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
+    write_with_lease(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
     """
 
     id: str
@@ -89,7 +89,9 @@ def next_turn(read: Mapping[str, Value]) -> Item:
     return {TURN: read[TURN] + 1, "writeId": new_write_id()}
 
 
-def write_held(table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE") -> Item:
+def write_with_lease(
+    table: Table, writes: Sequence[Write], new: Mapping[str, Value], *, returning: str = "NONE"
+) -> Item:
     """Execute the writes of a claim or of the holder, several as a transaction; return the attributes that `returning` selects.
 
     The first write has the fence as its condition, and writes the lease, turn or writeId of `new`. If the item has these values

@@ -105,7 +105,7 @@ class Lists:
         return page
 
 
-def walk(
+def iterate_entries(
     table: Table,
     index: str | None,
     partition: Mapping[str, Value],
@@ -135,7 +135,7 @@ def walk(
         start = decode_item(page.last_key)
 
 
-def walk_all(
+def iterate_all_entries(
     table: Table, index: str, partitions: Sequence[Mapping[str, Value]], *, attributes: Iterable[str], limit: int
 ) -> Iterator[Item]:
     """Yield all items of several partitions, one after the other. The first pages of all partitions are read concurrently."""
@@ -153,35 +153,35 @@ def walk_all(
         yield from page.items
         if page.last_key is not None:
             start = decode_item(page.last_key)
-            yield from walk(table, index, partition, attributes=attributes, limit=limit, start=start)
+            yield from iterate_entries(table, index, partition, attributes=attributes, limit=limit, start=start)
 
 
 def _equal(partition: Mapping[str, Value]) -> str:
     return " AND ".join(f"#{name} = :{name}" for name in partition)
 
 
-def sharded(*relations: str) -> list[dict[str, Value]]:
+def sharded_partitions(*relations: str) -> list[dict[str, Value]]:
     """Return the partitions of sharded relations."""
     return [{"rel": relation, "relShard": shard} for relation in relations for shard in range(SHARDS)]
 
 
-def unsharded(relation: str) -> list[dict[str, Value]]:
+def single_partition(relation: str) -> list[dict[str, Value]]:
     """Return the single partition of a relation that is not sharded."""
     return [{"rel": relation, "relShard": 0}]
 
 
-def located(entry: Item) -> Position:
+def entry_position(entry: Item) -> Position:
     """Return the position of an entry of RelationIndex."""
     return Position(int(entry["relSort"]), entry["relId"])
 
 
-def hydrated(
+def hydrate_page(
     read: Callable[[Position | None, int], Page[Item]],
     look_up: Callable[[Sequence[Item]], Sequence[_Shown | None]],
     *,
     limit: int,
     after: Position | None,
-    locate: Callable[[Item], Position] = located,
+    locate: Callable[[Item], Position] = entry_position,
     budget: int = EXAMINED_BUDGET,
 ) -> Page[_Shown]:
     """Return a full page of the items that entries refer to, even if some items are hidden from the caller.

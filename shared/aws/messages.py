@@ -15,8 +15,8 @@ from aws_lambda_powertools.utilities.batch.base import FailureResponse
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from shared.aws.sqs import BadMessage
-from shared.core.errors import PASSING, NewerSchema, ServiceError
-from shared.core.telemetry import correlated, service_logger
+from shared.core.errors import TRANSIENT_ERRORS, NewerSchema, ServiceError
+from shared.core.telemetry import service_logger, use_correlation_id
 
 
 class Message(SQSRecord):
@@ -93,7 +93,7 @@ class BatchedProcessor(BatchProcessor):
         try:
             self.handler(messages)
         except Exception as error:  # also a bug: the messages are delivered again
-            if len(messages) == 1 or (isinstance(error, PASSING) and not isinstance(error, NewerSchema)):
+            if len(messages) == 1 or (isinstance(error, TRANSIENT_ERRORS) and not isinstance(error, NewerSchema)):
                 return [self._fail(message, error) for message in messages]
         else:
             return [self.success_handler(message.raw_event, None) for message in messages]
@@ -101,7 +101,7 @@ class BatchedProcessor(BatchProcessor):
         return [*self._handle(messages[:middle]), *self._handle(messages[middle:])]
 
     def _fail(self, message: Message, error: Exception) -> FailureResponse:
-        with correlated(message.correlation_id):
+        with use_correlation_id(message.correlation_id):
             _log(message, error)
         return self.failure_handler(message, (type(error), error, error.__traceback__))
 
@@ -137,7 +137,7 @@ class GroupProcessor(SqsFifoPartialProcessor):
         try:
             if messages:
                 self._handle_group(messages)
-        except PASSING as error:
+        except TRANSIENT_ERRORS as error:
             _log(messages[0], error)
             reason = (type(error), error, error.__traceback__)
             return [self.failure_handler(Message(record), reason) for record in records]
@@ -153,7 +153,7 @@ def _logged(handler: Callable[[Message], object]) -> Callable[[SQSRecord], objec
 
     def handle(record: SQSRecord) -> object:
         message = Message(record.raw_event)
-        with correlated(message.correlation_id):
+        with use_correlation_id(message.correlation_id):
             try:
                 return handler(message)
             except Exception as error:
@@ -167,7 +167,7 @@ def _log(message: Message, error: Exception) -> None:
     # The body is not logged, because it may contain confidential data.
     reason = error.detail if isinstance(error, ServiceError) else f"{type(error).__name__}: {error}"
     known = {"message_id": message.message_id, "reason": reason, "cause": repr(error.__cause__)}
-    if isinstance(error, (BadMessage, *PASSING)):
+    if isinstance(error, (BadMessage, *TRANSIENT_ERRORS)):
         service_logger().warning("message not done", extra=known)
     else:
         service_logger().exception("message not done", exc_info=error, extra=known)

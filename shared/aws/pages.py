@@ -36,7 +36,7 @@ class _PartitionReader:
     ahead: deque[tuple[Position, Item]] = field(default_factory=deque)
     finished: bool = False
 
-    def ask(self, at_most: int) -> Callable[[], QueryPage]:
+    def request(self, at_most: int) -> Callable[[], QueryPage]:
         """Send a Query for the next chunk."""
         return self.fetch(self.frontier, min(self.chunk, at_most))
 
@@ -81,7 +81,7 @@ def merge(
             if examined >= budget or (examined and not has_time()):
                 return _cut_short(items, partitions, locate, ascending=ascending, limit=limit)
             share = max(1, (budget - examined) // len(starved))
-            pages = require_all(gather(partial(partition.ask, share) for partition in starved))
+            pages = require_all(gather(partial(partition.request, share) for partition in starved))
             examined += sum(partition.take(page) for partition, page in zip(starved, pages, strict=True))
         elif heads:
             _take_over(heads, items, ascending=ascending, limit=limit)

@@ -37,12 +37,12 @@ def new_write_id() -> str:
     return os.urandom(8).hex()
 
 
-def author(caller: Caller, now: int) -> "Authorship":
+def audit_fields(caller: Caller, now: int) -> "Authorship":
     """Return the audit fields of a write: time (epoch seconds), author and a new writeId, without the id of the request."""
     return {"updatedAt": now, "updatedBy": caller.subject, "writeId": new_write_id()}
 
 
-def signed(item: AnyItem, caller: Caller, now: int) -> AnyItem:
+def with_audit_fields(item: AnyItem, caller: Caller, now: int) -> AnyItem:
     """Return the item with its audit fields: author, id of the request, time (epoch seconds) and schema version."""
     written: Any = caller.signed(item)
     signed: AnyItem = written | {"schemaVersion": SCHEMA_VERSION, "updatedAt": now}
@@ -52,12 +52,12 @@ def signed(item: AnyItem, caller: Caller, now: int) -> AnyItem:
 def signing(content: Mapping[str, Value], caller: Caller, now: int) -> Expression:
     """Return an update that sets `content` and the audit fields of `signed`, without reading the item."""
     # Removes the id of an earlier request if this write has none.
-    return change_between({UPDATED_FOR: None}, signed(content, caller, now))
+    return change_between({UPDATED_FOR: None}, with_audit_fields(content, caller, now))
 
 
-def stamped(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
+def with_version(item: AnyItem, caller: Caller, now: int, *, version: int, write_id: str | None = None) -> AnyItem:
     """Return the item with the audit fields of `signed`, its version and a `writeId`."""
-    written: Any = signed(item, caller, now)
+    written: Any = with_audit_fields(item, caller, now)
     stamped: AnyItem = written | {"version": version, "writeId": write_id or new_write_id()}
     return stamped
 
@@ -88,7 +88,7 @@ def absent_or_purged(now: int) -> Expression:
     return Expression.of("attribute_not_exists(#pk) OR #purgeAt <= :now", now=now)
 
 
-def is_ours(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
+def is_own_write(present: Mapping[str, Value] | None, written: Mapping[str, Value]) -> bool:
     """Return whether the current item was written by an earlier attempt of this write, whose response was lost."""
     return present is not None and present.get("writeId") == written["writeId"]
 
@@ -102,7 +102,7 @@ def write_once(table: Table, writes: Sequence[Write], *made: Mapping[str, Value]
         table.write_all(writes)
     except ConditionFailed as failure:
         ours = made[failure.position] if failure.position < len(made) else None
-        if ours is None or not is_ours(failure.item, ours):
+        if ours is None or not is_own_write(failure.item, ours):
             raise
 
 

@@ -138,7 +138,7 @@ class Objects:
     def exists(self, uri: str) -> bool:
         """Return whether the object exists; requires s3:ListBucket, but not s3:GetObject."""
         bucket, key = split_uri(uri)
-        answer = self._listed(bucket, key, {"MaxKeys": 1})
+        answer = self._list_page(bucket, key, {"MaxKeys": 1})
         return any(listed["Key"] == key for listed in answer.get("Contents", []))
 
     def read(self, uri: str, start: int, length: int, etag: str | None = None) -> bytes:
@@ -188,11 +188,11 @@ class Objects:
 
         self._send(fetch)
 
-    def listed(self, bucket: str, prefix: str) -> Iterator[ListedObject]:
+    def list_objects(self, bucket: str, prefix: str) -> Iterator[ListedObject]:
         """Yield the objects whose keys have a prefix, in the order of their keys (ListObjectsV2, 1000 per request)."""
         following: Any = {}
         while True:
-            page = self._listed(bucket, prefix, following)
+            page = self._list_page(bucket, prefix, following)
             for found in page.get("Contents", []):
                 yield ListedObject(found["Key"], found["Size"], found["LastModified"])
             if not page.get("IsTruncated"):
@@ -211,7 +211,7 @@ class Objects:
         count = 0
         following: Any = {}
         while True:
-            page = self._listed(bucket, prefix, following)
+            page = self._list_page(bucket, prefix, following)
             # A page has at most 1000 keys, the limit of DeleteObjects.
             keys = [listed["Key"] for listed in page.get("Contents", [])]
             if keys:
@@ -221,7 +221,7 @@ class Objects:
                 return count
             following = {"ContinuationToken": page["NextContinuationToken"]}
 
-    def presigned_put(self, uri: str, content_type: str, size: int, seconds: int) -> tuple[str, dict[str, str]]:
+    def presign_put(self, uri: str, content_type: str, size: int, seconds: int) -> tuple[str, dict[str, str]]:
         """Return a URL for one PUT of exactly this type and size, and the headers that the client must send.
 
         The headers are signed, and so is Content-Length, which all clients set. Because of If-None-Match, S3 rejects a second PUT.
@@ -240,7 +240,7 @@ class Objects:
         )
         return url, {"Content-Type": content_type, "If-None-Match": "*"}
 
-    def presigned_get(self, uri: str, content_type: str, seconds: int) -> str:
+    def presign_get(self, uri: str, content_type: str, seconds: int) -> str:
         """Return a URL that reads an object, whole or in ranges (RFC 9110, section 14), with this Content-Type.
 
         It expires after `seconds`, or with the credentials that sign it if they expire earlier.
@@ -264,7 +264,7 @@ class Objects:
         )
         return answer["UploadId"]
 
-    def presigned_part(self, uri: str, multipart_id: str, number: int, size: int, seconds: int) -> str:
+    def presign_part(self, uri: str, multipart_id: str, number: int, size: int, seconds: int) -> str:
         """Return a URL for a PUT of one part of exactly this size; a part may be sent repeatedly."""
         bucket, key = split_uri(uri)
         return self.client.generate_presigned_url(
@@ -279,7 +279,7 @@ class Objects:
             ExpiresIn=seconds,
         )
 
-    def sent_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
+    def list_parts(self, uri: str, multipart_id: str) -> dict[int, tuple[int, str]]:
         """Return size in bytes and quoted ETag of the uploaded parts, by part number (ListParts); raises UploadMissing."""
         bucket, key = split_uri(uri)
         parts: dict[int, tuple[int, str]] = {}
@@ -322,7 +322,7 @@ class Objects:
             known={"NoSuchUpload": UploadMissing},
         )
 
-    def _listed(self, bucket: str, prefix: str, more: Any) -> Any:
+    def _list_page(self, bucket: str, prefix: str, more: Any) -> Any:
         return self._send(lambda: self.client.list_objects_v2(Bucket=bucket, Prefix=prefix, **more))
 
     def _delete(self, bucket: str, keys: Sequence[str]) -> None:

@@ -84,7 +84,7 @@ class Queue:
             self.client.send_message(QueueUrl=self.url, MessageBody=text, DelaySeconds=delay_seconds)
             return True
 
-        self._until_sent(send)
+        self._send_with_retries(send)
 
     def send_all(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Send messages (SendMessageBatch, 10 per request); raises Unavailable, after which some may have been sent.
@@ -111,9 +111,9 @@ class Queue:
                 raise InternalError(f"SQS refused a message with {refused[0]}")
             return not left
 
-        self._until_sent(send)
+        self._send_with_retries(send)
 
-    def _until_sent(self, send: Callable[[], bool]) -> None:
+    def _send_with_retries(self, send: Callable[[], bool]) -> None:
         """Call `send` until it returns true, with the maximum number of attempts."""
         failure: Exception | None = None
         for attempt in range(1, self._attempts + 1):

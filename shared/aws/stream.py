@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities.data_classes.dynamo_db_stream_event import 
 
 from shared.core.attributes import Item, decode_item, read_item
 from shared.core.caller import UPDATED_FOR
-from shared.core.telemetry import correlated, log_failure
+from shared.core.telemetry import log_failure, use_correlation_id
 from shared.schema import PARTITION_KEY, SORT_KEY
 
 _Work = TypeVar("_Work")
@@ -127,7 +127,7 @@ class StreamProcessor(BatchProcessor):
 
         def handle(record: DynamoDBRecord) -> object:
             change = Record(record.raw_event)
-            with correlated(change.correlation_id):
+            with use_correlation_id(change.correlation_id):
                 try:
                     return handler(change)
                 except Exception as error:
@@ -212,7 +212,7 @@ class StoringProcessor(StreamProcessor, Generic[_Work]):
             if failure:
                 done, place = number, work[number][0]
                 record = Record(self.records[place])
-                with correlated(record.correlation_id):
+                with use_correlation_id(record.correlation_id):
                     self._log(record, failure)
                 self._fail_at(place, failure)
                 break

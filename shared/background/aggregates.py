@@ -16,11 +16,11 @@ from functools import cached_property
 
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Key, Table, Write
 from shared.aws.expressions import Expression
-from shared.aws.records import CONFLICTS, MAX_ATTEMPTS, signing, stamped, unchanged
+from shared.aws.records import CONFLICTS, MAX_ATTEMPTS, signing, unchanged, with_version
 from shared.aws.stream import Record
 from shared.background.totals import SIZES
 from shared.core.attributes import Item
-from shared.core.caller import Caller, request_of
+from shared.core.caller import Caller, request_id_of
 from shared.core.errors import WriteContention
 from shared.processing.messages import AGGREGATES_QUEUE, Outgoing, aggregates_message
 from shared.schema import (
@@ -36,8 +36,8 @@ from shared.schema import (
     shard_of,
 )
 from shared.videos.access import is_published
-from shared.videos.entries import place_of
-from shared.videos.video import folded_tags, is_listed
+from shared.videos.entries import index_position
+from shared.videos.video import is_listed, normalised_tags
 
 VIDEOS_AT_A_TIME = 500
 """Videos that are read concurrently, in ten requests."""
@@ -86,7 +86,7 @@ def contribution(video: Item | None) -> Contribution | None:
     alive = video["status"] != "deleted"
     film = video.get("source", video)
     sizes = (int(film.get("fileSize", 0)), int(video.get("duration", 0))) if alive else (0, 0)
-    tags = frozenset(folded_tags(video)) if is_listed(video) else frozenset()
+    tags = frozenset(normalised_tags(video)) if is_listed(video) else frozenset()
     return Contribution(video["userId"], video["status"], sizes, tags)
 
 
@@ -108,7 +108,7 @@ def video_changed(record: Record, now: int) -> Iterator[Outgoing]:
     old, new = record.before, record.new
     moved = _has_moved(old, new, now)
     if moved or contribution(old) != contribution(new):
-        yield Outgoing(AGGREGATES_QUEUE, aggregates_message(new["videoId"], request_of(new), entries=moved))
+        yield Outgoing(AGGREGATES_QUEUE, aggregates_message(new["videoId"], request_id_of(new), entries=moved))
 
 
 def video_removed(record: Record, now: int) -> Iterator[Outgoing]:
@@ -123,7 +123,7 @@ def _has_moved(old: Item | None, new: Item, now: int) -> bool:
         return bool({"publishAt", "expiresAt"} & new.keys())
     # A change that started before the scheduled time may have been written after the scheduled move.
     is_late = is_listed(new) != is_published(new, now)
-    return is_late or place_of(old) != place_of(new)
+    return is_late or index_position(old) != index_position(new)
 
 
 class UnsettledVideos(WriteContention):
@@ -274,7 +274,7 @@ class Aggregates:
             totals = _summed(batch)
             writes = [self._marker_write(move, marker) for move, marker in zip(batch, markers, strict=True)]
             writes += [
-                _total_write(self.table, *total, counts, _together(batch), now)
+                _total_write(self.table, *total, counts, _transaction_writes(batch), now)
                 for total, counts in sorted(totals.items())
             ]
             began = self._elapsed()
@@ -283,7 +283,7 @@ class Aggregates:
             except CONFLICTS:
                 continue
             written |= {move.video_id: marker for move, marker in zip(batch, markers, strict=True)}
-            self.table.rest(busiest(batch) / UNITS_PER_SECOND - (self._elapsed() - began))
+            self.table.rest(most_contended(batch) / UNITS_PER_SECOND - (self._elapsed() - began))
         return written
 
     def _marker_write(self, move: _Move, marker: Item | None) -> Write:
@@ -293,7 +293,7 @@ class Aggregates:
         return self.table.put(marker, condition=unchanged(move.marker))
 
 
-def busiest(moves: Sequence[_Move]) -> int:
+def most_contended(moves: Sequence[_Move]) -> int:
     """Return the highest number of write units that these moves use in one index partition.
 
     All tag counts share one partition, and each change deletes one entry and adds one. Markers share a partition by
@@ -357,10 +357,10 @@ def _marker(move: _Move, now: int) -> Item | None:
         "relId": move.video_id,
     }
     version = int((move.marker or {}).get("version", 0)) + 1
-    return stamped(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
+    return with_version(marker, AGGREGATES.acting_for(move.correlation_id), now, version=version)
 
 
-def _together(moves: Sequence[_Move]) -> Caller:
+def _transaction_writes(moves: Sequence[_Move]) -> Caller:
     """Return the author of a write for several videos. It names the request if the same one triggered all of them."""
     requests = {move.correlation_id for move in moves}
     return AGGREGATES.acting_for(requests.pop() if len(requests) == 1 else None)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table
-from shared.aws.listing import sharded, unsharded, walk, walk_all
+from shared.aws.listing import iterate_all_entries, iterate_entries, sharded_partitions, single_partition
 from shared.aws.records import key_of
 from shared.background.aggregates import Contribution, contribution, counted
 from shared.background.totals import PROFILE_COUNTS, SIZES
@@ -87,7 +87,7 @@ class Comparison:
         partition = {PARTITION_KEY: VIDEO.key(videoId=video_id)[PARTITION_KEY]}
         items = {
             item[SORT_KEY]: item
-            for item in walk(self.table, None, partition, limit=PAGE, consistent=True)
+            for item in iterate_entries(self.table, None, partition, limit=PAGE, consistent=True)
             if _is_compared(item[SORT_KEY])
         }
         return Family(
@@ -114,7 +114,7 @@ class Comparison:
 
     def marker(self, family: Family) -> Difference | None:
         """Compare the counted contribution of the video with the current one. Also works for a deleted video."""
-        expected, found = _shown(contribution(family.video)), _shown(counted(family.marker))
+        expected, found = _to_document(contribution(family.video)), _to_document(counted(family.marker))
         return None if expected == found else Difference(expected, found, (family.marker or {}).get("writeId"))
 
     def ratings(self, family: Family) -> Difference | None:
@@ -130,10 +130,10 @@ class Comparison:
     def all_ratings(self, video_id: str) -> "Iterator[Rating]":
         """All ratings of a video."""
         # Concurrently, because most videos have few ratings or none.
-        entries = walk_all(
+        entries = iterate_all_entries(
             self.table,
             RELATION_INDEX.name,
-            sharded(rated_relation(video_id)),
+            sharded_partitions(rated_relation(video_id)),
             attributes=(PARTITION_KEY, SORT_KEY),
             limit=PAGE,
         )
@@ -157,7 +157,7 @@ class Comparison:
             tags.update(part.tags)
             for name, value in part.counts().items():
                 sums[name] += value
-        sums["playlists"] = sum(1 for _ in self.listed(unsharded(playlists_relation(user_id))))
+        sums["playlists"] = sum(1 for _ in self.listed(single_partition(playlists_relation(user_id))))
         return self._against(sums, kept, PROFILE, userId=user_id)
 
     def _counted_of(self, user_id: str, settle: Callable[[Sequence[str]], None]) -> Iterator[Contribution]:
@@ -165,7 +165,7 @@ class Comparison:
 
         First calls `settle` with deleted videos that still have a marker.
         """
-        for batch in self._batches(sharded(counted_relation(user_id))):
+        for batch in self._batches(sharded_partitions(counted_relation(user_id))):
             video_ids = [entry["relId"] for entry in batch]
             videos = [VIDEO.key(videoId=video_id) for video_id in video_ids]
             present = {
@@ -185,7 +185,7 @@ class Comparison:
         """Compare the count of a tag with the number of markers that contain it."""
         kept = self.table.get(TAG_COUNT.key(tag=tag), consistent=True) or {}
         count = 0
-        for batch in self._batches(sharded(tag_relation(tag))):
+        for batch in self._batches(sharded_partitions(tag_relation(tag))):
             count += sum(tag in part.tags for part in self._markers([entry["relId"] for entry in batch]))
         return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
 
@@ -204,12 +204,12 @@ class Comparison:
 
     def videos(self) -> Iterator[Item]:
         """Yield an index entry of each video, with its owner."""
-        return self.listed(sharded(FEED, *map(status_relation, STATUSES)), also=("userId",))
+        return self.listed(sharded_partitions(FEED, *map(status_relation, STATUSES)), also=("userId",))
 
     def listed(self, partitions: Sequence[Mapping[str, Value]], also: Sequence[str] = ()) -> Iterator[Item]:
         """Yield all entries of relations, page by page."""
         for partition in partitions:
-            yield from walk(
+            yield from iterate_entries(
                 self.table, RELATION_INDEX.name, partition, attributes=("relId", "relSort", *also), limit=PAGE
             )
 
@@ -233,7 +233,7 @@ def _places(items: Iterable[Item]) -> dict[str, Any]:
     return {item[SORT_KEY]: [item.get("rel"), int(item["relSort"])] for item in items}
 
 
-def _shown(part: Contribution | None) -> dict[str, Any]:
+def _to_document(part: Contribution | None) -> dict[str, Any]:
     if part is None:
         return {}
     sizes = dict(zip(SIZES, part.sizes, strict=True))

@@ -19,7 +19,7 @@ from shared.aws.failures import ConditionFailed
 from shared.aws.records import ABSENT, retry_on_conflict
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS
-from shared.schema import PARTITION_KEY, SCHEMA_VERSION, SEEN_PAGE, SORT_KEY, TTL_ATTRIBUTE
+from shared.schema import PARTITION_KEY, PROCESSED_PAGE, SCHEMA_VERSION, SORT_KEY, TTL_ATTRIBUTE
 
 TALLY, SEEN, SEEN_UP_TO = "tally", "seen", "seenUpTo"
 """Attributes of a total: its number of writes, the newest deduplication keys, and the time of the newest key in a page.
@@ -209,7 +209,9 @@ def _pages_from(prefix: tuple[str, str], start: Item | None) -> QueryRequest:
 
 
 def _page_key(total: Total, span: int, time: int, digest: str) -> tuple[str, str]:
-    key = SEEN_PAGE.key(videoId=total.video_id, total=total.name, span=span, start=time // span * span, digest=digest)
+    key = PROCESSED_PAGE.key(
+        videoId=total.video_id, total=total.name, span=span, start=time // span * span, digest=digest
+    )
     return key[PARTITION_KEY], key[SORT_KEY]
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.listing import Lists, Window, sharded_partitions, single_partition
 from shared.aws.records import key_of
 from shared.aws.stream import Record
 from shared.core.attributes import Item, Value
@@ -17,7 +17,7 @@ from shared.relations.playlist_entries import EntryStore
 from shared.relations.playlists import PlaylistStore
 from shared.schema import (
     MARKER,
-    MOST_VIEW_SHARDS,
+    MAX_VIEW_SHARDS,
     PARTITION_KEY,
     PLAYLIST,
     SORT_KEY,
@@ -102,7 +102,7 @@ class Purge:
 
     def _ratings(self, video_id: str, in_time: InTime) -> bool:
         """Delete the ratings. Tombstones of withdrawn ratings are in no index, and expire."""
-        for entries in self._related(sharded(rated_relation(video_id))):
+        for entries in self._related(sharded_partitions(rated_relation(video_id))):
             if not in_time():
                 return False
             if self._is_there(VIDEO.key(videoId=video_id)):
@@ -111,7 +111,7 @@ class Purge:
         return True
 
     def _memberships(self, video_id: str, caller: Caller, now: int, in_time: InTime) -> bool:
-        for entries in self._related(unsharded(in_playlist_relation(video_id))):
+        for entries in self._related(single_partition(in_playlist_relation(video_id))):
             if self._is_there(VIDEO.key(videoId=video_id)):
                 return True
             for entry in entries:
@@ -144,7 +144,7 @@ class Purge:
         Viewer markers are in partitions that no item references. Each has a purgeAt hours or days ahead, and DynamoDB
         expires it.
         """
-        shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MOST_VIEW_SHARDS)]
+        shards = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in range(MAX_VIEW_SHARDS)]
         # Shard 0 is deleted last, because it contains the number of shards and shows that items are left.
         first = self.table.get(shards[0], attributes=(PARTITION_KEY, "spread"), consistent=True)
         if first is None:

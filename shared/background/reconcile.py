@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeVar
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
-from shared.aws.listing import unsharded
+from shared.aws.listing import single_partition
 from shared.aws.records import at_version
 from shared.background.aggregates import Aggregates, tag_addition, user_addition
 from shared.background.comparison import Comparison, ConcurrentChange, Difference, Family, grouped
@@ -46,7 +46,7 @@ MAX_COMPARISONS = 5
 """Maximum comparisons of one item before it is reported as busy."""
 SECONDS_BETWEEN = 3
 """Seconds for an index to become consistent with its table. It usually takes a fraction of a second."""
-SECONDS_FOR_STREAM, MOST_WAITS = 10, 60
+SECONDS_FOR_STREAM, MAX_WAITS = 10, 60
 """Seconds to wait for the stream per batch, and maximum number of waits per run.
 
 After that, only repairs wait, because otherwise the stream would add the repaired amount again."""
@@ -148,7 +148,7 @@ class Reconcile:
         owners: set[str] = set()
 
         def compare(video_id: str) -> list[_Recheck]:
-            late = self._tried("video", self._compare_video, video_id)
+            late = self._try_compare("video", self._compare_video, video_id)
             with self._lock:
                 self._summary.videos += 1
                 progress(self._summary)
@@ -158,24 +158,24 @@ class Reconcile:
             owners.update(entry["userId"] for entry in batch if "userId" in entry)
             self._await_stream(list(chain.from_iterable(map_threads(compare, _ids(batch), THREADS))))
             viewed = self.views.viewed(_ids(batch))
-            map_threads(partial(self._tried, "views", self._compare_views), viewed, THREADS)
+            map_threads(partial(self._try_compare, "views", self._compare_views), viewed, THREADS)
 
         counts: Counter[str] = Counter()
-        owners.update(entry["relId"] for entry in self.comparison.listed(unsharded(USERS)))
+        owners.update(entry["relId"] for entry in self.comparison.listed(single_partition(USERS)))
         for owner in sorted(owners):
-            counts.update(self._tried("user", self._compare_user, owner) or {})
+            counts.update(self._try_compare("user", self._compare_user, owner) or {})
             self._summary.users += 1
             progress(self._summary)
 
-        kept = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(unsharded(TAGS))}
+        kept = {entry["relId"]: int(entry["relSort"]) for entry in self.comparison.listed(single_partition(TAGS))}
         for tag in sorted(counts.keys() | kept.keys()):
             if counts[tag] != kept.get(tag, 0):
-                self._tried("tag-count", self._compare_tag, tag)
+                self._try_compare("tag-count", self._compare_tag, tag)
             self._summary.tags += 1
             progress(self._summary)
         return self._summary
 
-    def _tried(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
+    def _try_compare(self, kind: Kind, compare: Callable[[str], _Found], id_: str) -> _Found | None:
         """Return the result of a comparison. `None` if it failed, which is reported."""
         try:
             return compare(id_)
@@ -263,17 +263,17 @@ class Reconcile:
         for _ in range(1, MAX_COMPARISONS):
             if not late:
                 return
-            if self._waits < MOST_WAITS or self._repairs:
+            if self._waits < MAX_WAITS or self._repairs:
                 self._waits += 1
                 self._sleep(SECONDS_FOR_STREAM)
-            late = [moved for moved in map_threads(self._look_again_at, late, THREADS) if moved]
+            late = [moved for moved in map_threads(self._recheck_one, late, THREADS) if moved]
         for moving in late:
             self._record(moving.kind, moving.id, moving.difference or Difference({}, {}), "busy")
 
-    def _look_again_at(self, late: _Recheck) -> _Recheck | None:
-        return self._tried(late.kind, lambda _: self._look_again(late), late.id)
+    def _recheck_one(self, late: _Recheck) -> _Recheck | None:
+        return self._try_compare(late.kind, lambda _: self._recheck(late), late.id)
 
-    def _look_again(self, late: _Recheck) -> _Recheck | None:
+    def _recheck(self, late: _Recheck) -> _Recheck | None:
         """Return a difference that has changed since. An unchanged one is repaired or reported."""
         family = self.comparison.family(late.id)
         try:
@@ -295,7 +295,7 @@ class Reconcile:
         return compare(self.comparison.family(video_id))
 
     def _repair_entries(self, video_id: str, _: Difference) -> None:
-        self.mover.move_entries(video_id, self._now())
+        self.mover.update_entries(video_id, self._now())
 
     def _repair_marker(self, video_id: str, _: Difference) -> None:
         try:
@@ -312,16 +312,18 @@ class Reconcile:
 
         Counts that may be late are not repaired, because the stream may still add them.
         """
-        marked, kept = self.views.marked(video_id), self.views.kept(video_id)
-        if self.views.wrong(kept):
+        marked, kept = self.views.read_marked(video_id), self.views.read_stored(video_id)
+        if self.views.find_errors(kept):
             self._examine(
                 "views",
                 video_id,
-                lambda: self.views.wrong(self.views.kept(video_id)),
+                lambda: self.views.find_errors(self.views.read_stored(video_id)),
                 lambda id_, _: self.views.repair(id_),
             )
-        if self.views.doubtful(kept, marked):
-            self._examine("views", video_id, lambda: self.views.doubtful(self.views.kept(video_id), marked), None)
+        if self.views.find_uncertain(kept, marked):
+            self._examine(
+                "views", video_id, lambda: self.views.find_uncertain(self.views.read_stored(video_id), marked), None
+            )
 
     # Totals -----------------------------------------------------------------------------------------------------
 

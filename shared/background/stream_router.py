@@ -9,7 +9,7 @@ from shared.aws.stream import Record
 from shared.background import aggregates, purge
 from shared.background.tallies import Collector
 from shared.captions.embedded_store import EmbeddedCaptionStore
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import service_logger, use_correlation_id
 from shared.history import revert_runs
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.job_events import JobEvents
@@ -90,11 +90,11 @@ class StreamRouter:
         capacity for the records that a caller waits for.
         """
         messages, self._totals = self._totals, []
-        tallies = self._tallied.take()
+        tallies = self._tallied.drain()
         self._queues[TALLIES_QUEUE].send_all(tallies)
         self._queues[AGGREGATES_QUEUE].send_all(messages)
         for message in messages:
-            with correlated(message.get("correlationId")):
+            with use_correlation_id(message.get("correlationId")):
                 self._log(AGGREGATES_QUEUE, message)
 
     def _log(self, queue: str, message: Mapping[str, Any]) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.listing import Lists, Window, sharded_partitions, single_partition
 from shared.aws.sqs import Sender
 from shared.core.attributes import AnyItem, Item, Value
-from shared.core.caller import Caller, request_of
-from shared.core.telemetry import correlated, log_failure, service_logger
+from shared.core.caller import Caller, request_id_of
+from shared.core.telemetry import log_failure, service_logger, use_correlation_id
 from shared.job_kinds import KINDS, base_of
 from shared.processing.job_states import ticket_of
 from shared.processing.job_store import JobStore, is_overdue
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SILENT = "The worker did not finish in time, or died."
 RECONCILE_EVERY = 60
 """Minutes between two searches for missing jobs. A job is missing only if a stream record failed permanently."""
-MOST_MEASURED = 1000
+MAX_MEASURED = 1000
 """Maximum number of open jobs to count per state, earliest due first. A longer backlog is not measured."""
 
 AHEAD = 90
@@ -60,7 +60,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
     def carefully(handle: Callable[[AnyItem], str | None], item: AnyItem) -> str | None:
         """Handle an item and return the outcome. Logs with the correlation id of the item's request."""
         log = {"video_id": item["videoId"], "kind": item.get("kind")}
-        with correlated(request_of(item)):
+        with use_correlation_id(request_id_of(item)):
             try:
                 outcome = handle(item)
             except Exception as error:  # also a bug: one job must not keep the others waiting
@@ -77,20 +77,20 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
         return _outcome(after, "requeued")
 
     def waiting(job: "Job") -> str | None:
-        return _outcome(store.send_again(job, now), "resent")
+        return _outcome(store.requeue(job, now), "resent")
 
     def processing(video: Item) -> None:
-        swept.counts["recovered"] += store.want_missing(video, now)
+        swept.counts["recovered"] += store.request_missing(video, now)
 
     def look_at(state: str, handle: "Callable[[Job], str | None]") -> None:
-        for seen, place in enumerate(store.pending(state)):
+        for seen, place in enumerate(store.list_pending(state)):
             if is_overdue(place, state, now):
                 if not in_time():
                     return
-                job = store.overdue(place, state, now)
+                job = store.list_overdue(place, state, now)
                 if job is None or carefully(handle, job) == "failed":
                     continue  # it is not open any more
-            elif seen >= MOST_MEASURED:
+            elif seen >= MAX_MEASURED:
                 return
             swept.ages[place["relId"]] = now - int(place["createdAt"])
 
@@ -104,13 +104,13 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
     return swept
 
 
-def send_for_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
+def enqueue_scheduled(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> int:
     """Queue each video whose scheduled time is near, with a delay until then.
 
     Returns their number. Raises Unavailable.
     """
     sent = 0
-    for entry in _soon(lists, sharded(SCHEDULED), now + AHEAD, in_time):
+    for entry in _soon(lists, sharded_partitions(SCHEDULED), now + AHEAD, in_time):
         delay = int(entry["relSort"]) - now
         if _is_sent(-delay):
             queue.send(aggregates_message(entry["relId"], entries=True), delay_seconds=max(0, delay))
@@ -125,10 +125,10 @@ class DueResult(NamedTuple):
     late: int
 
 
-def send_for_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
+def enqueue_due(lists: Lists, queue: Sender, now: int, in_time: Callable[[], bool]) -> DueResult:
     """Queue each due webhook whose message was lost or never sent. Raises Unavailable."""
     sent = late = 0
-    for entry in _soon(lists, unsharded(DUE), now + 1, in_time):
+    for entry in _soon(lists, single_partition(DUE), now + 1, in_time):
         seconds = now - int(entry["relSort"])
         late = max(late, seconds)
         if _is_sent(seconds):

@@ -51,7 +51,7 @@ class Collector:
     def __init__(self) -> None:
         self._counted: dict[str, dict[str, list[object]]] = {}
 
-    def take(self) -> list[dict[str, Any]]:
+    def drain(self) -> list[dict[str, Any]]:
         """Return and reset the messages collected since the last call."""
         counted, self._counted = self._counted, {}
         return [tally_message(video_id, lists) for video_id, lists in counted.items()]

@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
-from shared.aws.listing import walk
+from shared.aws.listing import iterate_entries
 from shared.aws.records import key_of, new_write_id
 from shared.background.comparison import PAGE, Difference
 from shared.core.attributes import Item
@@ -70,10 +70,10 @@ class ViewComparison:
         found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
-    def kept(self, video_id: str) -> StoredViews:
+    def read_stored(self, video_id: str) -> StoredViews:
         """What is kept of a video's views: its starts, and then its counter."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
-        items = list(walk(self.table, None, partition, limit=PAGE, consistent=True))
+        items = list(iterate_entries(self.table, None, partition, limit=PAGE, consistent=True))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
         shards = range(1, int(first.get("spread", 1)))
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=shard) for shard in shards]
@@ -85,16 +85,16 @@ class ViewComparison:
             {shard: item for shard, item in zip(shards, others, strict=True) if item},
         )
 
-    def marked(self, video_id: str) -> int:
+    def read_marked(self, video_id: str) -> int:
         """How many viewers and keys have a marker: 32 Queries, and half an RRU for each 4 KB of markers."""
         now, count = int(self._clock()), 0
         for lane in range(LANES):
             partition = {PARTITION_KEY: VIEWER.key(videoId=video_id, lane=lane, id="")[PARTITION_KEY]}
-            markers = walk(self.table, None, partition, attributes=(SORT_KEY, TTL_ATTRIBUTE), limit=PAGE)
+            markers = iterate_entries(self.table, None, partition, attributes=(SORT_KEY, TTL_ATTRIBUTE), limit=PAGE)
             count += sum(marker.get(TTL_ATTRIBUTE, now + 1) > now for marker in markers)
         return count
 
-    def wrong(self, kept: StoredViews) -> Difference | None:
+    def find_errors(self, kept: StoredViews) -> Difference | None:
         """What is certainly wrong, and `repair` puts right."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
@@ -107,7 +107,7 @@ class ViewComparison:
             pairs["folded"] = (_most(kept.folded, kept.to_fold), kept.folded)
         return _difference(pairs)
 
-    def doubtful(self, kept: StoredViews, marked: int) -> Difference | None:
+    def find_uncertain(self, kept: StoredViews, marked: int) -> Difference | None:
         """What should not be, and may come right by itself, or be lost; `marked` was counted before."""
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(kept)), _keyed(kept))}
         if "folded" in kept.first and "shards" not in kept.first:
@@ -124,7 +124,7 @@ class ViewComparison:
 
     def repair(self, video_id: str) -> None:
         """Put right what `wrong` has found; raises ConditionFailed when it changed since."""
-        kept = self.kept(video_id)
+        kept = self.read_stored(video_id)
         for item, starts in _right(kept):
             if starts != _starts(item) or _views(starts) != _count(item):
                 content = {"starts": starts, "relSort": _views(starts), "writeId": new_write_id()}

@@ -9,7 +9,7 @@ import unicodedata
 from html.entities import html5
 from typing import NamedTuple
 
-from shared.captions.cues import InvalidCaptions, check_length, clock, shown
+from shared.captions.cues import InvalidCaptions, check_length, displayed_text, format_time
 
 TAGS = ("c", "i", "b", "u", "ruby", "rt", "v", "lang")
 _ANNOTATED = {"v": "the name of the voice, as in <v Ada>", "lang": "a language, as in <lang de>"}
@@ -40,7 +40,7 @@ def milliseconds(text: str) -> int | None:
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1000 + int(rest)
 
 
-def checked(text: str, start: int, end: int, line: int) -> str:
+def check_payload(text: str, start: int, end: int, line: int) -> str:
     """Return the normalised payload of a cue from `start` to `end` (milliseconds); `line` is the number of its first
     line.
 
@@ -54,7 +54,7 @@ def checked(text: str, start: int, end: int, line: int) -> str:
     for piece in _PIECE.finditer(text):
         body = piece[1]
         if body is None:
-            kept.append(_referenced(piece[0], line))
+            kept.append(_check_references(piece[0], line))
             line += piece[0].count("\n")
         elif not piece[2] or "\n" in body:
             raise _no_tag(piece[0], line)
@@ -63,15 +63,15 @@ def checked(text: str, start: int, end: int, line: int) -> str:
                 since = "the time before it" if last > start else "the cue's start"
                 raise InvalidCaptions(
                     line,
-                    f"the time <{body}> is not after {since}, {clock(last)}, and before the cue's end, {clock(end)}.",
+                    f"the time <{body}> is not after {since}, {format_time(last)}, and before the cue's end, {format_time(end)}.",
                 )
             last = time
             kept.append(piece[0])
         elif body.startswith("/"):
-            kept.append(_closed(body, stack, line))
+            kept.append(_close_tag(body, stack, line))
         else:
-            name, tag = _opened(body, stack, line)
-            stack.append(_Open(name, shown(piece[0]), line, piece.start() == 0))
+            name, tag = _open_tag(body, stack, line)
+            stack.append(_Open(name, displayed_text(piece[0]), line, piece.start() == 0))
             kept.append(tag)
     if stack and not (len(stack) == 1 and stack[0].name == "v" and stack[0].is_first):
         left = stack[-1]
@@ -84,7 +84,7 @@ def checked(text: str, start: int, end: int, line: int) -> str:
     return whole
 
 
-def _opened(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
+def _open_tag(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
     """Return the name of a start tag, and the normalised tag; raises InvalidCaptions."""
     head, blank, annotation = body.replace("\t", " ").partition(" ")
     name, *classes = head.split(".")
@@ -94,22 +94,26 @@ def _opened(body: str, stack: list[_Open], line: int) -> tuple[str, str]:
         raise _no_tag(f"<{body}>", line)
     if not all(_CLASS.fullmatch(each) for each in classes):
         raise InvalidCaptions(
-            line, f"the tag {shown(f'<{body}>')} has an invalid class: after each dot comes its name."
+            line, f"the tag {displayed_text(f'<{body}>')} has an invalid class: after each dot comes its name."
         )
     if name == "rt" and not (stack and stack[-1].name == "ruby"):
         raise InvalidCaptions(line, "the tag <rt> stands within <ruby> only.")
     if name not in _ANNOTATED:
         if blank:
-            raise InvalidCaptions(line, f"the tag {shown(f'<{body}>')} takes nothing after its name, and no space.")
+            raise InvalidCaptions(
+                line, f"the tag {displayed_text(f'<{body}>')} takes nothing after its name, and no space."
+            )
         return name, f"<{head}>"
     if not annotation:
-        raise InvalidCaptions(line, f"the tag {shown(f'<{body}>')} needs {_ANNOTATED[name]}.")
+        raise InvalidCaptions(line, f"the tag {displayed_text(f'<{body}>')} needs {_ANNOTATED[name]}.")
     if name == "lang" and not _LANGUAGE.fullmatch(annotation.rstrip(" ")):
-        raise InvalidCaptions(line, f"the tag {shown(f'<{body}>')} names no language of BCP 47, such as de or pt-BR.")
-    return name, f"<{head} {_referenced(annotation, line).replace('<', '&lt;')}>"
+        raise InvalidCaptions(
+            line, f"the tag {displayed_text(f'<{body}>')} names no language of BCP 47, such as de or pt-BR."
+        )
+    return name, f"<{head} {_check_references(annotation, line).replace('<', '&lt;')}>"
 
 
-def _closed(body: str, stack: list[_Open], line: int) -> str:
+def _close_tag(body: str, stack: list[_Open], line: int) -> str:
     """Return the normalised end tag, and pop the tag it closes from the stack; raises InvalidCaptions."""
     name = body[1:].partition(".")[0].rstrip("\t ")
     if name not in TAGS:
@@ -123,7 +127,7 @@ def _closed(body: str, stack: list[_Open], line: int) -> str:
     return f"</{name}>"
 
 
-def _referenced(text: str, line: int) -> str:
+def _check_references(text: str, line: int) -> str:
     """Return text with valid references unchanged and every other `&` escaped; raises InvalidCaptions."""
     kept = 0
     parts: list[str] = []
@@ -143,6 +147,6 @@ def _referenced(text: str, line: int) -> str:
 def _no_tag(text: str, line: int) -> InvalidCaptions:
     return InvalidCaptions(
         line,
-        f"{shown(text)} is no tag of WebVTT ({', '.join(TAGS)}, or a time; in small letters): "
+        f"{displayed_text(text)} is no tag of WebVTT ({', '.join(TAGS)}, or a time; in small letters): "
         'write &lt; for a "<" that is text.',
     )

@@ -4,9 +4,9 @@ import html
 import re
 from typing import NamedTuple
 
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 """Maximum bytes of uploaded captions: 10,000 cues of 100 bytes."""
-MOST_CUES = 20_000
+MAX_CUES = 20_000
 """Maximum cues of one text: more than one every two seconds for ten hours."""
 LONGEST_CUE = 2000
 """Maximum characters of a cue's payload, tags included. Automatic captions time each word, with 21 characters each."""
@@ -43,7 +43,7 @@ class InvalidCaptions(ValueError):
         self.reason = reason
 
 
-def plain(cue: Cue) -> str:
+def plain_text(cue: Cue) -> str:
     """Return the words of a cue for search, without tags, with references decoded and white space collapsed.
 
     The result is text, not HTML: `&lt;b&gt;` becomes `<b>`. Ruby text (rt) is included, voice names (v) are not.
@@ -51,7 +51,7 @@ def plain(cue: Cue) -> str:
     return " ".join(html.unescape(_TAG.sub("", cue.text)).split())
 
 
-def clock(time: int) -> str:
+def format_time(time: int) -> str:
     """Return milliseconds in WebVTT's format, hh:mm:ss.mmm."""
     seconds, milliseconds = divmod(time, 1000)
     minutes, seconds = divmod(seconds, 60)
@@ -59,7 +59,7 @@ def clock(time: int) -> str:
     return f"{hours:02}:{minutes:02}:{seconds:02}.{milliseconds:03}"
 
 
-def shown(text: str) -> str:
+def displayed_text(text: str) -> str:
     """Return an excerpt for an error message: on one line, quoted, with at most LONGEST_SHOWN characters of text."""
     text = text.replace("\n", " ")
     return f'"{text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."}"'
@@ -68,9 +68,11 @@ def shown(text: str) -> str:
 def check_times(start: int, end: int, line: int) -> None:
     """Raise InvalidCaptions unless a cue ends after its start (both in milliseconds), and by LATEST."""
     if end <= start:
-        raise InvalidCaptions(line, f"the end {clock(end)} is not after the start {clock(start)}.")
+        raise InvalidCaptions(line, f"the end {format_time(end)} is not after the start {format_time(start)}.")
     if end > LATEST:
-        raise InvalidCaptions(line, f"the end {clock(end)} is later than {clock(LATEST)}, the latest that is taken.")
+        raise InvalidCaptions(
+            line, f"the end {format_time(end)} is later than {format_time(LATEST)}, the latest that is taken."
+        )
 
 
 def check_length(text: str, line: int) -> None:
@@ -82,6 +84,6 @@ def check_length(text: str, line: int) -> None:
 
 
 def check_count(count: int, line: int) -> None:
-    """Raise InvalidCaptions if the count exceeds MOST_CUES; `line` is the first line of the last cue."""
-    if count > MOST_CUES:
-        raise InvalidCaptions(line, f"this is one cue more than {MOST_CUES:,}, which is the most.")
+    """Raise InvalidCaptions if the count exceeds MAX_CUES; `line` is the first line of the last cue."""
+    if count > MAX_CUES:
+        raise InvalidCaptions(line, f"this is one cue more than {MAX_CUES:,}, which is the most.")

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from shared.captions import cue_text, subrip, webvtt
-from shared.captions.cues import LATEST, LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions
-from shared.captions.embedded_store import MOST_AT_ONCE, EmbeddedText, left
-from shared.captions.languages import tag_of
-from shared.captions.lines import cleaned
-from shared.captions.store import MOST_STORED
+from shared.captions.cues import LATEST, LONGEST_CUE, MAX_CUES, Cue, InvalidCaptions
+from shared.captions.embedded_store import MAX_AT_ONCE, EmbeddedText, skipped_text
+from shared.captions.languages import language_tag
+from shared.captions.lines import clean
+from shared.captions.store import MAX_STORED
 from shared.core.attributes import Item
 from shared.media import errors
 from shared.media.results import SubtitleTrack
 
 _TAKEN = "Another track of the film has the same language."
 _NO_TEXT = "It has no text that captions could show."
-_TOO_MANY = f"The film has more than {MOST_AT_ONCE} languages."
+_TOO_MANY = f"The film has more than {MAX_AT_ONCE} languages."
 
 
-def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
+def extract_texts(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[Item]]:
     """Return the texts of the subtitle tracks, one per language, and a report of each skipped track.
 
     If several tracks have the same language, the first with usable text is taken; tracks that are not forced come
@@ -26,31 +26,31 @@ def texts_of(tracks: Sequence[SubtitleTrack]) -> tuple[list[EmbeddedText], list[
     texts: dict[str, EmbeddedText] = {}
     skipped: list[Item] = []
     for track in sorted(tracks, key=lambda each: (each.is_forced, each.number)):
-        language = tag_of(track.language)
+        language = language_tag(track.language)
         reason = track.fault
         if reason is None and language in texts:
             reason = _TAKEN
-        if reason is None and len(texts) == MOST_AT_ONCE:
+        if reason is None and len(texts) == MAX_AT_ONCE:
             reason = _TOO_MANY
         if reason is None:
-            cues = cues_of(track)
+            cues = extract_cues(track)
             content = webvtt.write(cues).encode()
             if not cues:
                 reason = _NO_TEXT
-            elif len(content) > MOST_STORED or len(cues) > MOST_CUES:
+            elif len(content) > MAX_STORED or len(cues) > MAX_CUES:
                 reason = errors.TOO_MUCH_TEXT
             else:
                 texts[language] = EmbeddedText(track.number, language, track.codec, content, len(cues))
         if reason is not None:
-            skipped.append(left(track.number, language, track.codec, reason))
+            skipped.append(skipped_text(track.number, language, track.codec, reason))
     return [*texts.values()], skipped
 
 
-def cues_of(track: SubtitleTrack) -> list[Cue]:
+def extract_cues(track: SubtitleTrack) -> list[Cue]:
     """Return the distinct cues of a track, in order. Events that exceed the limits of captions are skipped."""
     cues: dict[Cue, None] = {}
     for start, end, said in track.events:
-        text, settings = _payload(track.codec, cleaned(said), start, end)
+        text, settings = _payload(track.codec, clean(said), start, end)
         if text and len(text) <= LONGEST_CUE and start < end <= LATEST:
             cues[Cue(start, end, text, settings=settings)] = None
     return [*cues]
@@ -59,7 +59,9 @@ def cues_of(track: SubtitleTrack) -> list[Cue]:
 def _payload(codec: str, said: str, start: int, end: int) -> tuple[str, str | None]:
     if codec == "webvtt" and "-->" not in said:
         try:
-            checked = cue_text.checked("\n".join(line for line in said.split("\n") if line.strip()), start, end, 1)
+            checked = cue_text.check_payload(
+                "\n".join(line for line in said.split("\n") if line.strip()), start, end, 1
+            )
         except InvalidCaptions:
             pass  # fall through: the SubRip conversion repairs or escapes its tags
         else:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import change_between
-from shared.aws.records import key_of, stamped, unchanged
+from shared.aws.records import key_of, unchanged, with_version
 from shared.aws.stream import Record
-from shared.captions.store import MOST_LANGUAGES, UPLOAD, CaptionStore, text_hash
+from shared.captions.store import MAX_LANGUAGES, UPLOAD, CaptionStore, text_hash
 from shared.core.attributes import Item
-from shared.core.caller import Caller, request_of
+from shared.core.caller import Caller, request_id_of
 from shared.core.errors import VersionMismatch
 from shared.processing.job_states import ExtraWrites
 from shared.processing.job_store import ROUTER
@@ -22,10 +22,10 @@ from shared.processing.messages import Outgoing
 from shared.relations.item_store import OWNER
 from shared.schema import CAPTION
 
-MOST_AT_ONCE = 90
+MAX_AT_ONCE = 90
 """Maximum languages to extract from one source file. They share the job's transaction, which has room for 100 items."""
 _OWNERS = "The video has captions in this language that were sent."
-_NO_ROOM = f"The video has captions in {MOST_LANGUAGES} languages already."
+_NO_ROOM = f"The video has captions in {MAX_LANGUAGES} languages already."
 
 
 class EmbeddedText(NamedTuple):
@@ -38,12 +38,12 @@ class EmbeddedText(NamedTuple):
     content: bytes
     cues: int
 
-    def left(self, reason: str) -> Item:
+    def skip(self, reason: str) -> Item:
         """Return a report that the track was skipped."""
-        return left(self.track, self.language, self.codec, reason)
+        return skipped_text(self.track, self.language, self.codec, reason)
 
 
-def left(track: int, language: str, codec: str, reason: str) -> Item:
+def skipped_text(track: int, language: str, codec: str, reason: str) -> Item:
     """Return a report of a skipped track; `reason` is a sentence."""
     return {"track": track, "language": language, "codec": codec, "reason": reason}
 
@@ -51,22 +51,22 @@ def left(track: int, language: str, codec: str, reason: str) -> Item:
 class EmbeddedCaptionStore(CaptionStore):
     """Store of captions that were extracted from source files."""
 
-    def placing(self, texts: Sequence[EmbeddedText], video: Item, caller: Caller, now: int) -> ExtraWrites:
+    def caption_writes(self, texts: Sequence[EmbeddedText], video: Item, caller: Caller, now: int) -> ExtraWrites:
         """Return the writes that store the extracted texts of a video, and a report of stored and skipped tracks.
 
         The texts' objects must already be in the bucket. Each write is conditional on the captions read here.
         """
         present = {item["language"]: item for item in self._languages(video["videoId"], consistent=True)}
-        room = MOST_LANGUAGES - len(present)
+        room = MAX_LANGUAGES - len(present)
         writes: list[Write] = []
         taken: list[Item] = []
         left: list[Item] = []
         for text in texts:
             there = present.get(text.language)
             if there and there["origin"] != "film":
-                left.append(text.left(_OWNERS))
+                left.append(text.skip(_OWNERS))
             elif there is None and not room:
-                left.append(text.left(_NO_ROOM))
+                left.append(text.skip(_NO_ROOM))
             else:
                 room -= there is None
                 taken.append({"track": text.track, "language": text.language, "cues": text.cues})
@@ -80,7 +80,7 @@ class EmbeddedCaptionStore(CaptionStore):
         if there and content.items() <= there.items():
             return []
         item = {**key, "videoId": video["videoId"], "language": text.language, OWNER: video["userId"], **content}
-        new = stamped(item, caller, now, version=there["version"] + 1 if there else 1)
+        new = with_version(item, caller, now, version=there["version"] + 1 if there else 1)
         # An update rather than a put, because the media workers' role does not allow PutItem.
         return [self.table.update(key, change_between(there or key, new), condition=unchanged(there))]
 
@@ -96,7 +96,7 @@ class EmbeddedCaptionStore(CaptionStore):
         def is_older(item: Item | None) -> bool:
             return bool(item and item["origin"] == "film" and item.get(UPLOAD, "") < upload)
 
-        caller = ROUTER.acting_for(request_of(video))
+        caller = ROUTER.acting_for(request_id_of(video))
         for item in self._languages(video["videoId"], consistent=True):
             if is_older(item):
                 with suppress(VersionMismatch):  # a concurrent write has replaced them

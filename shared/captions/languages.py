@@ -34,7 +34,7 @@ _SHORT = _pairs(
 UNKNOWN = "und"
 
 
-def tag_of(name: str) -> str:
+def language_tag(name: str) -> str:
     """Return the tag for a language as named in a source file, such as `en` for `eng`; `und` if it is not valid."""
     first, *others = re.split("[-_]", name.strip())
     tag = "-".join((_SHORT.get(first.lower(), first), *others))

@@ -18,12 +18,12 @@ class Block(NamedTuple):
     lines: list[str]
 
 
-def cleaned(text: str) -> str:
+def clean(text: str) -> str:
     """Return the text of a subtitle packet with LF line ends and without control characters."""
     return _UNWANTED.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\ufeff", ""))
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines of a text, without a byte order mark; raises InvalidCaptions.
 
     Lines end with LF, CRLF or CR. Other Unicode line separators, such as U+2028, do not end a line in WebVTT.
@@ -38,7 +38,7 @@ def lines_of(text: str) -> list[str]:
     return text.split("\n")
 
 
-def blocks_of(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
+def split_blocks(lines: list[str], is_blank: Callable[[str], bool], *, after: int = 0) -> Iterator[Block]:
     """Yield the blocks of the lines after the first `after` ones."""
     block: list[str] = []
     for number, line in enumerate(lines[after:], after + 1):

@@ -9,9 +9,9 @@ from shared.core.checks import whole
 from shared.core.errors import InvalidContent
 from shared.core.fields import line
 from shared.web.bodies import Content
-from shared.web.prebuilt_model import MOST_ERRORS
+from shared.web.prebuilt_model import MAX_ERRORS
 
-MOST_CHAPTERS = 200
+MAX_CHAPTERS = 200
 LONGEST_TITLE = 200
 """Characters."""
 LATEST = 360_000_000
@@ -37,7 +37,7 @@ class Chapter(Content):
 class ChaptersContent(Content):
     """The body of `PUT /v1/videos/{videoId}/chapters`: all chapters, in ascending order of `start`."""
 
-    chapters: Annotated[list[Chapter], Field(min_length=1, max_length=MOST_CHAPTERS)]
+    chapters: Annotated[list[Chapter], Field(min_length=1, max_length=MAX_CHAPTERS)]
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -56,6 +56,6 @@ class ChaptersContent(Content):
             if start <= before
         ]
         if errors:
-            shown = errors[:MOST_ERRORS]
+            shown = errors[:MAX_ERRORS]
             raise InvalidContent("Each chapter must start after the one before.", errors=shown)
         return content

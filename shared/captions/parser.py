@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from shared.captions import subrip, webvtt
-from shared.captions.cues import MOST_BYTES, Cue, InvalidCaptions
+from shared.captions.cues import MAX_BYTES, Cue, InvalidCaptions
 
 Kind = Literal["vtt", "srt"]
 
@@ -13,18 +13,18 @@ _READERS: Mapping[Kind, Callable[[str], list[Cue]]] = {"vtt": webvtt.read, "srt"
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def captions_of(content: bytes, kind: Kind) -> list[Cue]:
-    """Return the cues of a WebVTT (vtt) or SubRip (srt) file in UTF-8, at most MOST_BYTES long; raises InvalidCaptions.
+def parse_captions(content: bytes, kind: Kind) -> list[Cue]:
+    """Return the cues of a WebVTT (vtt) or SubRip (srt) file in UTF-8, at most MAX_BYTES long; raises InvalidCaptions.
 
-    The cost is linear in the bytes. Stored captions can exceed MOST_BYTES because `webvtt.write` escapes text; read
+    The cost is linear in the bytes. Stored captions can exceed MAX_BYTES because `webvtt.write` escapes text; read
     those with `webvtt.read`.
     """
-    if len(content) > MOST_BYTES:
-        raise InvalidCaptions(None, f"the captions have {len(content):,} bytes; {MOST_BYTES:,} is the most.")
-    return _READERS[kind](_decoded(content))
+    if len(content) > MAX_BYTES:
+        raise InvalidCaptions(None, f"the captions have {len(content):,} bytes; {MAX_BYTES:,} is the most.")
+    return _READERS[kind](_decode(content))
 
 
-def _decoded(content: bytes) -> str:
+def _decode(content: bytes) -> str:
     if content.startswith(_UTF_16):
         raise InvalidCaptions(1, "the text is in UTF-16: save it as UTF-8.")
     try:

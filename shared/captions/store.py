@@ -11,23 +11,23 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from shared.aws.dynamodb import Table
-from shared.aws.records import stamped
+from shared.aws.records import with_version
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
-from shared.processing.desired_jobs import input_hash, wanted
+from shared.processing.desired_jobs import desired_jobs, input_hash
 from shared.relations.children import children_of
 from shared.relations.item_store import OWNER, Allows, VideoItemStore, require_allowed
 from shared.schema import CAPTION, CHAPTERS, JOB, VIDEO
-from shared.videos.access import seen_by
+from shared.videos.access import require_visible
 
 if TYPE_CHECKING:
     from shared.captions.models import ChaptersContent
 
-MOST_LANGUAGES = 100
+MAX_LANGUAGES = 100
 """Maximum languages of a video's captions. Concurrent additions may exceed it by a few."""
-MOST_STORED = 2_000_000
+MAX_STORED = 2_000_000
 """Maximum bytes of stored captions, which fit one response. Escaping makes them longer: `&` takes five bytes as `&amp;`."""
 TYPE = "text/vtt"
 """Media type of stored and served captions (https://www.w3.org/TR/webvtt1/)."""
@@ -80,13 +80,13 @@ def chapters_document(item: Item) -> dict[str, Any]:
     return {name: shown[name] for name in ("videoId", "chapters", "version", "updatedAt")}
 
 
-def proposed_of(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
+def proposed_chapters(video: Item, storyboard: Item | None) -> list[dict[str, Any]]:
     """Return the chapters that the job `storyboard` proposes for a video's current source file; empty if it is not
     done.
 
     Each has a `start` in milliseconds, some have a `title`.
     """
-    asked = wanted(video).get("storyboard")
+    asked = desired_jobs(video).get("storyboard")
     is_done = storyboard and asked and storyboard["state"] == "done" and storyboard["inputHash"] == input_hash(asked)
     return storyboard["output"].get(PROPOSED, []) if storyboard and is_done else []
 
@@ -124,14 +124,14 @@ class CaptionStore(VideoItemStore):
         VersionMismatch if `allows` refuses, WriteContention, and the errors of `keep`.
         """
         key = CAPTION.key(videoId=video_id, language=language)
-        video, present = self._own(key, video_id, caller, now)
-        if present is None and len(self._languages(video_id)) >= MOST_LANGUAGES:
-            raise LimitReached(f"The video has captions in {MOST_LANGUAGES} languages, the most that it may have.")
+        video, present = self._read_owned(key, video_id, caller, now)
+        if present is None and len(self._languages(video_id)) >= MAX_LANGUAGES:
+            raise LimitReached(f"The video has captions in {MAX_LANGUAGES} languages, the most that it may have.")
         require_allowed(allows, present)
         if keep:
             keep(present["text"] if present else None)
         item = {**key, "videoId": video_id, "language": language, OWNER: video["userId"], **content}
-        return self._put(stamped(item, caller, now, version=1), present, allows)
+        return self._put(with_version(item, caller, now, version=1), present, allows)
 
     def delete(self, video_id: str, language: str, caller: Caller, now: int, allows: Allows) -> None:
         """Delete the captions in a language; raises as `put` does, and NotFound if there are none."""
@@ -139,11 +139,11 @@ class CaptionStore(VideoItemStore):
 
     def read(self, video_id: str, language: str, caller: Caller, now: int) -> Item:
         """Return the captions in a language; raises NotFound for the video or the captions."""
-        return self._seen(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
+        return self._read_visible(CAPTION.key(videoId=video_id, language=language), video_id, caller, now, _NONE)
 
     def captions(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a video's captions by language; raises NotFound if the caller may not see the video."""
-        self._visible(video_id, caller, now)
+        self._require_visible(video_id, caller, now)
         return children_of(self.table, video_id, CAPTION.sort_prefix, limit=limit, after=after)
 
     def put_chapters(
@@ -154,14 +154,14 @@ class CaptionStore(VideoItemStore):
         Also raises InvalidContent if a chapter starts after the end of the video.
         """
         key = CHAPTERS.key(videoId=video_id)
-        video, present = self._own(key, video_id, caller, now)
+        video, present = self._read_owned(key, video_id, caller, now)
         duration = video.get("source", {}).get("media", video).get("duration")
         last = content.chapters[-1]
         if duration is not None and last.start >= duration:
             detail = f"must be before the end of the film, at {int(duration)} ms"
             raise invalid_field(f"/chapters/{len(content.chapters) - 1}/start", detail)
         item = {**key, "videoId": video_id, OWNER: video["userId"], **content.model_dump()}
-        return self._put(stamped(item, caller, now, version=1), present, allows)
+        return self._put(with_version(item, caller, now, version=1), present, allows)
 
     def delete_chapters(self, video_id: str, caller: Caller, now: int, allows: Allows) -> None:
         """Delete a video's chapters; raises as `delete` does."""
@@ -174,25 +174,25 @@ class CaptionStore(VideoItemStore):
         """
         keys = VIDEO.key(videoId=video_id), CHAPTERS.key(videoId=video_id), JOB.key(videoId=video_id, kind="storyboard")
         item, present, storyboard = self.table.get_all(keys)
-        video = seen_by(item, caller, now)
-        proposed = proposed_of(video, storyboard) if caller.owns(video["userId"]) else []
+        video = require_visible(item, caller, now)
+        proposed = proposed_chapters(video, storyboard) if caller.owns(video["userId"]) else []
         if present is None and not proposed:
             raise NotFound(_NO_CHAPTERS)
         return present, proposed
 
     def _languages(self, video_id: str, *, consistent: bool = False) -> list[Item]:
         prefix = CAPTION.sort_prefix
-        return children_of(self.table, video_id, prefix, limit=MOST_LANGUAGES + 10, consistent=consistent).items
+        return children_of(self.table, video_id, prefix, limit=MAX_LANGUAGES + 10, consistent=consistent).items
 
 
-def shown_while_playing(
+def list_playable_tracks(
     table: Table, video_id: str, sign: Callable[[str, str], str]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return captions and chapters for a player; `sign` returns a URL for a key and a media type.
 
     One Query, because their sort keys are adjacent in the video's partition.
     """
-    found = children_of(table, video_id, CAPTION.sort_prefix, up_to=CHAPTERS.sk, limit=MOST_LANGUAGES + 10).items
+    found = children_of(table, video_id, CAPTION.sort_prefix, up_to=CHAPTERS.sk, limit=MAX_LANGUAGES + 10).items
     captions = [
         {"language": item["language"], "type": TYPE, "url": sign(text_key(video_id, item["text"]), TYPE)}
         for item in found

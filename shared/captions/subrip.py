@@ -9,8 +9,8 @@ setting `line:0`. Tags other than `<i>`, `<b>` and `<u>` are text.
 
 import re
 
-from shared.captions.cues import Cue, InvalidCaptions, check_count, check_length, check_times, shown
-from shared.captions.lines import Block, blocks_of, lines_of
+from shared.captions.cues import Cue, InvalidCaptions, check_count, check_length, check_times, displayed_text
+from shared.captions.lines import Block, split_blocks, split_lines
 
 _NUMBER = re.compile(r"[0-9]+")
 _TIME = r"([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9])[,.]([0-9]{3})"
@@ -28,13 +28,13 @@ _OTHERS = (
 
 def read(text: str) -> list[Cue]:
     """Return the cues of a SubRip file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
-    lines = lines_of(text)
+    lines = split_lines(text)
     for begin, reason in _OTHERS:
         if lines[0].startswith(begin):
             raise InvalidCaptions(1, reason)
     cues: list[Cue] = []
     # Players treat lines of only spaces as blank, unlike in WebVTT.
-    for block in blocks_of(lines, lambda line: not line.strip("\t ")):
+    for block in split_blocks(lines, lambda line: not line.strip("\t ")):
         check_count(len(cues) + 1, block.line)
         cues.append(_cue(block))
     if not cues:
@@ -53,14 +53,14 @@ def payload(text: str) -> tuple[str, str | None]:
     settings = None
     at = 0
     for found in _MARKUP.finditer(text):
-        kept.append(_escaped(text[at : found.start()]))
+        kept.append(_escape(text[at : found.start()]))
         at = found.end()
         slash, name, codes = found.groups()
         if name is not None:
             kept.append(_tag(name.lower(), stack, is_end=bool(slash)))
         elif codes is not None and _UPPER.search(codes):
             settings = "line:0"
-    kept += _escaped(text[at:]), *(f"</{name}>" for name in reversed(stack))
+    kept += _escape(text[at:]), *(f"</{name}>" for name in reversed(stack))
     # Drop empty lines, which would end the cue: lines with nothing but dropped markup become empty.
     return "\n".join(line for line in "".join(kept).split("\n") if line.strip("\t ")), settings
 
@@ -70,13 +70,17 @@ def _cue(block: Block) -> Cue:
     if not _NUMBER.fullmatch(number):
         raise InvalidCaptions(
             block.line,
-            f"{shown(number)} is not the number of a cue: a cue is its number, its times on the next line, then its "
+            f"{displayed_text(number)} is not the number of a cue: a cue is its number, its times on the next line, then its "
             "text, in which there are no blank lines.",
         )
     line = block.line + 1
     timings = _TIMINGS.fullmatch(rest[0]) if rest else None
     if not timings:
-        there = f"{shown(rest[0])} has no valid times" if rest else "there are no times after the number of the cue"
+        there = (
+            f"{displayed_text(rest[0])} has no valid times"
+            if rest
+            else "there are no times after the number of the cue"
+        )
         raise InvalidCaptions(line, f"{there}: write 00:00:01,000 --> 00:00:02,000.")
     start, end = _milliseconds(*timings.groups()[:4]), _milliseconds(*timings.groups()[4:])
     check_times(start, end, line)
@@ -110,5 +114,5 @@ def _tag(name: str, stack: list[str], *, is_end: bool) -> str:
     return f"{ends}</{name}>{''.join(f'<{each}>' for each in within)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 
 from shared.captions import cue_text
-from shared.captions.cues import Cue, InvalidCaptions, check_count, check_times, clock, shown
-from shared.captions.lines import Block, blocks_of, lines_of
+from shared.captions.cues import Cue, InvalidCaptions, check_count, check_times, displayed_text, format_time
+from shared.captions.lines import Block, split_blocks, split_lines
 
 _HEADER = re.compile(r"WEBVTT(?:[\t ].*)?")
 _COMMENT = re.compile(r"NOTE(?:[\t ].*)?")
@@ -42,7 +42,7 @@ _RENAMED = {
 
 def read(text: str) -> list[Cue]:
     """Return the cues of a WebVTT file, sorted by start, at least one; raises InvalidCaptions with the line at fault."""
-    lines = lines_of(text)
+    lines = split_lines(text)
     if not _HEADER.fullmatch(lines[0]):
         raise InvalidCaptions(1, _without_header(lines))
     header = next((number for number, line in enumerate(lines) if not line), len(lines))
@@ -52,19 +52,21 @@ def read(text: str) -> list[Cue]:
         )
     cues: list[Cue] = []
     named: dict[str, int] = {}
-    for block in blocks_of(lines, lambda line: not line, after=header):
-        if _is_passed(block, is_first=not cues):
+    for block in split_blocks(lines, lambda line: not line, after=header):
+        if _is_skipped(block, is_first=not cues):
             continue
         check_count(len(cues) + 1, block.line)
         cue = _cue(block)
         if cues and cue.start < cues[-1].start:
             raise InvalidCaptions(
                 block.line + (cue.id is not None),
-                f"the start {clock(cue.start)} is before {clock(cues[-1].start)}, the start of the cue before it; "
+                f"the start {format_time(cue.start)} is before {format_time(cues[-1].start)}, the start of the cue before it; "
                 "put cues in the order of their start.",
             )
         if cue.id is not None and (other := named.setdefault(cue.id, block.line)) != block.line:
-            raise InvalidCaptions(block.line, f"the cue on line {other} has the identifier {shown(cue.id)} too.")
+            raise InvalidCaptions(
+                block.line, f"the cue on line {other} has the identifier {displayed_text(cue.id)} too."
+            )
         cues.append(cue)
     if not cues:
         raise InvalidCaptions(None, "there is no cue in it: captions have at least one.")
@@ -81,7 +83,7 @@ def write(cues: Iterable[Cue]) -> str:
 
 
 def _block(cue: Cue) -> str:
-    times = f"{clock(cue.start)} --> {clock(cue.end)}"
+    times = f"{format_time(cue.start)} --> {format_time(cue.end)}"
     return "\n".join(filter(None, (cue.id, f"{times} {cue.settings}" if cue.settings else times, cue.text)))
 
 
@@ -91,7 +93,7 @@ def _without_header(lines: list[str]) -> str:
     return "a WebVTT file begins with WEBVTT, in capitals, at the start of its first line."
 
 
-def _is_passed(block: Block, *, is_first: bool) -> bool:
+def _is_skipped(block: Block, *, is_first: bool) -> bool:
     """Return whether the block is a comment, style sheet or region; raises InvalidCaptions.
 
     Style sheets and regions are allowed only before the first cue.
@@ -132,7 +134,7 @@ def _cue(block: Block) -> Cue:
                 '"-->" must not stand within the text of a cue: write --&gt;, or end the cue before with a blank line, '
                 "which has no spaces.",
             )
-    text = cue_text.checked("\n".join(lines[1:]), start, end, line + 1)
+    text = cue_text.check_payload("\n".join(lines[1:]), start, end, line + 1)
     return Cue(start, end, text, name, settings)
 
 
@@ -140,7 +142,7 @@ def _no_cue(begin: str) -> str:
     if _HEADER.fullmatch(begin):
         return "a second header (WEBVTT) begins here: send one file, not several joined."
     return (
-        f"{shown(begin)} begins no cue, as neither this line nor the next has times: the text of a cue has no blank "
+        f"{displayed_text(begin)} begins no cue, as neither this line nor the next has times: the text of a cue has no blank "
         "lines, headers stand right below WEBVTT, and a comment begins with NOTE."
     )
 
@@ -149,7 +151,7 @@ def _no_times(line: str) -> str:
     wanted = "write 00:00:01.000 --> 00:00:02.000, with two digits or more for hours, and spaces around the arrow"
     if _COMMA.match(line):
         wanted = "WebVTT has a dot before the milliseconds, SubRip (SRT) a comma"
-    return f"{shown(line)} has no valid times: {wanted}."
+    return f"{displayed_text(line)} has no valid times: {wanted}."
 
 
 def _settings(text: str, line: int) -> str | None:
@@ -160,9 +162,9 @@ def _settings(text: str, line: int) -> str | None:
             continue
         name, colon, value = setting.partition(":")
         if name not in _SETTINGS or not colon:
-            raise InvalidCaptions(line, f"the setting {shown(setting)} is none of {', '.join(_SETTINGS)}.")
+            raise InvalidCaptions(line, f"the setting {displayed_text(setting)} is none of {', '.join(_SETTINGS)}.")
         if not _SETTINGS[name].fullmatch(value):
-            raise InvalidCaptions(line, f"the setting {shown(setting)} has no valid value.")
+            raise InvalidCaptions(line, f"the setting {displayed_text(setting)} has no valid value.")
         if name in found:
             raise InvalidCaptions(line, f"the setting {name} is there twice.")
         number, comma, alignment = value.rpartition(",")

@@ -66,7 +66,7 @@ class Caller(NamedTuple):
     def signed(self, item: AnyItem) -> AnyItem:
         """Return the item with this caller as `updatedBy`, and with the id of the request."""
         written: Any = {**item, "updatedBy": self.subject}
-        signed: AnyItem = done_for(written, self.correlation_id)
+        signed: AnyItem = with_request_id(written, self.correlation_id)
         return signed
 
     @property
@@ -75,7 +75,7 @@ class Caller(NamedTuple):
         return ADMIN in self.scopes
 
     @property
-    def follows_all(self) -> bool:
+    def may_follow_all(self) -> bool:
         """Whether the caller may read the changes of all owners in the feed and by webhooks."""
         return self.is_admin or CHANGES in self.scopes
 
@@ -91,14 +91,14 @@ class Caller(NamedTuple):
             raise Forbidden(f"This needs a token with the scope {scope}.")
 
 
-def done_for(item: AnyItem, correlation_id: str | None) -> AnyItem:
+def with_request_id(item: AnyItem, correlation_id: str | None) -> AnyItem:
     """Return the item with the id of the request that writes it. `None` removes the id of an earlier request."""
     kept: Any = without(item, UPDATED_FOR)
     written: AnyItem = kept if correlation_id is None else kept | {UPDATED_FOR: correlation_id}
     return written
 
 
-def request_of(item: Mapping[str, Value] | None) -> str | None:
+def request_id_of(item: Mapping[str, Value] | None) -> str | None:
     """Return the correlation id of the request that wrote the item last; `None` if there is none."""
     return item.get(UPDATED_FOR) if item else None
 

@@ -26,7 +26,7 @@ def changes_between(
     that are stored even when empty: adding or removing an empty one is not a change.
     """
     for name in sorted(old.keys() | new.keys()):
-        field = f"{path}/{escaped(name)}"
+        field = f"{path}/{escape_pointer(name)}"
         before, after = old.get(name), new.get(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             yield from changes_between(before, after, field)
@@ -37,12 +37,12 @@ def changes_between(
         if name in new and not (after == {} and name in always):
             change["to"] = after
         if len(change) > 1 and ("from" not in change or "to" not in change or _differ(before, after)):
-            yield {part: plain(value) for part, value in change.items()}
+            yield {part: to_json_value(value) for part, value in change.items()}
 
 
 def _differ(before: Value, after: Value) -> bool:
     """Return whether two values differ. A truncated value equals only itself, because the original is unknown."""
-    was_cut = any(True for value in (before, after) for _ in cut_fields(value))
+    was_cut = any(True for value in (before, after) for _ in truncated_fields(value))
     return before is not after if was_cut else encode(before) != encode(after)
 
 
@@ -53,16 +53,16 @@ class TruncatedValue:
         self.field = field
 
 
-def taken_back(state: Item, change: Change) -> Item:
+def revert_change(state: Item, change: Change) -> Item:
     """Return a copy of a plain item as it was before a change.
 
     A truncated value becomes a `TruncatedValue`. Changes to fields inside a `TruncatedValue` have no effect.
     """
     value: Value = TruncatedValue(change["field"]) if "fromBytes" in change else change.get("from")
-    return placed(state, parts_of(change["field"]), value, there="from" in change)
+    return set_at(state, split_pointer(change["field"]), value, there="from" in change)
 
 
-def placed(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
+def set_at(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
     """Return a copy of the item with this value at a path, or without the path if `there` is false."""
     name, *rest = parts
     if not rest:
@@ -70,23 +70,23 @@ def placed(state: Item, parts: list[str], value: Value, *, there: bool) -> Item:
     inner = state.get(name, {})
     if isinstance(inner, TruncatedValue):
         return state
-    return state | {name: placed(dict(inner) if isinstance(inner, Mapping) else {}, rest, value, there=there)}
+    return state | {name: set_at(dict(inner) if isinstance(inner, Mapping) else {}, rest, value, there=there)}
 
 
-def cut_fields(value: Value) -> Iterator[str]:
+def truncated_fields(value: Value) -> Iterator[str]:
     """Yield the pointers of the truncated values in a value."""
     if isinstance(value, TruncatedValue):
         yield value.field
     for inner in value.values() if isinstance(value, Mapping) else ():
-        yield from cut_fields(inner)
+        yield from truncated_fields(inner)
 
 
-def escaped(name: str) -> str:
+def escape_pointer(name: str) -> str:
     """Return a key escaped for a JSON Pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def parts_of(field: str) -> list[str]:
+def split_pointer(field: str) -> list[str]:
     """Return the keys of a JSON Pointer, unescaped; none for the empty pointer, which refers to the whole document."""
     return [part.replace("~1", "/").replace("~0", "~") for part in field.split("/")[1:]]
 
@@ -101,35 +101,35 @@ def overlap(field: str, other: str) -> bool:
     return covers(field, other) or covers(other, field)
 
 
-def plain(value: Value) -> Value:
+def to_json_value(value: Value) -> Value:
     """Return the value in JSON types, deterministically: keys and sets sorted, bytes as base64."""
     if isinstance(value, Mapping):
-        return {name: plain(value[name]) for name in sorted(value)}
+        return {name: to_json_value(value[name]) for name in sorted(value)}
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, list):
-        return [plain(entry) for entry in value]
+        return [to_json_value(entry) for entry in value]
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def digest_of(value: Value) -> str:
     """Return a digest of an untruncated value, in 16 hexadecimal digits; equal numbers have equal digests."""
-    return hashlib.sha256(json_of(_evened(plain(value)))).hexdigest()[:16]
+    return hashlib.sha256(json_of(_normalise(to_json_value(value)))).hexdigest()[:16]
 
 
-def _evened(value: Value) -> Value:
+def _normalise(value: Value) -> Value:
     """Return the value with equal numbers of one type, because DynamoDB returns the float 1e21 as an integer."""
     if isinstance(value, Mapping):
-        return {name: _evened(member) for name, member in value.items()}
+        return {name: _normalise(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_evened(entry) for entry in value]
+        return [_normalise(entry) for entry in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
     is_exact = abs(value) < 2**53
     return int(value) if is_exact and value == int(value) else float(value)
 
 
-def fitting(item: Item, largest: int) -> Item:
+def truncate_to_fit(item: Item, largest: int) -> Item:
     """Return an item with `changes` limited to `largest` bytes as JSON.
 
     The largest values are truncated first; `fromBytes` or `toBytes` is then the original size in bytes. If the item is still too

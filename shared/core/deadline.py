@@ -12,7 +12,7 @@ _time_left: ContextVar[Callable[[], float]] = ContextVar("time_left")
 
 
 @contextmanager
-def within(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
+def limit_time(seconds: float, clock: Callable[[], float]) -> Iterator[None]:
     """Set a deadline of `seconds` from now for the block; threads need a copy of the context."""
     end = clock() + seconds
     token = _time_left.set(lambda: end - clock())

@@ -295,7 +295,7 @@ class TrailBehind(Unavailable):
         super().__init__("The newest changes are not in the audit trail yet; try again.", retry_after=2)
 
 
-PASSING = (Unavailable, WriteContention)
+TRANSIENT_ERRORS = (Unavailable, WriteContention)
 """Transient errors: a retry may succeed."""
 
 

@@ -9,7 +9,7 @@ LAST_YEAR = 9999
 
 LARGEST_FILM = 500 * 1000**3
 """Maximum bytes of an upload: about a day of professional camera footage, and below S3's limit."""
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 
 LONGEST_FOLDED_TAG = 512
 """Maximum bytes of a case-folded tag in UTF-8."""

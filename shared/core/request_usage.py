@@ -34,7 +34,7 @@ class RequestUsage:
     """Consumed read or write units; `None` if DynamoDB did not return them."""
     examined: int | None = None
     """Items that a Query read, before the filter; `None` for other operations."""
-    tries: int = 0
+    attempts: int = 0
     conflicts: int = 0
     """Attempts that failed because of a concurrent transaction."""
 
@@ -45,14 +45,14 @@ class RequestUsage:
 
     def __enter__(self) -> None:
         """Begin an attempt."""
-        self.tries += 1
+        self.attempts += 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End an attempt."""
         self.seconds = time.perf_counter() - self.started
         self.conflicts += kind is not None and issubclass(kind, WriteContention)
 
-    def take(self, answer: Mapping[str, Any]) -> None:
+    def record_response(self, answer: Mapping[str, Any]) -> None:
         """Record the figures of a response."""
         self.examined = answer.get("ScannedCount")
         consumed = answer.get("ConsumedCapacity")
@@ -65,7 +65,7 @@ _lines: ContextVar[list[RequestUsage] | None] = ContextVar("lines", default=None
 
 
 @contextmanager
-def kept() -> Iterator[list[RequestUsage]]:
+def record_requests() -> Iterator[list[RequestUsage]]:
     """Record the DynamoDB requests that begin in the block; threads need a copy of the context."""
     lines: list[RequestUsage] = []
     token = _lines.set(lines)
@@ -75,7 +75,7 @@ def kept() -> Iterator[list[RequestUsage]]:
         _lines.reset(token)
 
 
-def begin(operation: str, parameters: dict[str, Any]) -> RequestUsage:
+def begin_request(operation: str, parameters: dict[str, Any]) -> RequestUsage:
     """Return the receipt line of a request that begins. Inside `kept`, record it and add ReturnConsumedCapacity to `parameters`.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ConsumedCapacity.html

@@ -17,12 +17,12 @@ class VariableGroup(dict[str, str]):
     """Field that is read from several variables: variable names by key of the field's mapping."""
 
 
-def several(variables: Mapping[str, str]) -> Any:
+def variable_group(variables: Mapping[str, str]) -> Any:
     """Declare a field that maps each key to the value of its variable."""
     return VariableGroup(variables)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(several,))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(variable_group,))
 class Settings:
     """Immutable settings of every function. Derive a class for a function that needs more.
 

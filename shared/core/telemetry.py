@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from shared.core.errors import PASSING
+from shared.core.errors import TRANSIENT_ERRORS
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -73,7 +73,7 @@ _invocations = count()
 
 
 @contextmanager
-def invoked(context: "LambdaContext", correlation_id: str | None = None) -> Iterator[None]:
+def begin_invocation(context: "LambdaContext", correlation_id: str | None = None) -> Iterator[None]:
     """Add this invocation and the id of its request to log lines of the block; threads need a copy of the context.
 
     Used by HTTP functions; others use Powertools' `inject_lambda_context`.
@@ -86,7 +86,7 @@ def invoked(context: "LambdaContext", correlation_id: str | None = None) -> Iter
 
 
 @contextmanager
-def correlated(correlation_id: str | None) -> Iterator[None]:
+def use_correlation_id(correlation_id: str | None) -> Iterator[None]:
     """Add the id of a request, or none, to log lines of the block; the outer id is restored afterwards.
 
     Powertools' `append_context_keys` would drop the outer id, and all threads share its state.
@@ -119,7 +119,7 @@ def _line(log: Mapping[str, Any]) -> str:
 
 def log_failure(message: str, error: Exception, **known: object) -> None:
     """Log a failure that will be retried: a warning for transient errors, else an error with its traceback."""
-    if isinstance(error, PASSING):
+    if isinstance(error, TRANSIENT_ERRORS):
         service_logger().warning(message, extra=known | {"reason": error.detail, "cause": repr(error.__cause__)})
     else:
         service_logger().exception(message, exc_info=error, extra=known)

@@ -43,7 +43,7 @@ def _id(entry: Item) -> str:
     return base64.urlsafe_b64encode(digest[:15]).decode()
 
 
-def is_of(change: Change, types: Collection[str]) -> bool:
+def has_type(change: Change, types: Collection[str]) -> bool:
     """Return whether a change has one of these types or groups such as `video.*`; always true without types."""
     type_: str = change["type"]
     return not types or type_ in types or f"{type_.partition('.')[0]}.*" in types

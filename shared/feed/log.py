@@ -33,13 +33,13 @@ LARGEST_TAIL = 900
 """Maximum bytes of compressed changes. With its other attributes, the tail costs one write unit."""
 SKEW_MS = 300_000
 """Maximum milliseconds by which an appending function's clock may be behind the stream's."""
-MOST_BLOCKS = 50
+MAX_BLOCKS = 50
 """Maximum blocks per Query."""
 MAX_APPENDS = 50
 """Maximum attempts of one append, including the first, while other writers append to the same log."""
 APPEND_WAIT = 0.01
 """Seconds by which the longest pause before another attempt grows with each: another append takes about as long."""
-MOST_TAILS = 1000
+MAX_TAILS = 1000
 """Maximum cached tails. An import may append to the logs of very many owners."""
 MAX_READS = 3
 """Maximum reads of a page with a missing block. The tail may become a block during a Query."""
@@ -78,15 +78,15 @@ class FeedEntry(NamedTuple):
 
     position: int
     change: Change
-    place: LogCursor
+    cursor: LogCursor
 
 
 @dataclass(frozen=True)
 class FeedPage:
     """Result of a read: changes in order, the position behind them, and whether the log has no more."""
 
-    told: list[FeedEntry]
-    place: LogCursor
+    entries: list[FeedEntry]
+    cursor: LogCursor
     is_end: bool
     tail: "_Block | None" = None
     """Tail of the log, if all changes up to its end were read."""
@@ -108,7 +108,7 @@ class _Block:
         return cls(item["first"], item["count"], item["changes"], item["at"], item[SORT_KEY] != TAIL)
 
     @classmethod
-    def made(cls, first: int, changes: Sequence[Change], at: int) -> "_Block":
+    def create(cls, first: int, changes: Sequence[Change], at: int) -> "_Block":
         return cls(first, len(changes), zlib.compress(orjson.dumps(changes)), at)
 
     @cached_property
@@ -135,7 +135,7 @@ class _Block:
         return LogCursor(self.first, self.count)
 
 
-_EMPTY = _Block.made(1, (), 0)
+_EMPTY = _Block.create(1, (), 0)
 _Page = tuple[list[_Block], bool]
 """Blocks, and whether there are no more in the direction of the read."""
 
@@ -181,7 +181,7 @@ class Feed:
             self._tails.clear()
             raise
         # Not earlier: prepared changes need their cached tail.
-        if len(self._tails) > MOST_TAILS:
+        if len(self._tails) > MAX_TAILS:
             self._tails.clear()
 
     def _append(self, left: dict[str, list[Change]]) -> None:
@@ -203,10 +203,10 @@ class Feed:
         for log, changes in left.items():
             tail = self._tails[log]
             at = max(int(self._clock() * 1000), tail.at)
-            longer[log] = _Block.made(tail.first, (*tail.changes, *changes), at)
+            longer[log] = _Block.create(tail.first, (*tail.changes, *changes), at)
             if tail.count and len(longer[log].packed) > LARGEST_TAIL:
                 full[log] = tail
-                longer[log] = _Block.made(tail.next, changes, at)
+                longer[log] = _Block.create(tail.next, changes, at)
         self._close(full)
         results = gather(partial(self.table.begin_write, self._replaced(log, tail)) for log, tail in longer.items())
         require_all(result for result in results if not isinstance(result, ConditionFailed))
@@ -256,7 +256,7 @@ class Feed:
             else:
                 behind.append(log)
         firsts = [
-            partial(self._begin_blocks, log, self._tails[log].first, MOST_BLOCKS, consistent=True) for log in behind
+            partial(self._begin_blocks, log, self._tails[log].first, MAX_BLOCKS, consistent=True) for log in behind
         ]
         for log, page in zip(behind, require_all(gather(firsts)), strict=True):
             self._tails[log] = self._tail_behind(log, self._tails[log].end, page, missing[log])
@@ -267,10 +267,10 @@ class Feed:
         begun: _Page | None = page
         while True:
             stretch = self.read(log, place, sys.maxsize, consistent=True, begun=begun)
-            missing.difference_update(told.change["id"] for told in stretch.told)
+            missing.difference_update(told.change["id"] for told in stretch.entries)
             if stretch.tail:
                 return stretch.tail
-            place, begun = stretch.place, None
+            place, begun = stretch.cursor, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
         """Return the changes that their log lacks. Only ids in `repeated` are looked up."""
@@ -314,7 +314,7 @@ class Feed:
             return
         first = begun = min(self.at_time(log, at).first, newest[-1].first)
         while first < newest[-1].first:
-            blocks, _ = self._blocks(log, first, MOST_BLOCKS, consistent=True)
+            blocks, _ = self._blocks(log, first, MAX_BLOCKS, consistent=True)
             yield from blocks
             first = blocks[-1].next
         is_all = False
@@ -334,7 +334,7 @@ class Feed:
             index=None,
             condition=Expression.of("#pk = :log", log=log),
             ascending=False,
-            limit=MOST_BLOCKS,
+            limit=MAX_BLOCKS,
             start=None if before is None else {PARTITION_KEY: log, SORT_KEY: _sortable(before)},
             consistent=True,
         )
@@ -350,7 +350,7 @@ class Feed:
     ) -> FeedPage:
         """Return up to `limit` changes behind a position. There may be fewer although the log continues.
 
-        Costs one Query of at most MOST_BLOCKS blocks unless it was `begun`, and one or two more if a block is missing.
+        Costs one Query of at most MAX_BLOCKS blocks unless it was `begun`, and one or two more if a block is missing.
         Raises Gone if the next change is no longer retained.
         """
         for _ in range(MAX_READS):
@@ -365,7 +365,7 @@ class Feed:
     ) -> FeedPage | None:
         """Return the result of one read, or `None` if the next block is missing but a later one exists."""
         # Most blocks contain at least four changes.
-        most = min(MOST_BLOCKS, limit // 4 + 2)
+        most = min(MAX_BLOCKS, limit // 4 + 2)
         blocks, is_end = begun or self._blocks(log, place.first, most, consistent=consistent)
         if place == OLDEST and blocks and _may_hide_a_block(blocks[0]):
             blocks, is_end = self._oldest(log, blocks[0], most)

@@ -8,18 +8,18 @@ from shared.core.caller import Caller
 from shared.core.deadline import has_time
 from shared.core.errors import Gone
 from shared.core.position import Position
-from shared.feed.change import Change, is_of
+from shared.feed.change import Change, has_type
 from shared.feed.log import DAYS_KEPT, OLDEST, Feed, FeedEntry, LogCursor
-from shared.web.paging import bound_to
+from shared.web.paging import cursor_scope
 
-MOST_EXAMINED = 1000
+MAX_EXAMINED = 1000
 """Maximum changes examined per page. It applies when few changes have the requested types."""
-NO_LONGER_KEPT = (
+EXPIRED = (
     f"What comes next is no longer kept: changes are, for {DAYS_KEPT} days. Take a cursor with `after=now`, read what you "
     "follow anew (an export, or the lists), and go on from that cursor."
 )
 
-Places = dict[str, LogCursor]
+Cursors = dict[str, LogCursor]
 """Position of a reader in each log."""
 
 
@@ -28,74 +28,74 @@ class ChangePage:
     """Page of changes in API form, the positions behind it, and whether the reader has caught up."""
 
     items: list[Change]
-    places: Places
+    cursors: Cursors
     caught_up: bool
-    behind: list[Places] = field(default_factory=list)
+    behind: list[Cursors] = field(default_factory=list)
     """Positions behind each change, for a reader that stops there."""
 
 
 def bound_to_changes(caller: Caller, user_id: str | None, types: Collection[str]) -> str:
     """Return the filters that a cursor is bound to: the owner (`None` for all owners) and the types."""
-    return bound_to(caller, "changes", user_id, sorted(types))
+    return cursor_scope(caller, "changes", user_id, sorted(types))
 
 
-def oldest(logs: Sequence[str]) -> Places:
+def oldest_cursors(logs: Sequence[str]) -> Cursors:
     """Return positions before the oldest retained changes."""
     return dict.fromkeys(logs, OLDEST)
 
 
-def ends(feed: Feed, logs: Sequence[str]) -> Places:
+def end_cursors(feed: Feed, logs: Sequence[str]) -> Cursors:
     """Return positions behind the newest changes. Consistent."""
     return {log: feed.end(log) for log in logs}
 
 
-def page(feed: Feed, places: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
+def read_page(feed: Feed, places: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
     """Return up to `limit` changes of these types: each log in order, and the logs merged by time.
 
-    Reads until the page is full, all logs have ended, MOST_EXAMINED changes were examined, or time is short. Raises
+    Reads until the page is full, all logs have ended, MAX_EXAMINED changes were examined, or time is short. Raises
     Gone.
     """
     left, reached = dict(places), dict(places)
     shards = {log: shard for shard, log in enumerate(places)}
     items: list[Change] = []
-    behind: list[Places] = []
+    behind: list[Cursors] = []
     examined = 0
     while True:
         ended: set[str] = set()
         read: list[list[tuple[str, FeedEntry]]] = []
         for log, place in left.items():
             try:
-                stretch = feed.read(log, place, MOST_EXAMINED if types else limit)
+                stretch = feed.read(log, place, MAX_EXAMINED if types else limit)
             except Gone as gone:
-                raise Gone(NO_LONGER_KEPT) from gone
-            read.append([(log, told) for told in stretch.told])
-            if not stretch.told:
-                reached[log] = stretch.place
+                raise Gone(EXPIRED) from gone
+            read.append([(log, told) for told in stretch.entries])
+            if not stretch.entries:
+                reached[log] = stretch.cursor
             elif place == OLDEST:
                 # Store the position of the oldest block, because OLDEST may mean a later block when the reader returns.
-                reached[log] = LogCursor(stretch.told[0].place.first, 0)
+                reached[log] = LogCursor(stretch.entries[0].cursor.first, 0)
             if stretch.is_end:
                 ended.add(log)
         for log, told in heapq.merge(*read, key=lambda one: (one[1].change["at"], one[0])):
-            if len(items) == limit or examined == MOST_EXAMINED:
+            if len(items) == limit or examined == MAX_EXAMINED:
                 return ChangePage(items, reached, caught_up=False, behind=behind)
-            reached[log], examined = told.place, examined + 1
-            if is_of(told.change, types):
+            reached[log], examined = told.cursor, examined + 1
+            if has_type(told.change, types):
                 items.append(told.change | {"shard": shards[log], "position": told.position})
                 behind.append(dict(reached))
         left = {log: reached[log] for log in left if log not in ended}
         if not left:
             return ChangePage(items, reached, caught_up=True, behind=behind)
-        if len(items) == limit or examined == MOST_EXAMINED or not has_time():
+        if len(items) == limit or examined == MAX_EXAMINED or not has_time():
             return ChangePage(items, reached, caught_up=False, behind=behind)
 
 
-def position_of(places: Places) -> Position:
+def encode_position(places: Cursors) -> Position:
     """Return positions in the form of a cursor, in the order of their logs."""
     return Position(0, ",".join(f"{place.first}.{place.skip}" for place in places.values()))
 
 
-def places_of(logs: Sequence[str], position: Position) -> Places:
+def decode_position(logs: Sequence[str], position: Position) -> Cursors:
     """Return the positions in a cursor of these logs."""
     pairs = (pair.split(".") for pair in position.id.split(","))
     return {log: LogCursor(int(first), int(skip)) for log, (first, skip) in zip(logs, pairs, strict=True)}

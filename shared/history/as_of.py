@@ -12,12 +12,12 @@ from typing import Any
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.changes import changes_between, cut_fields, plain, taken_back
+from shared.core.changes import changes_between, revert_change, to_json_value, truncated_fields
 from shared.core.errors import Gone, NotFound, TrailBehind
 from shared.history.entries import DIGEST, SINCE, STAMPED, STAMPS, UNKNOWN
 from shared.history.trail import AuditStore
 from shared.schema import VIDEO
-from shared.videos.access import is_purged, owned_by
+from shared.videos.access import is_purged, require_owned
 from shared.videos.documents import FIELDS, MADE_IN, MAPS, audited, digest
 from shared.videos.documents import document as video_document
 
@@ -45,7 +45,7 @@ class PastVersion:
     """Audited attributes as plain values: sets are sorted lists, and a truncated value is a `TruncatedValue`."""
     stamps: Item
     """The `updatedAt` and `schemaVersion` of the version."""
-    taken_back: Sequence[Item] = ()
+    reverted: Sequence[Item] = ()
     """Entries of the reverted changes, newest first. May contain older entries after the first `steps`."""
     steps: int = 0
     """Number of entries in `taken_back` that were reverted to reach this version."""
@@ -55,7 +55,7 @@ class PastVersion:
     @property
     def later(self) -> tuple[Item, ...]:
         """Entries of all later changes, newest first."""
-        return tuple(self.taken_back[: self.steps])
+        return tuple(self.reverted[: self.steps])
 
     def document(self, fields: Sequence[str] = ()) -> dict[str, Any]:
         """Return the document as GET showed it to the owner, or only the given fields.
@@ -67,7 +67,7 @@ class PastVersion:
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
         needed = [*wanted, *(MADE_IN[name] for name in wanted if name in MADE_IN)]
         require_known({name: item[name] for name in needed if name in item})
-        whole = video_document({name: value for name, value in item.items() if not any(cut_fields(value))})
+        whole = video_document({name: value for name, value in item.items() if not any(truncated_fields(value))})
         shown = {name: whole[name] for name in fields or whole if name in whole}
         return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
 
@@ -76,7 +76,7 @@ class PastVersion:
 
         Raises Gone if its state does not match its digest, because a later entry is missing.
         """
-        if self.digest and not any(cut_fields(self.state)) and digest(self.state) != self.digest:
+        if self.digest and not any(truncated_fields(self.state)) and digest(self.state) != self.digest:
             raise Gone(
                 f"A change after version {self.number} is not in the audit trail, so nobody knows what that version was."
             )
@@ -109,7 +109,7 @@ class PastVersions:
         Costs a GetItem, and a Query for each 1 MB of the trail since then. All reads are consistent.
         """
         past = self._versions(video_id, caller, now)
-        then = at_time(past, as_of) if version is None else at_version(past, version)
+        then = find_version_at(past, as_of) if version is None else find_version(past, version)
         return then.document(fields), then.number
 
     def changes(self, video_id: str, caller: Caller, now: int, start: int, end: int | None) -> dict[str, Any]:
@@ -118,8 +118,8 @@ class PastVersions:
         present = next(past)
         past = chain([present], past)
         end = present.number if end is None else end
-        newer = at_version(past, max(start, end))
-        older = newer if start == end else at_version(past, min(start, end))
+        newer = find_version(past, max(start, end))
+        older = newer if start == end else find_version(past, min(start, end))
         before, after = (older, newer) if start < end else (newer, older)
         changes = list(changes_between(before.state, after.state, always=MAPS))
         require_known(*changes)
@@ -129,7 +129,7 @@ class PastVersions:
         item = self.videos.get(VIDEO.key(videoId=video_id), consistent=True)
         if item is None or is_purged(item, now):
             self._require_never(video_id, caller, now)
-        return versions(owned_by(item, caller, now), self.trail.back(video_id, now), now)
+        return versions(require_owned(item, caller, now), self.trail.iterate_back(video_id, now), now)
 
     def _require_never(self, video_id: str, caller: Caller, now: int) -> None:
         """Raise Gone if the caller owned a video of this id or is an admin.
@@ -137,7 +137,7 @@ class PastVersions:
         Other callers must not learn whether it existed.
         """
         owner = None if caller.is_admin else caller.subject
-        for entry in self.trail.of_video(video_id, now, owner=owner, limit=1).items:
+        for entry in self.trail.list_for_video(video_id, now, owner=owner, limit=1).items:
             raise Gone(f"The video was removed; the last that is known of it is of {entry['at'] // 1000}.")
 
 
@@ -149,7 +149,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
     TrailBehind while a missing entry may still arrive, else Gone.
     """
     number = item["version"]
-    state = plain(audited(item)) | {"videoId": item["videoId"]}
+    state = to_json_value(audited(item)) | {"videoId": item["videoId"]}
     known = {name: item[name] for name in STAMPED if name in item}
     later: list[Item] = []
     written = item.get("updatedAt", 0)
@@ -173,7 +173,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
         if "omitted" in entry:
             raise Gone(f"The change at {at} was larger than the trail can keep; nothing before it is known.")
         for change in reversed(entry["changes"]):
-            state = taken_back(state, change)
+            state = revert_change(state, change)
         later.append(entry)
         # A direct edit does not increment the version.
         number = made if entry["by"] == UNKNOWN else made - 1
@@ -186,7 +186,7 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
     raise Gone(f"The audit trail has no change of version {number} any more, the present one, which is of {written}.")
 
 
-def at_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
+def find_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
     """Return the final state of a version.
 
     Raises NotFound if the version never existed, Gone, and the errors of `versions`.
@@ -199,7 +199,7 @@ def at_version(versions: Iterable[PastVersion], number: int) -> PastVersion:
     raise NotFound(f"The video never had a version {number}.")
 
 
-def at_time(versions: Iterable[PastVersion], time: int) -> PastVersion:
+def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
     """Return the version that existed at the end of a second.
 
     Raises NotFound if the video did not exist yet, Gone, and the errors of `versions`.
@@ -215,7 +215,7 @@ def at_time(versions: Iterable[PastVersion], time: int) -> PastVersion:
 
 def require_known(*values: Any) -> None:
     """Raise Gone, naming the fields, if any of these values was truncated."""
-    fields = dict.fromkeys(field for value in values for field in cut_fields(value))
+    fields = dict.fromkeys(field for value in values for field in truncated_fields(value))
     if fields:
         raise Gone(
             f"The audit trail keeps only the beginning of what was at {', '.join(fields)}.",

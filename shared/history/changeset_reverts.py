@@ -8,25 +8,25 @@ from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
 from shared.aws.leases import LeaseLost
 from shared.aws.records import key_of
 from shared.core.attributes import Item
-from shared.core.errors import PASSING
+from shared.core.errors import TRANSIENT_ERRORS
 from shared.core.position import Position
 from shared.core.telemetry import service_logger
-from shared.history.changesets import ChangeSets, no_such_set, position_of
+from shared.history.changesets import ChangeSets, change_set_not_found, position_of
 from shared.history.outcome import RevertResult
-from shared.history.parts import ChangeSetPart, InTime, PartReverts, RevertOutcome, parts_of
-from shared.history.revert_runs import COUNTS, DONE, RUNNING, RevertRequest, RunStore, run_document, wish_of
+from shared.history.parts import ChangeSetPart, InTime, PartReverts, RevertOutcome, group_into_parts
+from shared.history.revert_runs import COUNTS, DONE, RUNNING, RevertRequest, RunStore, request_from_run, run_document
 from shared.history.trail import AuditStore
 from shared.processing.daily_quota import QuotaStore
 from shared.schema import PARTITION_KEY, SORT_KEY
 
-AT_ONCE = 100
+MAX_ENTRIES_INLINE = 100
 """Maximum entries of a change set that one request reverts. Larger sets become a run."""
-TURN = LARGEST_TRANSACTION - 1
+ENTRIES_PER_TURN = LARGEST_TRANSACTION - 1
 """Entries that one turn reverts. One transaction must hold a report for each of them, and the run itself."""
-WAITING_TURN = TURN // 2
+WAITING_PARTS_PER_TURN = ENTRIES_PER_TURN // 2
 """Waiting parts of one turn. Each may need two writes: a report and a deletion."""
 
-MOST_STALLS = 20
+MAX_STALLS = 20
 """Maximum rounds in which no waiting part succeeds, before all of them fail: about 20 minutes."""
 FIRST_PAUSE, LONGEST_PAUSE = 5, 60
 """Bounds of the pause before waiting parts are retried, in seconds."""
@@ -70,32 +70,34 @@ class ChangeSetReverts:
         Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
         Raises NotFound.
         """
-        places = self._sets.places(changeset_id, wish.caller, now, limit=AT_ONCE, after=None, in_time=in_time)
+        places = self._sets.list_keys(
+            changeset_id, wish.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
+        )
         if places.resume is not None:
             if not places.items and not in_time():  # a very large set, and no entry found that the caller may see
-                raise no_such_set()
+                raise change_set_not_found()
             return run_document(self._runs.begin(changeset_id, wish, now)) | {"items": []}, False
         entries = self._sets.entries(map(key_of, places.items))
         if not entries:
-            raise no_such_set()
-        parts = parts_of(entries)
-        became = self._parts.take_back(parts, replace(wish, dry_run=True), now, in_time)
+            raise change_set_not_found()
+        parts = group_into_parts(entries)
+        became = self._parts.revert(parts, replace(wish, dry_run=True), now, in_time)
         for outcome in became:
-            if isinstance(outcome, PASSING):
+            if isinstance(outcome, TRANSIENT_ERRORS):
                 raise outcome
         if not wish.dry_run:
-            became = self._parts.take_back(parts, wish, now, in_time)
-        done = [(part, _ended(outcome)) for part, outcome in zip(parts, became, strict=True)]
+            became = self._parts.revert(parts, wish, now, in_time)
+        done = [(part, _to_result(outcome)) for part, outcome in zip(parts, became, strict=True)]
         run = {"changesetId": changeset_id, "revertId": wish.own, "dryRun": wish.dry_run, "state": DONE}
-        run |= _counted(dict.fromkeys(COUNTS, 0), done) | {"examined": len(entries)}
+        run |= _add_counts(dict.fromkeys(COUNTS, 0), done) | {"examined": len(entries)}
         return run_document(run) | {"items": [part.report(outcome) for part, outcome in done]}, True
 
-    def carry_on(
+    def resume(
         self,
         revert_id: str,
         clock: Callable[[], float],
         in_time: InTime,
-        told: Callable[[Item], object] = lambda run: None,
+        on_turn: Callable[[Item], object] = lambda run: None,
     ) -> int | None:
         """Execute a run until it is done or time is up. Return the seconds until more work is due.
 
@@ -104,10 +106,10 @@ class ChangeSetReverts:
         reports it. Raises the errors of `shared.core.errors`.
         """
         while (run := self._runs.read(revert_id)) and run["state"] != DONE:
-            told(run)
+            on_turn(run)
             if not in_time():
                 return 0
-            turn = self._try_again if run.get("walked") else self._walk
+            turn = self._retry_waiting if run.get("walked") else self._revert_pages
             try:
                 pause = turn(run, int(clock()), in_time)
             except LeaseLost:
@@ -117,13 +119,13 @@ class ChangeSetReverts:
                 return pause
         return None
 
-    def _walk(self, run: Item, now: int, in_time: InTime) -> int:
+    def _revert_pages(self, run: Item, now: int, in_time: InTime) -> int:
         """Revert the next pages of the set. Return the pause before the next turn, in seconds."""
-        wish = wish_of(run)
+        wish = request_from_run(run)
         pages = self._next_pages(run, wish, now)
-        became = iter(self._parts.take_back([part for page in pages for part in page.parts], wish, now, in_time))
+        became = iter(self._parts.revert([part for page in pages for part in page.parts], wish, now, in_time))
         for page in pages:
-            run = self._advanced(run, page, [next(became) for _ in page.parts], now)
+            run = self._advance(run, page, [next(became) for _ in page.parts], now)
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
     def _next_pages(self, run: Item, wish: RevertRequest, now: int) -> list[_RevertPage]:
@@ -134,33 +136,33 @@ class ChangeSetReverts:
         return pages
 
     def _page(self, run: Item, wish: RevertRequest, now: int, after: Position | None) -> _RevertPage:
-        places = self._sets.places(run["changesetId"], wish.caller, now, limit=TURN, after=after)
+        places = self._sets.list_keys(run["changesetId"], wish.caller, now, limit=ENTRIES_PER_TURN, after=after)
         items, resume = places.items, places.resume
         # The last video or playlist may continue on the next page, and is best reverted as a whole.
         whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
         if resume and whole:
             items, resume = whole, position_of(whole[-1])
         entries = self._sets.entries(map(key_of, items))
-        parts = parts_of(entries)
+        parts = group_into_parts(entries)
         # The last video must not be deleted while parts wait, because they may belong to it.
         kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
         tried = [part for part in parts if part not in kept]
         return _RevertPage(tried, kept, len(entries), resume, is_whole=bool(whole))
 
-    def _advanced(self, run: Item, page: _RevertPage, became: Sequence[RevertOutcome], now: int) -> Item:
+    def _advance(self, run: Item, page: _RevertPage, became: Sequence[RevertOutcome], now: int) -> Item:
         """Write the results of a page. Return the run as stored."""
-        done, waits = _told_apart(page.parts, became)
+        done, waits = _split_outcomes(page.parts, became)
         waits += page.kept
-        new = _at(run, page.resume) | _counted(run, done)
+        new = _at(run, page.resume) | _add_counts(run, done)
         new["last"] = run["last"] + sum(part.rank > 0 for part in waits)
         new |= {"examined": run["examined"] + page.examined, "waiting": run["waiting"] + len(waits)}
         if page.resume is None:
             new |= {"walked": True, "state": RUNNING if new["waiting"] else DONE}
-        return self._runs.advance(run, new, now, reports=_worth_reporting(done), waits=list(map(_wait, waits)))
+        return self._runs.advance(run, new, now, reports=_list_reports(done), waits=list(map(_wait, waits)))
 
-    def _try_again(self, run: Item, now: int, in_time: InTime) -> int:
+    def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
         """Retry the next waiting parts. Return the pause before the next turn, in seconds."""
-        page = self._runs.waiting(run["revertId"], WAITING_TURN, _place(run))
+        page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_TURN, _place(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
         waits: list[Item] = []
@@ -173,21 +175,21 @@ class ChangeSetReverts:
                 waits.append(wait)
                 parts.append(ChangeSetPart(there))
         expired = [wait for wait in their_turn if wait not in waits]
-        became = self._parts.take_back(parts, wish_of(run), now, in_time)
-        if run["stalls"] >= MOST_STALLS:
-            became = list(map(_ended, became))
-        done, _ = _told_apart(parts, became)
+        became = self._parts.revert(parts, request_from_run(run), now, in_time)
+        if run["stalls"] >= MAX_STALLS:
+            became = list(map(_to_result, became))
+        done, _ = _split_outcomes(parts, became)
         settled = [
             wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, RevertResult)
         ] + expired
-        new = _at(run, page.resume) | _counted(run, done)
+        new = _at(run, page.resume) | _add_counts(run, done)
         new["waiting"] -= len(settled)
         new["last"] = run["last"] - sum(wait["last"] for wait in settled)
         new["moved"] = run.get("moved", False) or bool(settled)
         if page.resume is None:
             stalls = 0 if new["moved"] else run["stalls"] + 1
             new |= {"stalls": stalls, "moved": False, "state": RUNNING if new["waiting"] else DONE}
-        self._runs.advance(run, new, now, reports=_worth_reporting(done), settled=settled)
+        self._runs.advance(run, new, now, reports=_list_reports(done), settled=settled)
         if page.resume or new["state"] == DONE:
             return 0
         return min(FIRST_PAUSE << int(new["stalls"]), LONGEST_PAUSE)
@@ -209,7 +211,7 @@ def _begins_in(run: Item, part: ChangeSetPart) -> bool:
     return str(run.get("after", "")).startswith(f"{part.partition}#")
 
 
-def _told_apart(
+def _split_outcomes(
     parts: Sequence[ChangeSetPart], became: Sequence[RevertOutcome]
 ) -> tuple[list[Done], list[ChangeSetPart]]:
     """Return the parts that are done, and the parts that must wait."""
@@ -223,12 +225,12 @@ def _told_apart(
     return done, waits
 
 
-def _ended(became: RevertOutcome) -> RevertResult:
+def _to_result(became: RevertOutcome) -> RevertResult:
     """Return the final outcome of a part: an error becomes a failure."""
     return became if isinstance(became, RevertResult) else RevertResult.failed(became)
 
 
-def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
+def _add_counts(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
     """Return the counters increased by the outcomes of these parts."""
     new = {name: counts[name] for name in COUNTS}
     for _, outcome in done:
@@ -236,7 +238,7 @@ def _counted(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:
     return new
 
 
-def _worth_reporting(done: Iterable[Done]) -> list[dict[str, Any]]:
+def _list_reports(done: Iterable[Done]) -> list[dict[str, Any]]:
     return [
         part.report(outcome) for part, outcome in done if outcome.skipped or outcome.result in ("skipped", "failed")
     ]

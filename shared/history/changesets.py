@@ -17,7 +17,7 @@ from shared.schema import CHANGESET, CHANGESET_INDEX, PARTITION_KEY, SORT_KEY
 
 LARGEST_QUERY = 1000
 """Index entries that one Query examines: about 250 KB."""
-MOST_QUERIES = 5
+MAX_QUERIES = 5
 """Maximum queries per page. It applies when most of the matching entries are hidden from the caller."""
 LARGEST_PAGE = 1_000_000
 """Maximum bytes of entries on a page, as JSON. The first entry is returned however large it is."""
@@ -35,9 +35,9 @@ class ChangeSets:
         Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short when entries are large
         or mostly hidden; its cursor then continues. Raises NotFound if the caller may see no entry.
         """
-        places = self.places(changeset_id, caller, now, limit=limit, after=after)
+        places = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
         if not places.items and places.resume is None and after is None:
-            raise no_such_set()
+            raise change_set_not_found()
         kept: list[Item] = []
         size = 0
         for entry in self.entries(map(key_of, places.items)):
@@ -47,7 +47,7 @@ class ChangeSets:
             kept.append(entry)
         return Page(kept, places.resume)
 
-    def places(
+    def list_keys(
         self,
         changeset_id: str,
         caller: Caller,
@@ -59,7 +59,7 @@ class ChangeSets:
     ) -> Page[Item]:
         """Return a page of a set's index entries: the keys and owners, in the order of `page`.
 
-        The query is eventually consistent because it reads an index. If the first MOST_QUERIES queries found nothing
+        The query is eventually consistent because it reads an index. If the first MAX_QUERIES queries found nothing
         that the caller may see, it continues while `in_time` returns true.
         """
         keep = Expression.of("#purgeAt > :now", now=now)
@@ -82,7 +82,7 @@ class ChangeSets:
             if page.last_key is None:
                 return Page(items, None)
             after = position_of(decode_item(page.last_key))
-            if not has_time() or (number >= MOST_QUERIES and (items or not in_time())):
+            if not has_time() or (number >= MAX_QUERIES and (items or not in_time())):
                 break
         return Page(items, after)
 
@@ -96,7 +96,7 @@ def position_of(entry: Item) -> Position:
     return Position(0, f"{entry[PARTITION_KEY]}#{entry[SORT_KEY]}")
 
 
-def no_such_set() -> NotFound:
+def change_set_not_found() -> NotFound:
     """Return the error for a change set that does not exist, or of which the caller may see no entry."""
     return NotFound("There is no such change set, or nothing of it is yours.")
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from shared.captions.store import UPLOAD
 from shared.core.attributes import Item
-from shared.core.caller import IMPORT, JOBS, request_of
+from shared.core.caller import IMPORT, JOBS, request_id_of
 from shared.core.change_types import JOB_STATES
-from shared.core.changes import Change, changes_between, escaped, fitting, plain
+from shared.core.changes import Change, changes_between, escape_pointer, to_json_value, truncate_to_fit
 from shared.relations.item_store import OWNER, REMOVING
 from shared.relations.playlists import DELETED_AT, MOVES
 from shared.schema import (
@@ -91,7 +91,7 @@ def entry(record: "Record", days: int) -> Item | None:
     item[TTL_ATTRIBUTE] = at // 1000 + days * 24 * 3600
     if _is_of_a_change_set(item) and not (UPLOAD in new and item["by"]["kind"] == "job"):
         item[CHANGESET] = item["correlationId"]
-    return fitting(item, LARGEST_ENTRY)
+    return truncate_to_fit(item, LARGEST_ENTRY)
 
 
 _Describe = Callable[["Record", Item, Item], Item | None]
@@ -213,10 +213,10 @@ def _of_playlist(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _moved(move: Item) -> Change:
     """Return a moved playlist entry as a change."""
-    field = f"{ENTRIES}/{escaped(move['videoId'])}"
+    field = f"{ENTRIES}/{escape_pointer(move['videoId'])}"
     if "from" in move and "to" in move:
         return {"field": f"{field}/rank", "from": move["from"]["rank"], "to": move["to"]["rank"]}
-    return {"field": field} | {side: plain(move[side]) for side in ("from", "to") if side in move}
+    return {"field": field} | {side: to_json_value(move[side]) for side in ("from", "to") if side in move}
 
 
 def _of_job(record: "Record", old: Item, new: Item) -> Item | None:
@@ -284,7 +284,7 @@ def _signature(item: Item) -> Item:
     author = item["updatedBy"]
     # Only videos and jobs store the kind of their author.
     kind = item.get("updatedAs") or ("job" if author.startswith(JOBS) else "person")
-    return {"by": {"kind": kind, "id": author}, "correlationId": request_of(item)}
+    return {"by": {"kind": kind, "id": author}, "correlationId": request_id_of(item)}
 
 
 def _picked(item: Item, names: Sequence[str]) -> Item:
@@ -298,4 +298,4 @@ def sortable(milliseconds: int) -> str:
 
 def document(entry: Item) -> dict[str, Any]:
     """Return an entry as the API and the archive show it."""
-    return {name: plain(entry[name]) for name in FIELDS if name in entry}
+    return {name: to_json_value(entry[name]) for name in FIELDS if name in entry}

@@ -11,7 +11,7 @@ from shared.aws.records import retry_on_conflict
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
-from shared.core.changes import changes_between, covers, parts_of, placed, plain
+from shared.core.changes import changes_between, covers, set_at, split_pointer, to_json_value
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.history.as_of import STREAM_SECONDS
 from shared.history.entries import (
@@ -22,14 +22,14 @@ from shared.history.entries import (
     RELEASE_FIELDS,
     UNKNOWN,
 )
-from shared.history.later_entries import LaterEntries, is_done, is_followed
+from shared.history.later_entries import LaterEntries, is_already_reverted, is_complete
 from shared.history.outcome import RevertResult
-from shared.history.revert_plan import RevertPlan, SkippedField, keeper, without_set
+from shared.history.revert_plan import RevertPlan, SkippedField, find_later_author, plan_without_set
 from shared.history.revert_runs import RevertRequest
 from shared.relations.credits import RelationStore
 from shared.relations.ratings import RatingStore
 from shared.schema import CAPTION, CHAPTERS, CREDIT, RATING_TOTALS, RELEASE, VIDEO
-from shared.videos.access import owned_by
+from shared.videos.access import require_owned
 from shared.videos.entries import NO_LANGUAGE
 
 TEXT = "/text"
@@ -45,7 +45,7 @@ class ItemReverts(ABC):
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def take_back(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def revert(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to one related item.
 
         One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
@@ -55,14 +55,14 @@ class ItemReverts(ABC):
         def attempt(_: Item | None) -> RevertResult:
             video_key = VIDEO.key(videoId=entries[0]["videoId"])
             stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
-            video = owned_by(stored, wish.caller, now)
-            known = later.of(entries[0], partial(self.is_followed, item=present, own=wish.own, now=now))
-            planned = self._planned(self.state(present), entries, known, wish)
+            video = require_owned(stored, wish.caller, now)
+            known = later.entries_of(entries[0], partial(self.is_complete, item=present, own=wish.own, now=now))
+            planned = self._plan(self.state(present), entries, known, wish)
             if not planned.changes:
-                back = planned.already if is_done(known, present, wish.own) else []
+                back = planned.already if is_already_reverted(known, present, wish.own) else []
                 return RevertResult.of(back, planned.skipped)
             if wish.dry_run:
-                if video["status"] == "deleted" and not later.revived:
+                if video["status"] == "deleted" and not later.would_restore_video:
                     raise IllegalTransition("The video is deleted; restore it first.")
                 return RevertResult.of(_fields(planned), planned.skipped)
             try:
@@ -74,7 +74,7 @@ class ItemReverts(ABC):
 
         return retry_on_conflict(attempt, "the video")
 
-    def _planned(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
+    def _plan(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
         if state and not self.is_writable(wish.caller):
             return RevertPlan(state, skipped=[SkippedField(f"/{name}", "notWritable") for name in self.fields])
         if entries[-1]["action"] != "created":
@@ -82,7 +82,7 @@ class ItemReverts(ABC):
         if not state:
             return RevertPlan(state, already=[change["field"] for change in entries[-1]["changes"]])
         if "" not in wish.force:
-            kept = keeper(entries, known, wish.own)
+            kept = find_later_author(entries, known, wish.own)
             if kept is None and state != _written(known):
                 kept = SkippedField("", "changedSince", UNKNOWN)  # the trail will never have the missing change
             if kept:
@@ -91,15 +91,15 @@ class ItemReverts(ABC):
 
     def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
         """Return the plan for a set that changed or removed the item, field by field."""
-        return without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+        return plan_without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
 
     def state(self, present: Item | None) -> Item:
         """Return the audited attributes of an item as plain values; empty if the item does not exist."""
-        return {name: plain(present[name]) for name in self.fields if name in present} if present else {}
+        return {name: to_json_value(present[name]) for name in self.fields if name in present} if present else {}
 
-    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+    def is_complete(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
         """Return whether the trail has every change of the present item."""
-        return is_followed(known, item=item, own=own, now=now)
+        return is_complete(known, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
         """Return whether the caller, who may edit the video, may write this item."""
@@ -178,8 +178,10 @@ class CaptionReverts(ItemReverts):
         needed to read it.
         """
         is_forced = any(covers(named, TEXT) for named in wish.force)
-        plan = without_set(state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ())
-        changed = None if is_forced or not plan.changes else keeper(entries, known, wish.own)
+        plan = plan_without_set(
+            state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ()
+        )
+        changed = None if is_forced or not plan.changes else find_later_author(entries, known, wish.own)
         left = changed or next(iter(plan.skipped), None)
         return RevertPlan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
 
@@ -228,7 +230,7 @@ class RatingReverts(ItemReverts):
     def key(self, entry: Item) -> Key:
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
-    def is_followed(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+    def is_complete(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
         """Return whether the newest entry matches the imported ratings.
 
         The version cannot be compared: it belongs to the totals in the same item, which other writers update.
@@ -247,7 +249,7 @@ class RatingReverts(ItemReverts):
             raise VersionMismatch("The imported rating was changed meanwhile.")
 
 
-KINDS: Mapping[str, type[ItemReverts]] = {
+REVERTS_BY_ENTITY: Mapping[str, type[ItemReverts]] = {
     "credit": CreditReverts,
     "release": ReleaseReverts,
     "captions": CaptionReverts,
@@ -274,7 +276,7 @@ def _written(entries: Sequence[Item]) -> Item:
     state: Item = {}
     for entry in reversed(entries):
         for change in entry["changes"]:
-            state = placed(state, parts_of(change["field"]), change.get("to"), there="to" in change)
+            state = set_at(state, split_pointer(change["field"]), change.get("to"), there="to" in change)
     return state
 
 
@@ -284,6 +286,6 @@ def _fields(planned: RevertPlan) -> list[str]:
 
 def _at(state: Value, field: str) -> Value:
     """Return the value at a JSON Pointer; `None` if there is none."""
-    for part in parts_of(field):
+    for part in split_pointer(field):
         state = state.get(part) if isinstance(state, Mapping) else None
     return state

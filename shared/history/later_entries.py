@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item, decode_item
-from shared.core.caller import request_of
+from shared.core.caller import request_id_of
 from shared.core.errors import LimitReached, TrailBehind
 from shared.history.as_of import STREAM_SECONDS
 from shared.history.entries import UNKNOWN
@@ -17,7 +17,7 @@ NAMES = ("entity", "videoId", "personId", "region", "language", "playlistId")
 """Attributes that identify the item of an entry, as the API shows them."""
 
 
-def names_of(entry: Item) -> dict[str, Any]:
+def subject_of(entry: Item) -> dict[str, Any]:
     """Return the attributes that identify the item of an entry: a video, a related item, or a playlist."""
     return {name: entry[name] for name in NAMES if name in entry}
 
@@ -29,23 +29,23 @@ class LaterEntries:
     """
 
     def __init__(self, trail: AuditStore, first: Item, now: int) -> None:
-        self.revived = False
+        self.would_restore_video = False
         """Whether a dry run found that the deleted video would be restored first."""
         self._trail = trail
         self._first = first
         self._now = now
         self._entries: list[Item] | None = None
 
-    def of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
+    def entries_of(self, entry: Item, is_whole: Callable[[Sequence[Item]], bool]) -> list[Item]:
         """Return the entries of the same item, newest first.
 
         Raises TrailBehind if `is_whole` rejects them even after another read.
         """
-        names = names_of(entry)
+        names = subject_of(entry)
         for is_known in (self._entries is not None, False):
             if not is_known:
                 self._entries = self._read()
-            same = [other for other in self._entries or () if names_of(other) == names]
+            same = [other for other in self._entries or () if subject_of(other) == names]
             if is_whole(same):
                 return same
         raise TrailBehind
@@ -73,7 +73,7 @@ class LaterEntries:
         raise LimitReached(f"The trail holds more than {FARTHEST} MB since then; this cannot be taken back.")
 
 
-def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
     """Return whether the trail has every write of a related item or playlist. `entries` are its entries, newest first.
 
     The last write may be missing if the run `own` made it, because its content is known. An entry that is missing after
@@ -86,13 +86,13 @@ def is_followed(entries: Sequence[Item], *, item: Item | None, own: str, now: in
     missing = item["version"] - made
     if missing == 0 and newest:
         # An interrupted removal has already set the item's author, but has not incremented the version.
-        is_same = newest["by"] == UNKNOWN or newest.get("correlationId") == request_of(item) or REMOVING in item
+        is_same = newest["by"] == UNKNOWN or newest.get("correlationId") == request_id_of(item) or REMOVING in item
     else:
-        is_same = missing == 1 and request_of(item) == own
+        is_same = missing == 1 and request_id_of(item) == own
     return is_same or now - item["updatedAt"] >= STREAM_SECONDS
 
 
-def is_done(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
+def is_already_reverted(entries: Sequence[Item], item: Mapping[str, Any] | None, own: str) -> bool:
     """Return whether an earlier attempt of the run `own` has already written an item."""
-    is_last = item is not None and request_of(dict(item)) == own and REMOVING not in item
+    is_last = item is not None and request_id_of(dict(item)) == own and REMOVING not in item
     return is_last or any(entry.get("correlationId") == own for entry in entries)

@@ -4,18 +4,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from shared.core.changes import parts_of
+from shared.core.changes import split_pointer
 from shared.core.checks import whole
 from shared.core.fields import Pointer
 from shared.core.limits import LARGEST_INTEGER
 from shared.videos.documents import FIELDS
 from shared.web.bodies import Content
 
-MOST_POINTERS = 100
+MAX_POINTERS = 100
 
 
 def _known(pointer: str) -> str:
-    if not set(parts_of(pointer)[:1]) <= {*FIELDS, "posterTime", "pictures"}:
+    if not set(split_pointer(pointer)[:1]) <= {*FIELDS, "posterTime", "pictures"}:
         raise ValueError("must begin with a field of a video")
     return pointer
 
@@ -23,7 +23,7 @@ def _known(pointer: str) -> str:
 Force = Annotated[
     list[Pointer],
     Field(
-        max_length=MOST_POINTERS,
+        max_length=MAX_POINTERS,
         description='Pointers to revert with everything below them, even if another user changed them since; `""` is the '
         "whole entity",
     ),
@@ -47,7 +47,7 @@ class Revert(Content):
     fields: list[Annotated[Pointer, AfterValidator(_known)]] = Field(
         default=[""],
         min_length=1,
-        max_length=MOST_POINTERS,
+        max_length=MAX_POINTERS,
         description="JSON Pointers to revert with everything below them, in the form of the audit trail; omitted: the whole "
         "video",
     )

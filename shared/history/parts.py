@@ -8,10 +8,10 @@ from typing import Any
 
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
-from shared.core.errors import PASSING, Gone, InternalError, NotFound, ServiceError, Unavailable
+from shared.core.errors import TRANSIENT_ERRORS, Gone, InternalError, NotFound, ServiceError, Unavailable
 from shared.core.telemetry import service_logger
-from shared.history.item_reverts import KINDS, ItemReverts
-from shared.history.later_entries import LaterEntries, names_of
+from shared.history.item_reverts import REVERTS_BY_ENTITY, ItemReverts
+from shared.history.later_entries import LaterEntries, subject_of
 from shared.history.outcome import RevertResult
 from shared.history.playlist_reverts import PlaylistReverts
 from shared.history.revert_runs import RevertRequest
@@ -23,9 +23,9 @@ from shared.threads import map_threads
 from shared.videos.access import is_purged
 from shared.videos.store import VideoStore
 
-SIDE_BY_SIDE = 8
+CONCURRENT_PARTS = 8
 """Videos and playlists that are reverted concurrently."""
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Maximum reverted fields, and maximum skipped fields, in the report of one part."""
 
 InTime = Callable[[], bool]
@@ -55,7 +55,7 @@ class ChangeSetPart:
     @property
     def names(self) -> dict[str, Any]:
         """Attributes that identify the item, as the API shows them."""
-        return names_of(self.entries[0])
+        return subject_of(self.entries[0])
 
     @property
     def is_created(self) -> bool:
@@ -76,20 +76,20 @@ class ChangeSetPart:
     def report(self, outcome: RevertResult) -> dict[str, Any]:
         """Return the outcome with the attributes that identify the item, as the API shows it.
 
-        At most MOST_NAMED fields each.
+        At most MAX_NAMED fields each.
         """
         document = outcome.document()
         for name in ("fields", "skipped"):
-            document[name] = document[name][:MOST_NAMED]
-        omitted = max(0, len(outcome.fields) - MOST_NAMED) + max(0, len(outcome.skipped) - MOST_NAMED)
+            document[name] = document[name][:MAX_NAMED]
+        omitted = max(0, len(outcome.fields) - MAX_NAMED) + max(0, len(outcome.skipped) - MAX_NAMED)
         return self.names | document | ({"omitted": omitted} if omitted else {})
 
 
-def parts_of(entries: Iterable[Item]) -> list[ChangeSetPart]:
+def group_into_parts(entries: Iterable[Item]) -> list[ChangeSetPart]:
     """Group entries by item, in the order of each item's newest entry."""
     parts: dict[tuple[object, ...], list[Item]] = {}
     for entry in entries:
-        parts.setdefault(tuple(names_of(entry).items()), []).append(entry)
+        parts.setdefault(tuple(subject_of(entry).items()), []).append(entry)
     return [ChangeSetPart(tuple(some)) for some in parts.values()]
 
 
@@ -103,9 +103,9 @@ class PartReverts:
         self._trail = trail
         self._videos = VideoReverts(VideoStore(table), trail, quota)
         self._playlists = PlaylistReverts(table)
-        self._beside: Mapping[str, ItemReverts] = {entity: kind(table) for entity, kind in KINDS.items()}
+        self._items: Mapping[str, ItemReverts] = {entity: kind(table) for entity, kind in REVERTS_BY_ENTITY.items()}
 
-    def take_back(
+    def revert(
         self, parts: Sequence[ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
     ) -> list[RevertOutcome]:
         """Revert parts and return their outcomes in the same order.
@@ -117,12 +117,12 @@ class PartReverts:
         for place, part in enumerate(parts):
             groups.setdefault(part.partition, {})[place] = part
         became: dict[int, RevertOutcome] = {}
-        in_order = partial(self._in_order, wish=wish, now=now, in_time=in_time)
-        for done in map_threads(in_order, groups.values(), self._threads or SIDE_BY_SIDE):
+        in_order = partial(self._revert_in_order, wish=wish, now=now, in_time=in_time)
+        for done in map_threads(in_order, groups.values(), self._threads or CONCURRENT_PARTS):
             became |= done
         return [became[place] for place in range(len(parts))]
 
-    def _in_order(
+    def _revert_in_order(
         self, parts: Mapping[int, ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
     ) -> dict[int, RevertOutcome]:
         """Revert the parts of one video or playlist by rank.
@@ -135,23 +135,23 @@ class PartReverts:
         waits: dict[int, ServiceError] = {}
         for place, part in sorted(parts.items(), key=lambda numbered: numbered[1].rank):
             kept_back = next((error for rank, error in waits.items() if rank < part.rank), None)
-            outcome = kept_back or self._tried(part, wish, now, in_time, later)
+            outcome = kept_back or self._try_part(part, wish, now, in_time, later)
             if isinstance(outcome, ServiceError):
                 waits.setdefault(part.rank, outcome)
             elif wish.dry_run and part.entity == "video" and "/status" in outcome.fields:
-                later.revived = True
+                later.would_restore_video = True
             became[place] = outcome
         return became
 
-    def _tried(
+    def _try_part(
         self, part: ChangeSetPart, wish: RevertRequest, now: int, in_time: InTime, later: LaterEntries
     ) -> RevertOutcome:
         """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
         if not in_time():
             return Unavailable("There was no time left for this part. Nothing of it was changed; try again.")
         try:
-            return self._one(part, wish, now, later)
-        except PASSING as error:
+            return self._revert_part(part, wish, now, later)
+        except TRANSIENT_ERRORS as error:
             return error
         except (Gone, NotFound) as error:
             is_as_before = part.is_created and self._is_gone(part, now)
@@ -170,11 +170,11 @@ class PartReverts:
         item = self._table.get(key, attributes=(PARTITION_KEY, TTL_ATTRIBUTE), consistent=True)
         return item is None or is_purged(item, now)
 
-    def _one(self, part: ChangeSetPart, wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def _revert_part(self, part: ChangeSetPart, wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         if part.entity == "video":
-            return self._videos.take_back(
+            return self._videos.revert_changes(
                 part.entries, wish.caller, now, own=wish.own, force=wish.force, dry_run=wish.dry_run
             )
         if part.entity == "playlist":
-            return self._playlists.take_back(part.entries, wish, now, later)
-        return self._beside[part.entity].take_back(part.entries, wish, now, later)
+            return self._playlists.revert(part.entries, wish, now, later)
+        return self._items[part.entity].revert(part.entries, wish, now, later)

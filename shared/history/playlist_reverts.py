@@ -8,15 +8,15 @@ from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item
-from shared.core.caller import Caller, request_of
-from shared.core.changes import escaped, parts_of
+from shared.core.caller import Caller, request_id_of
+from shared.core.changes import escape_pointer, split_pointer
 from shared.core.errors import NotFound, VersionMismatch
 from shared.history.entries import ENTRIES, PLAYLIST_FIELDS, UNKNOWN
-from shared.history.later_entries import LaterEntries, is_done, is_followed
+from shared.history.later_entries import LaterEntries, is_already_reverted, is_complete
 from shared.history.outcome import RevertResult
-from shared.history.revert_plan import SkippedField, keeper, outside, without_set
+from shared.history.revert_plan import SkippedField, find_later_author, outside, plan_without_set
 from shared.history.revert_runs import RevertRequest
-from shared.relations.playlist_entries import MOST_PLACED, EntryStore
+from shared.relations.playlist_entries import MAX_PLACED, EntryStore
 from shared.relations.playlists import DELETED_AT, PlaylistRevision, PlaylistStore
 from shared.schema import PLAYLIST, SORT_KEY
 from shared.videos.access import is_purged
@@ -66,7 +66,7 @@ class PlaylistReverts:
         self._playlists = PlaylistStore(table)
         self._entries = EntryStore(self._playlists)
 
-    def take_back(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def revert(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to a playlist.
 
         Each write is conditional on the version that was read, and planned again after a conflict. Many entries need
@@ -85,11 +85,11 @@ class PlaylistReverts:
                 raise NotFound("There is no such playlist.")
             # The write of this call is known even if the trail lacks it.
             is_known = playlist["version"] == written
-            whole = always if is_known else partial(is_followed, item=playlist, own=wish.own, now=now)
-            known = later.of(entries[0], whole)
-            plan = self._planned(playlist, entries, known, wish, now).without(back)
+            whole = always if is_known else partial(is_complete, item=playlist, own=wish.own, now=now)
+            known = later.entries_of(entries[0], whole)
+            plan = self._plan(playlist, entries, known, wish, now).without(back)
             if wish.dry_run or not plan.fields:
-                done = plan.already if is_done(known, playlist, wish.own) else []
+                done = plan.already if is_already_reverted(known, playlist, wish.own) else []
                 return RevertResult.of(back or plan.fields or done, plan.skipped)
             try:
                 fields, written = self._carry_out(playlist, plan, wish.caller, now)
@@ -113,7 +113,7 @@ class PlaylistReverts:
             self._playlists.restore(playlist_id, caller, now, is_as_read)
             return [WHOLE], version + 1
         if plan.content or plan.places:
-            places = dict(list(plan.places.items())[:MOST_PLACED])
+            places = dict(list(plan.places.items())[:MAX_PLACED])
             self._playlists.revise(
                 playlist_id,
                 caller,
@@ -132,14 +132,14 @@ class PlaylistReverts:
         rest = {name: value for name, value in playlist.items() if name not in content}
         return self._entries.placed(rest | said, places, caller, now)
 
-    def _planned(
+    def _plan(
         self, playlist: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest, now: int
     ) -> _Plan:
         is_deleted = DELETED_AT in playlist
         if entries[-1]["action"] == "created":
             if is_deleted:
                 return _Plan(already=[WHOLE])
-            kept = None if WHOLE in wish.force else keeper(entries, known, wish.own)
+            kept = None if WHOLE in wish.force else find_later_author(entries, known, wish.own)
             if not kept and WHOLE not in wish.force and _is_unknown(playlist, known, wish.own):
                 kept = SkippedField(WHOLE, "changedSince", UNKNOWN)
             return _Plan(skipped=[kept]) if kept else _Plan(deletes=True)
@@ -150,7 +150,7 @@ class PlaylistReverts:
             left = _others_decided(lives, known, wish.own, is_deleted=is_deleted)
         comes_back = is_deleted and not was_deleted and not left
         state = self._state(playlist, entries)
-        planned = without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+        planned = plan_without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
         content, places = self._differences(state, planned.state)
         if is_deleted and not comes_back:
             if (content or places) and not left:
@@ -168,7 +168,7 @@ class PlaylistReverts:
 
     def _state(self, playlist: Item, entries: Sequence[Item]) -> Item:
         """Return the audited state of a playlist as plain values, with only the entries that the change set touched."""
-        pointers = (parts_of(change["field"]) for entry in entries for change in entry["changes"])
+        pointers = (split_pointer(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
         members = self._entries.places(playlist["playlistId"], list(video_ids))
         said = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
@@ -209,7 +209,7 @@ def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, i
 
 def _is_unknown(playlist: Item, known: Sequence[Item], own: str) -> bool:
     """Return whether the trail will never have the entry of the present version."""
-    return request_of(playlist) != own and bool(known) and known[0].get("version") != playlist["version"]
+    return request_id_of(playlist) != own and bool(known) and known[0].get("version") != playlist["version"]
 
 
 def always(_: Sequence[Item]) -> bool:
@@ -219,9 +219,9 @@ def always(_: Sequence[Item]) -> bool:
 
 def _is_in(pointer: str, done: Container[str]) -> bool:
     """Return whether a pointer is at or below one of the playlist entries in `done`."""
-    parts = parts_of(pointer)
+    parts = split_pointer(pointer)
     return len(parts) > 1 and _pointer(parts[1]) in done
 
 
 def _pointer(video_id: str) -> str:
-    return f"{ENTRIES}/{escaped(video_id)}"
+    return f"{ENTRIES}/{escape_pointer(video_id)}"

@@ -14,11 +14,11 @@ from shared.core.changes import (
     TruncatedValue,
     changes_between,
     covers,
-    cut_fields,
     overlap,
-    parts_of,
-    placed,
-    taken_back,
+    revert_change,
+    set_at,
+    split_pointer,
+    truncated_fields,
 )
 from shared.history.as_of import require_known
 from shared.history.entries import UNKNOWN
@@ -62,7 +62,7 @@ class RevertPlan:
     """JSON Pointers of fields that already have the value from before the change set."""
 
 
-def to_version(
+def plan_to_version(
     now: Item,
     then: Item,
     later: Sequence[Item],
@@ -94,21 +94,21 @@ def to_version(
             skipped.append(_left(pointer, culprit))
         return culprit is not None
 
-    for cut in list(cut_fields(then)):
+    for cut in list(truncated_fields(then)):
         # A truncated value cannot be compared. Its truncation shows that it was changed.
         value = _value_at(now, cut)
-        then = placed(then, parts_of(cut), value, there=value is not _ABSENT)
+        then = set_at(then, split_pointer(cut), value, there=value is not _ABSENT)
         if not is_left(cut):
             lost.append(TruncatedValue(cut))
     require_known(dict(enumerate(lost)))
     for change in changes_between(now, then):
         pointer = change["field"]
         if not is_left(pointer):
-            state = placed(state, parts_of(pointer), change.get("to"), there="to" in change)
+            state = set_at(state, split_pointer(pointer), change.get("to"), there="to" in change)
     return RevertPlan(state, list(changes_between(now, state)), skipped)
 
 
-def without_set(
+def plan_without_set(
     now: Item,
     entries: Sequence[Item],
     later: Sequence[Item],
@@ -126,7 +126,7 @@ def without_set(
     before = now
     for entry in entries:
         for change in reversed(entry["changes"]):
-            before = taken_back(before, change)
+            before = revert_change(before, change)
     state = now
     skipped: dict[str, SkippedField] = {}
     already: dict[str, None] = {}
@@ -150,7 +150,7 @@ def without_set(
             elif not forced and "toBytes" not in change and not _same(value, change.get("to", _ABSENT)):
                 skipped[pointer] = SkippedField(pointer, "changedSince", UNKNOWN)
             else:
-                state = placed(state, parts_of(pointer), change.get("from"), there="from" in change)
+                state = set_at(state, split_pointer(pointer), change.get("from"), there="from" in change)
     return RevertPlan(state, list(changes_between(now, state)), list(skipped.values()), sorted(already))
 
 
@@ -160,7 +160,7 @@ def outside(entries: Sequence[Item], later: Iterable[Item], own: str) -> list[It
     return [entry for entry in later if entry.get(CHANGESET) not in ours]
 
 
-def keeper(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
+def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) -> SkippedField | None:
     """Return the reason to keep an item that a change set created: a later change by a person or another import.
 
     Versions without a visible change, and changes by jobs of the service, do not count. `None` if there is no reason.
@@ -188,7 +188,7 @@ def _covered(pointer: str, fields: Iterable[str]) -> bool:
 
 
 def _value_at(state: Value, pointer: str) -> Value:
-    for part in parts_of(pointer):
+    for part in split_pointer(pointer):
         if isinstance(state, TruncatedValue):
             return state
         if not isinstance(state, dict) or part not in state:
@@ -201,4 +201,4 @@ def _same(value: Value, other: Value) -> bool:
     """Return whether two values are known to be equal. A truncated value never is."""
     if value is _ABSENT or other is _ABSENT:
         return value is other
-    return not any(cut_fields(other)) and encode(value) == encode(other)
+    return not any(truncated_fields(other)) and encode(value) == encode(other)

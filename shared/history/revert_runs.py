@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.leases import TURN, fence, next_turn, write_held
-from shared.aws.records import ABSENT, key_of, new_write_id, signed, write_once
+from shared.aws.leases import TURN, fence, next_turn, write_with_lease
+from shared.aws.records import ABSENT, key_of, new_write_id, with_audit_fields, write_once
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
@@ -85,7 +85,7 @@ class RunStore:
             "writeId": new_write_id(),
             TTL_ATTRIBUTE: now + DAYS_KEPT * 86_400,
         }
-        run = signed(content, wish.caller, now)
+        run = with_audit_fields(content, wish.caller, now)
         write_once(self.table, [self.table.put(run, condition=ABSENT)], run)
         return run
 
@@ -93,7 +93,7 @@ class RunStore:
         """Return a run, or `None` if it does not exist. Consistent."""
         return self.table.get(REVERT.key(revertId=revert_id), consistent=True)
 
-    def seen_by(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
+    def read_visible(self, changeset_id: str, revert_id: str, caller: Caller, now: int) -> Item:
         """Return a run to its requester or an admin. Raises NotFound for other callers, and after its expiry."""
         run = self.read(revert_id)
         if (
@@ -105,11 +105,11 @@ class RunStore:
             raise NotFound("There is no such run.")
         return run
 
-    def reported(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+    def list_reports(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of the parts that failed or were at least partly skipped, in the order of processing."""
         return self._parts(revert_id, _REPORTED, limit, after)
 
-    def waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
+    def list_waiting(self, revert_id: str, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of the waiting parts, in the order of processing. Consistent."""
         return self._parts(revert_id, _WAITING, limit, after, consistent=True)
 
@@ -142,29 +142,29 @@ class RunStore:
         Stores `reports` of parts and the parts in `waits`, and deletes the waiting parts in `settled`. Raises LeaseLost
         if another worker took the turn.
         """
-        caller = caller_of(run)
-        new = signed(new | next_turn(run), caller, now)
+        caller = caller_from_run(run)
+        new = with_audit_fields(new | next_turn(run), caller, now)
         still = fence(turn=run[TURN], state=RUNNING)
         writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
         parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
         for place, (prefix, content) in enumerate(parts):
             key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{place:03}")
             content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
-            writes.append(self.table.put(signed(content, caller, now)))
+            writes.append(self.table.put(with_audit_fields(content, caller, now)))
         writes += [self.table.remove(key_of(part)) for part in settled]
-        write_held(self.table, writes, new)
+        write_with_lease(self.table, writes, new)
         return new
 
 
-def caller_of(run: Item) -> Caller:
+def caller_from_run(run: Item) -> Caller:
     """Return the requester of a run, acting for the run."""
     scopes = frozenset({READ, WRITE, *([ADMIN] if run["isAdmin"] else [])})
     return Caller(run["userId"], scopes, correlation_id=run["revertId"])
 
 
-def wish_of(run: Item) -> RevertRequest:
+def request_from_run(run: Item) -> RevertRequest:
     """Return the request that started a run."""
-    return RevertRequest(caller_of(run), tuple(run["force"]), run["dryRun"])
+    return RevertRequest(caller_from_run(run), tuple(run["force"]), run["dryRun"])
 
 
 def run_document(run: Mapping[str, Any]) -> dict[str, Any]:

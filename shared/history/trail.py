@@ -26,7 +26,7 @@ SUBJECT = (PARTITION_KEY, "entity", "personId", "region", "language", "kind")
 LAST_MILLISECOND = 10**13 - 1
 """Last epoch millisecond that fits the sort key, in the year 2286."""
 LARGEST_QUERY = 250
-MOST_QUERIES = 5
+MAX_QUERIES = 5
 """Maximum queries per page. It applies when most of the matching entries are hidden."""
 
 FIRST_BACK = 100
@@ -77,11 +77,11 @@ class AuditStore:
         puts = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
         return [_is_new(result) for result in gather(puts, in_order=map(_subject, entries))]
 
-    def of_video(self, video_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
+    def list_for_video(self, video_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a video and its related items; see `Asked` for the arguments."""
         return self._page(_home(video_id), now, **asked)
 
-    def of_playlist(self, playlist_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
+    def list_for_playlist(self, playlist_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a playlist; see `Asked` for the arguments."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
         return self._page(key[PARTITION_KEY], now, **asked)
@@ -113,7 +113,7 @@ class AuditStore:
         limit: int = 25,
         after: Position | None = None,
     ) -> Page[Item]:
-        """Return a page with one Query, or up to MOST_QUERIES when most entries are hidden."""
+        """Return a page with one Query, or up to MAX_QUERIES when most entries are hidden."""
         condition = Expression.of(
             # Every sort key continues after the time, so none equals the end of the range: it is exclusive.
             "#pk = :pk AND #sk BETWEEN :start AND :end",
@@ -126,7 +126,7 @@ class AuditStore:
             keep &= Expression.of("#owner = :owner", owner=owner)
         items: list[Item] = []
         examine = limit + 1  # one item more than the limit shows whether there is a next page
-        for _ in range(MOST_QUERIES):
+        for _ in range(MAX_QUERIES):
             start_key = {PARTITION_KEY: home, SORT_KEY: f"{sortable(after.at)}#{after.id}"} if after else None
             page = self.table.query(
                 index=None,
@@ -147,7 +147,7 @@ class AuditStore:
             examine = LARGEST_QUERY
         return Page(items, after)
 
-    def back(self, video_id: str, now: int) -> Iterator[Item]:
+    def iterate_back(self, video_id: str, now: int) -> Iterator[Item]:
         """Yield the entries of a video itself, newest first. Consistent.
 
         The first Query reads FIRST_BACK entries, and each further Query up to 1 MB. Raises LimitReached after FARTHEST

@@ -11,7 +11,7 @@ from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.changes import Change
 from shared.core.errors import Gone, NotFound
 from shared.history import revert_plan
-from shared.history.as_of import at_version, versions
+from shared.history.as_of import find_version, versions
 from shared.history.entries import DIGEST
 from shared.history.outcome import RevertResult
 from shared.history.revert_plan import RevertPlan, SkippedField
@@ -20,7 +20,7 @@ from shared.processing.daily_quota import QuotaStore
 from shared.schema import CHANGESET, SORT_KEY
 from shared.videos.documents import changes
 from shared.videos.store import VideoStore
-from shared.videos.video import is_writable, reverted
+from shared.videos.video import apply_revert, is_writable
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class VideoReverts:
         self.trail = trail
         self.quota = quota
 
-    def to_version(
+    def revert_to_version(
         self,
         video_id: str,
         version: int,
@@ -66,10 +66,10 @@ class VideoReverts:
 
         def edit(item: Item) -> Item:
             """Plan the revert for the item that this attempt read."""
-            back = versions(item, self.trail.back(video_id, now), now)
+            back = versions(item, self.trail.iterate_back(video_id, now), now)
             present = next(back)
-            then = at_version(chain([present], back), version)
-            planned = revert_plan.to_version(
+            then = find_version(chain([present], back), version)
+            planned = revert_plan.plan_to_version(
                 present.state, then.state, then.later, caller, writable=is_writable, fields=fields, force=force
             )
             edited = charge.edited(item, planned)
@@ -80,7 +80,7 @@ class VideoReverts:
             document = self.videos.change(video_id, caller, now, edit, matches=matches, dry_run=dry_run)
         return RevertedVideo(document, made, left)
 
-    def take_back(
+    def revert_changes(
         self,
         entries: Sequence[Item],
         caller: Caller,
@@ -119,7 +119,7 @@ class VideoReverts:
         Raises TrailBehind or Gone if any is missing. The entry of the last write may be missing if the present run made it, because its content is known.
         """
         read: list[Item] = []
-        entries = _noted(self.trail.back(item["videoId"], now), read)
+        entries = _noted(self.trail.iterate_back(item["videoId"], now), read)
         known = item
         if item.get(UPDATED_FOR) == own:
             known = item | {"version": item["version"] - 1}
@@ -138,7 +138,7 @@ class VideoReverts:
         try:
             yield
         except NotFound as error:
-            last = next(self.trail.back(video_id, now), None)
+            last = next(self.trail.iterate_back(video_id, now), None)
             if last and last["action"] in ("expired", "removed") and caller.owns(last.get("owner", "")):
                 at = last["at"] // 1000
                 raise Gone(f"The video was removed at {at}, with all that belonged to it.") from error
@@ -157,7 +157,7 @@ class _Charge:
         """Return the item as planned. Raises IllegalTransition, InvalidContent, QuotaExceeded."""
         if not planned.changes:
             return item
-        edited = reverted(item, planned.state, self._now)
+        edited = apply_revert(item, planned.state, self._now)
         if self._is_due and "source" in item and edited.get("posterTime") != item.get("posterTime"):
             self._quota.reserve(item["userId"], 1, self._now)
             self._is_due = False
@@ -174,7 +174,7 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
     if entries[-1]["action"] != "created":
         if any("omitted" in entry for entry in entries):
             raise Gone("A change of the change set was larger than the trail can keep.")
-        planned = revert_plan.without_set(now, entries, later, own, writable=is_writable, force=force)
+        planned = revert_plan.plan_without_set(now, entries, later, own, writable=is_writable, force=force)
         if item["status"] == "deleted" != planned.state["status"]:
             # A source file that arrived in the meantime has changed the status from before the deletion.
             state = planned.state | {"status": item["statusBeforeDelete"]}
@@ -182,7 +182,7 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
         return planned
     if item["status"] == "deleted":
         return RevertPlan(now, already=["/status"])
-    if "" not in force and (kept := revert_plan.keeper(entries, later, own)):
+    if "" not in force and (kept := revert_plan.find_later_author(entries, later, own)):
         return RevertPlan(now, skipped=[kept])
     return RevertPlan(now | {"status": "deleted"}, [{"field": "/status", "from": item["status"], "to": "deleted"}])
 

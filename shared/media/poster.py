@@ -11,20 +11,20 @@ from shared.media.errors import UnreadableVideo
 from shared.media.frames import Shape, fitted, image
 from shared.media.results import MediaInfo, Picture, Poster
 from shared.media.source import Source
-from shared.media.source_video import SourceVideo, frame_at, keyframe, opened
+from shared.media.source_video import SourceVideo, frame_at, keyframe, open_video
 
 WIDTHS = (320, 640, 1280)
 WEBP_EFFORT = 2
 """Encoder effort, out of 6. From 3 on it takes twice the time for 5 % fewer bytes (`python -m bench.media`)."""
-MOST_HEIGHT = 16_383
+MAX_HEIGHT = 16_383
 """Maximum pixels of a side, a limit of WebP."""
 PLACES = (10, 20, 30, 40, 50, 70, 90)
 """Candidate positions of the poster frame, in percent of the duration."""
 
 SMALL_FILE = 16 * 1024 * 1024
 SAMPLE_WIDTH = 160
-LEAST_SPREAD = 12.0
-LEAST_LIGHT = 16.0
+MIN_SPREAD = 12.0
+MIN_LIGHT = 16.0
 FORWARD_FILE = 64 * 1024 * 1024
 """Maximum bytes of a large file to read for decoding from keyframes to candidates. The equivalents are a minute of
 1080p and 20,000 frames.
@@ -41,7 +41,7 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
     the video up to the candidate, as the first frame is, frames after it are decoded. The total for all candidates is
     limited to a minute of 1080p, 20,000 frames or 64 MB. At the limit, the last frame reached is used.
     """
-    with opened(source) as film:
+    with open_video(source) as film:
         frame = frame_at(film, max(0, at_ms)) if at_ms is not None else _good(film, facts)
         if frame is None:
             raise UnreadableVideo(errors.NO_FRAME)
@@ -53,7 +53,7 @@ def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster
 def _good(film: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
     best: tuple[float, VideoFrame] | None = None
     seen: set[int | None] = set()
-    budget = facts.affordable_ms(FORWARD_FILE)
+    budget = facts.decode_budget_ms(FORWARD_FILE)
     for place in PLACES:
         time = facts.duration * place // 100
         if facts.is_small(SMALL_FILE):
@@ -67,7 +67,7 @@ def _good(film: SourceVideo, facts: MediaInfo) -> VideoFrame | None:
             continue
         seen.add(frame.pts)
         spread, light = _liveliness(frame, film.shape(frame))
-        if spread >= LEAST_SPREAD and light >= LEAST_LIGHT:
+        if spread >= MIN_SPREAD and light >= MIN_LIGHT:
             return frame
         if best is None or spread > best[0]:
             best = spread, frame
@@ -91,7 +91,7 @@ def _liveliness(frame: VideoFrame, shown: Shape) -> tuple[float, float]:
 
 
 def _pictures(frame: VideoFrame, shown: Shape) -> Iterator[Picture]:
-    sizes = sorted({fitted(shown, width, MOST_HEIGHT) for width in WIDTHS})
+    sizes = sorted({fitted(shown, width, MAX_HEIGHT) for width in WIDTHS})
     largest = image(frame, shown, sizes[-1])
     for size in sizes:
         scaled = largest if size == largest.size else largest.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)

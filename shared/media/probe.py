@@ -10,7 +10,7 @@ from shared.media.errors import UnreadableVideo
 from shared.media.frames import hdr
 from shared.media.results import MediaInfo
 from shared.media.source import Source
-from shared.media.source_video import SourceVideo, boxes, keyframe, opened
+from shared.media.source_video import SourceVideo, boxes, keyframe, open_video
 from shared.media.subtitles import noted
 
 TAIL_ENTRIES = 1000
@@ -21,7 +21,7 @@ MISSING_MS = 2000
 
 def probe(source: Source) -> MediaInfo:
     """Return the properties of a video file from its header, first frame and end; raises UnreadableVideo."""
-    with opened(source) as film:
+    with open_video(source) as film:
         _refuse_cut_file(film)
         frame = keyframe(film, 0)
         if frame is None:

@@ -51,7 +51,7 @@ class RemoteSource:
         return parts
 
 
-def answer(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
+def run_task(task: str, source: RemoteSource, arguments: tuple[Any, ...]) -> tuple[str, object]:
     """Do one task; return `done` and its result, or `refused` or `failed` and the reason."""
     try:
         return "done", TASKS[task](source, *arguments)
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
         while True:
             task, size, more = connection.recv()
             signal.setitimer(signal.ITIMER_REAL, seconds)  # SIGALRM ends the process, even inside FFmpeg
-            result = answer(task, RemoteSource(connection, size), more)
+            result = run_task(task, RemoteSource(connection, size), more)
             signal.setitimer(signal.ITIMER_REAL, 0)
             connection.send(result)
             del result

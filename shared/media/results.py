@@ -43,7 +43,7 @@ class MediaInfo:
         """Return whether the video has at most `size` bytes, and at most as much to decode as a minute of 1080p."""
         return self._need(size) <= 1
 
-    def affordable_ms(self, size: int) -> int:
+    def decode_budget_ms(self, size: int) -> int:
         """Return the milliseconds of this video that cost as much as the largest small video, at its mean rates."""
         return int(self.duration / max(1, self._need(size)))
 

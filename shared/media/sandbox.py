@@ -26,7 +26,7 @@ from shared.media.source import Source, read_all
 
 LONGEST_SECONDS = 100.0
 """Maximum seconds of one task, including reads: less than the timeout of every function that waits for it."""
-MOST_MEMORY = 800 << 20
+MAX_MEMORY = 800 << 20
 """Bytes of data that the reader may hold (RLIMIT_DATA; macOS does not enforce it)."""
 WORKER_MB = 224
 """Memory of the function that hands films to the reader, including the code of both, in megabytes."""
@@ -52,7 +52,7 @@ class Sandbox:
         self,
         *,
         seconds: float = LONGEST_SECONDS,
-        memory: int = MOST_MEMORY,
+        memory: int = MAX_MEMORY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._seconds = seconds

@@ -11,10 +11,10 @@ from shared.media.source_video import SourceVideo
 
 MOST = 30
 """Maximum chapters to propose from scene changes."""
-MOST_OWN = 50
+MAX_OWN = 50
 LONGEST_TITLE = 80
 """Maximum characters of a title from the container."""
-LEAST_MS = 3000
+MIN_MS = 3000
 """Minimum milliseconds between chapters. The other minimum is 1/SHARE of the duration."""
 SHARE = 40
 SIZE = (16, 9)
@@ -52,7 +52,7 @@ class Scenes:
 
     def starts(self, duration: int) -> list[int]:
         """Return start times of chapters in milliseconds, in order: 0 and the clearest scene changes. Empty if there are none."""
-        apart = max(LEAST_MS, duration // SHARE)
+        apart = max(MIN_MS, duration // SHARE)
         found = [0]
         for score, time in sorted(self._scored(), key=lambda scored: (-scored[0], scored[1])):
             is_clear = score >= CUT and time <= duration - apart
@@ -88,7 +88,7 @@ def own(film: SourceVideo, duration: int) -> list[MediaChapter]:
         if start < duration:
             titles.setdefault(start, " ".join(title.split())[:LONGEST_TITLE].strip() or None)
     found = [MediaChapter(start, title) for start, title in sorted(titles.items())]
-    return found[:MOST_OWN] if len(found) > 1 else []
+    return found[:MAX_OWN] if len(found) > 1 else []
 
 
 def proposed(film: SourceVideo, scenes: Scenes, duration: int) -> list[MediaChapter]:

@@ -25,13 +25,13 @@ DEMUXERS = "mov,matroska,avi,flv,mpegts,mpeg,asf,ogg,mxf"
 """Accepted containers, by FFmpeg's names. Playlist formats are excluded because they would make FFmpeg open other files."""
 
 MAX_PIXELS = 8192 * 4320
-MOST_FRAMES = 5_000_000
+MAX_FRAMES = 5_000_000
 """Maximum frames of a video, 23 hours at 60 per second. Also the maximum of packets to read from one file."""
-MOST_DECODED = 10 * SMALL_FRAMES
+MAX_DECODED = 10 * SMALL_FRAMES
 """Maximum packets to decode of one file: more than any file with a correct header needs."""
-MOST_TRACKS = 100
-MOST_BOXES = 64
-MOST_DEPTH = 8
+MAX_TRACKS = 100
+MAX_BOXES = 64
+MAX_DEPTH = 8
 STEPS_BACK = (0, 5_000, 30_000, 1 << 40)
 BUFFER = 8 * 1024
 """Minimum bytes of an FFmpeg read. A larger keyframe is read exactly to its last byte."""
@@ -64,18 +64,18 @@ class SourceVideo:
     video: VideoStream
     format: str
     _shapes: dict[tuple[int, int], Shape] = field(default_factory=dict)
-    _packets: Iterator[int] = field(default_factory=lambda: iter(range(MOST_FRAMES)))
-    _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MOST_DECODED)))
+    _packets: Iterator[int] = field(default_factory=lambda: iter(range(MAX_FRAMES)))
+    _decodes: Iterator[int] = field(default_factory=lambda: iter(range(MAX_DECODED)))
 
     def packets(self, *streams: Stream) -> Iterator["Packet[Stream]"]:
-        """Yield packets from the current position; raises UnreadableVideo after more than MOST_FRAMES packets of this file."""
+        """Yield packets from the current position; raises UnreadableVideo after more than MAX_FRAMES packets of this file."""
         for packet in self.container.demux(*streams):
             if next(self._packets, None) is None:
                 raise UnreadableVideo(errors.TOO_MANY_FRAMES)
             yield packet
 
     def decoded(self, packet: "Packet[Stream]") -> list[VideoFrame]:
-        """Decode a packet of the video stream; raises UnreadableVideo after MOST_DECODED packets, and FFmpeg's errors."""
+        """Decode a packet of the video stream; raises UnreadableVideo after MAX_DECODED packets, and FFmpeg's errors."""
         if next(self._decodes, None) is None:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
         return self.video.decode(packet)
@@ -121,7 +121,7 @@ class GroupOfPictures:
 
 
 @contextmanager
-def opened(source: Source) -> Iterator[SourceVideo]:
+def open_video(source: Source) -> Iterator[SourceVideo]:
     """Open a video file for the duration of the `with` block.
 
     Errors of the source are raised unchanged, whatever FFmpeg made of them. All errors of FFmpeg and PyAV become
@@ -131,7 +131,7 @@ def opened(source: Source) -> Iterator[SourceVideo]:
     if not file.size:
         raise UnreadableVideo(errors.EMPTY)
     try:
-        kind = _sniffed(file)
+        kind = _sniff(file)
         _refuse_huge_index(file, kind)
         with _container(file, kind) as container:
             _refuse_many_tracks(container)
@@ -244,7 +244,7 @@ def _seek(film: SourceVideo, milliseconds: int) -> None:
     film.video.codec_context.flush_buffers()  # no seek succeeded: continue from the current position
 
 
-def _sniffed(file: SourceFile) -> bytes:
+def _sniff(file: SourceFile) -> bytes:
     """Refuse a file whose first bytes show that it is an image or audio file; return these bytes."""
     head = file.peek(0, 4096)
     if head.startswith(_PICTURES) or (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
@@ -288,14 +288,14 @@ def _refuse_huge_index(file: SourceFile, head: bytes) -> None:
     for track in _tracks(file):
         # In PCM audio, each audio sample is a sample of the file. FFmpeg counts those by chunk, so only video tracks
         # are checked.
-        if track.handler == b"vide" and track.samples > MOST_FRAMES:
+        if track.handler == b"vide" and track.samples > MAX_FRAMES:
             raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 
 
 def _refuse_many_tracks(container: InputContainer) -> None:
-    if len(container.streams) > MOST_TRACKS:
+    if len(container.streams) > MAX_TRACKS:
         raise UnreadableVideo(errors.TOO_MANY_TRACKS)
-    if any(stream.frames > MOST_FRAMES for stream in container.streams.video):
+    if any(stream.frames > MAX_FRAMES for stream in container.streams.video):
         raise UnreadableVideo(errors.TOO_MANY_FRAMES)
 
 
@@ -360,7 +360,7 @@ def _format(file: SourceFile, container: InputContainer) -> str:
 def boxes(file: SourceFile, start: int = 0, end: int | None = None) -> Iterator[tuple[bytes, int, int]]:
     """Yield type, start of the content and end of an ISO file's boxes, up to the first fragment."""
     end = file.size if end is None else end
-    for _ in range(MOST_BOXES):
+    for _ in range(MAX_BOXES):
         header = file.peek(start, 16) if start + 8 <= end else b""
         if len(header) < 8:
             return
@@ -406,5 +406,5 @@ def _fill(track: _Track, file: SourceFile, start: int, end: int, depth: int = 0)
                 track.samples = max(track.samples, int.from_bytes(file.peek(content + 8, 4), "big"))
             case b"hdlr" if not track.handler:
                 track.handler = file.peek(content + 8, 4)
-            case b"mdia" | b"minf" | b"stbl" if depth < MOST_DEPTH:
+            case b"mdia" | b"minf" | b"stbl" if depth < MAX_DEPTH:
                 _fill(track, file, content, stop, depth + 1)

@@ -17,18 +17,18 @@ from shared.media.frames import fitted, image
 from shared.media.results import MediaInfo, Picture, Storyboard
 from shared.media.scenes import Scenes, proposed
 from shared.media.source import Source
-from shared.media.source_video import GroupOfPictures, SourceVideo, frames, groups, keyframe, opened
+from shared.media.source_video import GroupOfPictures, SourceVideo, frames, groups, keyframe, open_video
 
 COLUMNS = 10
-MOST_TILES = 100
-LEAST_INTERVAL_MS = 1000
+MAX_TILES = 100
+MIN_INTERVAL_MS = 1000
 TILE_WIDTH = 160
 TILE_HEIGHT = 320
 SHEET = "storyboard.jpg"
 
 SMALL_FILE = 64 * 1024 * 1024
 """Maximum bytes of a file to decode completely: its keyframes are seconds apart, so a short video has too few."""
-MOST_REPEATED = 2
+MAX_REPEATED = 2
 """Maximum tiles for one keyframe. Beyond that, the frames after it are decoded."""
 FORWARD = 2
 """Budget for decoding after keyframes, in multiples of the largest small file: two minutes of 1080p, 40,000 frames, 128 MB."""
@@ -44,12 +44,12 @@ def storyboard(source: Source, facts: MediaInfo, clock: Callable[[], float] = ti
     FORWARD_SECONDS of `clock`.
     """
     duration = max(1, facts.duration)
-    interval = max(LEAST_INTERVAL_MS, -(-duration // MOST_TILES))
+    interval = max(MIN_INTERVAL_MS, -(-duration // MAX_TILES))
     # A remainder of less than half an interval belongs to the last tile.
     count = max(1, (duration + interval // 2) // interval)
     times = [min(duration - 1, interval * number + interval // 2) for number in range(count)]
     scenes = Scenes()
-    with opened(source) as film:
+    with open_video(source) as film:
         if facts.is_small(SMALL_FILE):
             pictures = _decoded(film, scenes, times, 0)
         else:
@@ -85,7 +85,7 @@ def _stretches(film: SourceVideo, times: Sequence[int], facts: MediaInfo, interv
             stretches[-1].tiles += 1
         else:
             stretches.append(_Span(number, 1, group))
-    _decode_forward(stretches, times, interval, FORWARD * facts.affordable_ms(SMALL_FILE))
+    _decode_forward(stretches, times, interval, FORWARD * facts.decode_budget_ms(SMALL_FILE))
     return stretches
 
 
@@ -94,7 +94,7 @@ def _decode_forward(stretches: Sequence[_Span], times: Sequence[int], interval: 
     wanted = sorted(
         (times[stretch.first + place] - stretch.group.start, place, number)
         for number, stretch in enumerate(stretches)
-        if stretch.group is not None and stretch.group.end - stretch.group.start > MOST_REPEATED * interval
+        if stretch.group is not None and stretch.group.end - stretch.group.start > MAX_REPEATED * interval
         for place in range(stretch.tiles)
     )
     for distance, place, number in wanted:

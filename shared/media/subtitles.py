@@ -10,16 +10,16 @@ from shared.media import errors
 from shared.media.errors import UnreadableVideo
 from shared.media.results import Subtitles, SubtitleTrack
 from shared.media.source import BLOCK, Range, Source
-from shared.media.source_video import BUFFER, SourceVideo, opened
+from shared.media.source_video import BUFFER, SourceVideo, open_video
 
 UNKNOWN = "und"
 """ISO 639-2 code for a track without a language."""
-MOST_READ = 4 << 30
+MAX_READ = 4 << 30
 """Maximum bytes of a file that must be read completely: the amount that S3 delivers within a task's time limit."""
 AHEAD = 4 * BLOCK
 GAP = 64 * 1024
 """Maximum bytes between two samples that are fetched in one request, because another request would cost more."""
-MOST_GAPS = 2
+MAX_GAPS = 2
 """Maximum MP4 samples per text: an empty sample separates two texts."""
 SHOWN_MS = 5000
 """Maximum display time of a text without a stated duration. It ends earlier when another text starts."""
@@ -48,7 +48,7 @@ def subtitles(source: Source, most_bytes: int, most_events: int) -> Subtitles:
 
     A track without usable text has a `fault` instead. The other tracks are still read.
     """
-    with opened(source) as film:
+    with open_video(source) as film:
         streams = list(film.container.streams.subtitles)
         readers = {stream.index: _Reader(stream, most_bytes, most_events) for stream in streams}
         wanted = [stream for stream in streams if not readers[stream.index].fault]
@@ -76,7 +76,7 @@ class _Reader:
             return errors.PICTURES
         if _codec(self._stream) not in _FORMATS:
             return errors.NO_TEXT_FORMAT
-        return errors.TOO_MUCH_TEXT if self._stream.frames > MOST_GAPS * self._events else None
+        return errors.TOO_MUCH_TEXT if self._stream.frames > MAX_GAPS * self._events else None
 
     def take(self, film: SourceVideo, packet: "Packet[Stream]") -> None:
         """Add a packet's text. A track that exceeds the limits or is not UTF-8 is marked with a `fault`."""
@@ -118,7 +118,7 @@ def _expect(film: SourceVideo, streams: Iterable[Stream]) -> None:
         entries = (stream.index_entries for stream in streams)
         samples = ((each.pos, each.size) for every in entries for each in every)
         film.file.expect(_joined(sorted(samples)))
-    elif film.file.size > MOST_READ:
+    elif film.file.size > MAX_READ:
         raise UnreadableVideo(errors.TOO_LONG_TO_READ)
     else:
         film.file.expect([(start, AHEAD) for start in range(0, film.file.size, AHEAD)])

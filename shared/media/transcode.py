@@ -18,7 +18,7 @@ from shared.media.errors import UnreadableVideo
 from shared.media.frames import EXACT, image
 from shared.media.ladder import most_bits
 from shared.media.source import FileSource, Source
-from shared.media.source_video import SourceVideo, opened
+from shared.media.source_video import SourceVideo, open_video
 
 CODEC = "libx264"
 QUALITY = {"preset": "veryfast", "crf": "23"}
@@ -26,7 +26,7 @@ TIME_BASE = Fraction(1, 90_000)
 KEYFRAME_SECONDS = 2
 SOUND_RATE = 48_000
 SOUND_BITS = 128_000
-LEAST_BITS = 200_000
+MIN_BITS = 200_000
 """Bits per second that every rendition may use; below that, savings are not worth the loss of quality."""
 
 
@@ -36,14 +36,14 @@ def transcode(
     """Write a rendition of the given size, with even sides, as a progressive-download MP4 (H.264 and AAC).
 
     The output is upright, with square pixels and SDR colours. Its bit rate is at most `ladder.most_bits` and at most
-    the source's, but LEAST_BITS is always allowed.
+    the source's, but MIN_BITS is always allowed.
 
     `progress` is called for every packet with the percentage done, and with 100 at the end; its exceptions abort the
     work. The target is complete when this returns, and is deleted when it raises.
     """
     target = Path(target)
     try:
-        with opened(FileSource(source) if isinstance(source, Path | str) else source) as film:
+        with open_video(FileSource(source) if isinstance(source, Path | str) else source) as film:
             _write(film, target, (width, height), progress)
         progress(100)
     except BaseException:
@@ -57,7 +57,7 @@ def _write(film: SourceVideo, target: Path, size: tuple[int, int], progress: Cal
         bits = most_bits(*size)
         if duration > 0:
             bits = min(bits, film.file.size * 8000 // duration)
-        bits = max(LEAST_BITS, bits)
+        bits = max(MIN_BITS, bits)
         # An audio stream without a sample rate cannot be decoded: the header lists a track without audio.
         sounds = [stream for stream in film.container.streams.audio if stream.codec_context and stream.sample_rate]
         sound_bits = min(SOUND_BITS, bits // 4) if sounds else 0

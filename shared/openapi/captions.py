@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from shared.captions.cues import MOST_CUES
-from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS, CaptionsContent, ChaptersContent
-from shared.captions.store import FORMATS, MOST_LANGUAGES, ORIGINS, SUBRIP, TYPE
+from shared.captions.cues import MAX_CUES
+from shared.captions.models import LATEST, LONGEST_TITLE, MAX_CHAPTERS, CaptionsContent, ChaptersContent
+from shared.captions.store import FORMATS, MAX_LANGUAGES, ORIGINS, SUBRIP, TYPE
 from shared.core import errors
 from shared.openapi.relations import ETAG_OF_ALL, IF_MATCH, IF_NEW, LANGUAGE, PAGE_ERRORS, WRITE_ERRORS, page
 from shared.openapi.spec import (
@@ -76,8 +76,8 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "putCaptions": Operation(
         "Set the captions in a language",
-        f"Accepts at most {MOST_CUES:,} cues as WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`) in UTF-8, or either as "
-        f"JSON, and stores WebVTT. A video may have captions in {MOST_LANGUAGES} languages. Replaces existing "
+        f"Accepts at most {MAX_CUES:,} cues as WebVTT (`{TYPE}`) or SubRip (`{SUBRIP}`) in UTF-8, or either as "
+        f"JSON, and stores WebVTT. A video may have captions in {MAX_LANGUAGES} languages. Replaces existing "
         "captions, and repeating the request changes nothing; 422 names the `line` of the first mistake.",
         _written("Captions", CAPTIONS),
         (*BODY_ERRORS, *WRITE_ERRORS, errors.LimitReached),
@@ -128,7 +128,7 @@ def schemas() -> Schema:
             {
                 "videoId": video_id,
                 "language": LANGUAGE,
-                "cues": {"type": "integer", "minimum": 0, "maximum": MOST_CUES, "description": "Number of cues"},
+                "cues": {"type": "integer", "minimum": 0, "maximum": MAX_CUES, "description": "Number of cues"},
                 "size": {"type": "integer", "minimum": 1, "description": "Size of the WebVTT in bytes"},
                 "origin": {
                     "type": "string",
@@ -142,7 +142,7 @@ def schemas() -> Schema:
         "Chapters": object_of(
             {
                 "videoId": video_id,
-                "chapters": {"type": "array", "items": shown, "maxItems": MOST_CHAPTERS},
+                "chapters": {"type": "array", "items": shown, "maxItems": MAX_CHAPTERS},
                 "proposed": {
                     "type": "array",
                     "items": object_of({"start": start, "title": title}, optional=("title",)),

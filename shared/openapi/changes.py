@@ -3,7 +3,7 @@
 from shared.core import errors
 from shared.core.change_types import TYPES
 from shared.feed.log import DAYS_KEPT
-from shared.feed.reader import MOST_EXAMINED
+from shared.feed.reader import MAX_EXAMINED
 from shared.openapi import audit
 from shared.openapi.spec import EXAMPLE_ID, LINK, Operation, json_content, object_of, ref
 from shared.routes import ADMIN, CHANGES
@@ -32,7 +32,7 @@ OPERATIONS: dict[str, Operation] = {
         "List changes",
         f"Lists which fields changed, without their values, in order per video and playlist, for {DAYS_KEPT} days "
         f"and in {SHARDS} shards. Changes of all owners, or of another user, require `{CHANGES}` or `{ADMIN}`. "
-        f"With `types`, a page examines at most {MOST_EXAMINED:,} changes and may be short.",
+        f"With `types`, a page examines at most {MAX_EXAMINED:,} changes and may be short.",
         {
             200: {
                 "description": "A page; if `caughtUp` is true, poll again with `nextCursor` after some seconds",

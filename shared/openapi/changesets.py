@@ -2,10 +2,10 @@
 
 from shared.core import errors
 from shared.core.change_types import ACTIONS as ENTITIES
-from shared.history.changeset_reverts import AT_ONCE
+from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
 from shared.history.models import NewRevert
 from shared.history.outcome import RESULTS
-from shared.history.parts import MOST_NAMED
+from shared.history.parts import MAX_NAMED
 from shared.history.revert_runs import COUNTS, DAYS_KEPT, DONE, RUNNING
 from shared.openapi.audit import ENTRY
 from shared.openapi.history import REVERTED
@@ -87,7 +87,7 @@ OPERATIONS: dict[str, Operation] = {
         "Revert a change set",
         "Restores the previous values field by field: items the set created are deleted; items it deleted are "
         "restored. Fields changed since are skipped and listed in `skipped`, unless `force` covers them. Sets of "
-        f"at most {AT_ONCE} entries are reverted at once, larger ones in the background; poll `Location` for the "
+        f"at most {MAX_ENTRIES_INLINE} entries are reverted at once, larger ones in the background; poll `Location` for the "
         "status.",
         {
             200: {
@@ -128,7 +128,7 @@ def schemas() -> Schema:
     """Return the schemas of these operations by name."""
     text: Schema = {"type": "string"}
     uuid: Schema = {"type": "string", "format": "uuid"}
-    pointers: Schema = {"type": "array", "items": {"type": "string", "format": "json-pointer"}, "maxItems": MOST_NAMED}
+    pointers: Schema = {"type": "array", "items": {"type": "string", "format": "json-pointer"}, "maxItems": MAX_NAMED}
     part = object_of(
         {
             "entity": {"type": "string", "enum": [name for name in ENTITIES if name != "job"]},
@@ -150,7 +150,7 @@ def schemas() -> Schema:
             "skipped": {
                 "type": "array",
                 "items": ref("SkippedField"),
-                "maxItems": MOST_NAMED,
+                "maxItems": MAX_NAMED,
                 "description": "The skipped fields, with reasons",
             },
             "omitted": {

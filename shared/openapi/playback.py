@@ -1,6 +1,6 @@
 """OpenAPI of the function `playback`."""
 
-from shared.captions.models import LATEST, LONGEST_TITLE, MOST_CHAPTERS
+from shared.captions.models import LATEST, LONGEST_TITLE, MAX_CHAPTERS
 from shared.captions.store import TYPE
 from shared.core import errors
 from shared.core.limits import LARGEST_FILM
@@ -91,7 +91,7 @@ def schemas() -> Schema:
                 "source": ref("PlayableSource"),
                 "renditions": {"type": "array", "items": ref("PlayableRendition")},
                 "captions": {"type": "array", "items": ref("PlayableCaptions"), "description": "In order of language"},
-                "chapters": {"type": "array", "items": ref("PlayableChapter"), "maxItems": MOST_CHAPTERS},
+                "chapters": {"type": "array", "items": ref("PlayableChapter"), "maxItems": MAX_CHAPTERS},
                 "poster": ref("ShownThumbnail"),
                 "storyboard": ref("ShownThumbnail"),
             },

@@ -27,8 +27,8 @@ from shared.relations.models import (
     NewPlaylist,
     PlaylistPatch,
 )
-from shared.relations.playlist_entries import MOST_ENTRIES
-from shared.relations.playlists import MOST_PLAYLISTS
+from shared.relations.playlist_entries import MAX_ENTRIES
+from shared.relations.playlists import MAX_PLAYLISTS
 from shared.videos.documents import SUMMARY_FIELDS
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
@@ -76,7 +76,7 @@ OPERATIONS: dict[str, Operation] = {
     "createPlaylist": Operation(
         "Create a playlist",
         "The caller owns the playlist, which is private unless `visibility` is sent. An owner may have "
-        f"{MOST_PLAYLISTS:,} playlists; another one is rejected with 409.",
+        f"{MAX_PLAYLISTS:,} playlists; another one is rejected with 409.",
         {
             201: {
                 "description": "Created",
@@ -156,7 +156,7 @@ OPERATIONS: dict[str, Operation] = {
     "appendEntry": Operation(
         "Append a video to a playlist",
         "The video must be visible to the caller and not yet in the playlist. A playlist may have "
-        f"{MOST_ENTRIES:,} entries; another one is rejected with 409.",
+        f"{MAX_ENTRIES:,} entries; another one is rejected with 409.",
         {201: {"description": "Appended", **json_content(ref("Entry"), _ENTRY)}},
         (
             *BODY_ERRORS,

@@ -2,14 +2,14 @@
 
 from shared.core import errors
 from shared.openapi.spec import EXAMPLE_ID, LINK, NEXT_CURSOR, Operation, json_content, object_of, ref
-from shared.queries import MOST_SIMILAR
+from shared.queries import MAX_SIMILAR
 from shared.video_fields import FACETS
 from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 
 DEEPEST = 1_000
 """Maximum number of videos of a query that can be paged through."""
-MOST_VALUES = 100
+MAX_VALUES = 100
 """Maximum number of values of a facet."""
 
 _VIDEO: Schema = {
@@ -102,12 +102,12 @@ def schemas() -> Schema:
         "highlights": {"type": "array", "items": ref("SearchHighlight")},
         "quote": ref("SearchQuote"),
     }
-    values = {"type": "array", "items": ref("FacetValue"), "maxItems": MOST_VALUES}
+    values = {"type": "array", "items": ref("FacetValue"), "maxItems": MAX_VALUES}
     return {
         "FacetValue": object_of({"value": {"type": ["string", "integer"]}, "count": {"type": "integer", "minimum": 1}}),
         "Facets": {
             "type": "object",
-            "description": f"The {MOST_VALUES} most frequent values of each facet; tags are case-folded",
+            "description": f"The {MAX_VALUES} most frequent values of each facet; tags are case-folded",
             "properties": dict.fromkeys(FACETS, values),
             "additionalProperties": False,
         },
@@ -128,7 +128,7 @@ def schemas() -> Schema:
         "SimilarVideo": object_of({"video": video, "score": score}),
         "SimilarVideos": object_of(
             {
-                "items": {"type": "array", "items": ref("SimilarVideo"), "maxItems": MOST_SIMILAR},
+                "items": {"type": "array", "items": ref("SimilarVideo"), "maxItems": MAX_SIMILAR},
                 "complete": complete,
                 "asOf": as_of,
             }

@@ -12,7 +12,7 @@ from shared.openapi.spec import (
     ref,
 )
 from shared.videos.video import STATUSES
-from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, MOST_CATEGORIES
+from shared.views.rankings import DAYS_EVERY, HOURS_EVERY, MAX_CATEGORIES
 from shared.views.top import LARGEST_TOP
 from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import USER_ID, USER_ID_MEANS, Schema
@@ -65,7 +65,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listTop": Operation(
         "List the most viewed videos",
-        f"Lists up to {LARGEST_TOP} published videos, from all videos or from one of the {MOST_CATEGORIES} most "
+        f"Lists up to {LARGEST_TOP} published videos, from all videos or from one of the {MAX_CATEGORIES} most "
         "viewed categories. `hour` is the last full hour and the current one, `day` 24 such hours, `week` and "
         f"`month` 7 and 30 UTC days. Lists are computed every {HOURS_EVERY // 60} minutes, by week and "
         f"month every {DAYS_EVERY // 60}; `computedAt` is null before the first run.",

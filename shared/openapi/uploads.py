@@ -1,7 +1,7 @@
 """OpenAPI of the function `uploads`."""
 
 from shared.core import errors
-from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.core.limits import LARGEST_FILM, MAX_PARTS
 from shared.openapi.spec import (
     BODY_ERRORS,
     EXAMPLE_ID,
@@ -167,7 +167,7 @@ def schemas() -> Schema:
     headers: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
     end: Schema = {**SECONDS, "description": "Epoch seconds; the URLs expire no later"}
     part: Schema = {
-        "partNumber": {"type": "integer", "minimum": 1, "maximum": MOST_PARTS},
+        "partNumber": {"type": "integer", "minimum": 1, "maximum": MAX_PARTS},
         "method": method,
         "url": url,
         "size": size,
@@ -223,4 +223,4 @@ def schemas() -> Schema:
 
 
 def _parts(part: Schema) -> Schema:
-    return {"type": "array", "items": part, "minItems": 1, "maxItems": MOST_PARTS}
+    return {"type": "array", "items": part, "minItems": 1, "maxItems": MAX_PARTS}

@@ -28,7 +28,7 @@ from shared.openapi.spec import (
     shown_schemas,
 )
 from shared.queries import LOCAL_TITLE
-from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MOST_RANGES, MOST_RELEASES
+from shared.relations.title_page import LARGEST_LIST, LARGEST_SECTION, MAX_RANGES, MAX_RELEASES
 from shared.schema import SCHEMA_VERSION
 from shared.video_fields import PROBED, VIDEO_FIELDS
 from shared.videos.batch_models import (
@@ -44,7 +44,7 @@ from shared.videos.video import GRACE_SECONDS
 from shared.web.bodies import NoContent
 from shared.web.parameters import Schema
 from shared.web.requests import JSON, MERGE_PATCH
-from shared.web.responses import LARGEST_ANSWER
+from shared.web.responses import LARGEST_RESPONSE
 
 NEW_VIDEO: Schema = {
     "title": "Product Launch Demo",
@@ -96,7 +96,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
 OPERATIONS: dict[str, Operation] = {
     "batchGetVideos": Operation(
         "Get up to 100 videos",
-        f"Returns each document once, in the order of the ids, as `GET` returns it. Beyond {LARGEST_ANSWER:,} "
+        f"Returns each document once, in the order of the ids, as `GET` returns it. Beyond {LARGEST_RESPONSE:,} "
         "bytes, documents are omitted: request the ids in `remaining` again.",
         {
             200: {
@@ -230,7 +230,7 @@ OPERATIONS: dict[str, Operation] = {
     "getVideo": Operation(
         "Get a video and its view count",
         "Eventually consistent; `version` or `asOf` returns an earlier document consistently, for the owner and "
-        f"admins. With `region` or `Accept-Language`, `localTitle` is chosen from {MOST_RELEASES} releases at "
+        f"admins. With `region` or `Accept-Language`, `localTitle` is chosen from {MAX_RELEASES} releases at "
         f"most. Lists in `included` end after {LARGEST_SECTION} items, 1 MB read or {LARGEST_LIST:,} bytes: follow "
         "their `nextCursor` for more.",
         {
@@ -257,7 +257,7 @@ OPERATIONS: dict[str, Operation] = {
         (
             header(
                 "Accept-Language",
-                f"Preferred languages (RFC 9110, section 12.5.4): the first {MOST_RANGES} ranges count, and `en-NZ` also "
+                f"Preferred languages (RFC 9110, section 12.5.4): the first {MAX_RANGES} ranges count, and `en-NZ` also "
                 "selects a region for titles in English.",
                 {"type": "string"},
             ),

@@ -28,7 +28,7 @@ from shared.webhooks.attempt import LARGEST_SHOWN
 from shared.webhooks.delivery_state import SECONDS_BETWEEN_TESTS
 from shared.webhooks.event import TEST_TYPE
 from shared.webhooks.models import NewWebhook, Replay, WebhookPatch
-from shared.webhooks.store import MOST_WEBHOOKS
+from shared.webhooks.store import MAX_WEBHOOKS
 
 _ID = "0b7e4a52-58c1-4b7e-9d61-2f3c8a9d1e47"
 NEW_WEBHOOK: Schema = {
@@ -83,7 +83,7 @@ OPERATIONS: dict[str, Operation] = {
         "Create a webhook",
         "Sends later changes by POST, in order per item and at least once, with retries until a 2xx response for "
         "up to three days. Requests are signed by Standard Webhooks 1.0.0 with the `secret`, which only this "
-        f"response contains. A user may have {MOST_WEBHOOKS} webhooks; another one is rejected with 409.",
+        f"response contains. A user may have {MAX_WEBHOOKS} webhooks; another one is rejected with 409.",
         {
             201: {
                 "description": "Created",
@@ -113,7 +113,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "listWebhooks": Operation(
         "List webhooks, newest first",
-        f"The {MOST_WEBHOOKS} webhooks that a user may have fit one page; only admins see other users' webhooks. "
+        f"The {MAX_WEBHOOKS} webhooks that a user may have fit one page; only admins see other users' webhooks. "
         "With `follows`, admins list all subscriptions to one owner or to all owners, in order to pause or delete "
         "them. That list lags by about a second, and its pages may be short.",
         {

@@ -14,12 +14,12 @@ from aws_lambda_powertools.utilities.data_classes import S3Event
 from shared.aws.s3 import ObjectMetadata, Objects, object_uri
 from shared.aws.sqs import BadMessage
 from shared.core.attributes import Item
-from shared.core.caller import Caller, request_of
+from shared.core.caller import Caller, request_id_of
 from shared.core.errors import NotFound
-from shared.core.telemetry import correlated, service_logger
+from shared.core.telemetry import service_logger, use_correlation_id
 from shared.processing.uploads import UPLOAD_ID, UploadStore
 from shared.videos.store import VideoStore
-from shared.videos.video import arrived, upload_refused
+from shared.videos.video import attach_source, reject_upload
 
 if TYPE_CHECKING:
     from shared.entities import Upload
@@ -55,7 +55,7 @@ class Arrivals:
         """Handle one object on behalf of the request that began its upload."""
         parts = KEY.fullmatch(key)
         upload = self.uploads.find(*parts.groups()) if parts else None
-        with correlated(request_of(upload)):
+        with use_correlation_id(request_id_of(upload)):
             try:
                 outcome = self._taken_in(upload, object_uri(bucket, key), now)
             except Exception as error:  # logged here because the request's id is known here; raised unchanged
@@ -72,21 +72,21 @@ class Arrivals:
         facts = self.objects.head(upload["uri"])
         if facts is None:
             return "ignored: the object is gone"
-        if upload["state"] == "open" and self.uploads.move(upload, "received") != "received":
+        if upload["state"] == "open" and self.uploads.set_state(upload, "received") != "received":
             return "ignored: the upload was aborted meanwhile"
         reason = _mismatch(upload, facts)
         if reason is None:
             source = _source(upload, facts, now)
-            return self._change(upload, now, lambda item: arrived(item, source)) or "taken in"
-        outcome = self._change(upload, now, lambda item: upload_refused(item, upload["uploadId"], reason, now))
+            return self._change(upload, now, lambda item: attach_source(item, source)) or "taken in"
+        outcome = self._change(upload, now, lambda item: reject_upload(item, upload["uploadId"], reason, now))
         # Written last, so that a redelivery after a crash repeats all of this.
-        self.uploads.move(upload, "refused", since="received")
+        self.uploads.set_state(upload, "refused", since="received")
         return outcome or f"refused: {reason}"
 
     def _change(self, upload: "Upload", now: int, edit: Callable[[Item], Item]) -> str | None:
         """Edit the upload's video. Return the outcome for the log if the video was deleted, else `None`."""
         try:
-            self.videos.change(upload["videoId"], CALLER.acting_for(request_of(upload)), now, edit)
+            self.videos.change(upload["videoId"], CALLER.acting_for(request_id_of(upload)), now, edit)
         except NotFound:
             return "ignored: the video is gone"
         return None

@@ -8,7 +8,7 @@ from shared.core.attributes import Item, Value
 from shared.job_kinds import KINDS
 
 
-def wanted(video: Item | None) -> dict[str, Item]:
+def desired_jobs(video: Item | None) -> dict[str, Item]:
     """Return the inputs of the jobs that a video's current state requires, by kind."""
     if video is None or video["status"] == "deleted" or "source" not in video:
         return {}
@@ -40,6 +40,6 @@ def input_hash(job_input: Mapping[str, Value]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def since(video: Item) -> str:
+def wanted_since(video: Item) -> str:
     """Return a string for a video's state that sorts by time, even if the id was reused for a new video."""
     return f"{video['source']['uploadId']}#{video['version']:015d}"

@@ -8,8 +8,8 @@ from shared.aws.stream import Record
 from shared.core.telemetry import service_logger
 from shared.job_kinds import kind_of
 from shared.processing.concurrency import JobQuotas
-from shared.processing.desired_jobs import input_hash, wanted
-from shared.processing.job_states import PENDING, delay_before, tries
+from shared.processing.desired_jobs import desired_jobs, input_hash
+from shared.processing.job_states import PENDING, attempt_number, delay_before
 from shared.processing.job_store import JobStore
 from shared.processing.messages import Outgoing, job_message
 
@@ -34,10 +34,10 @@ class JobEvents:
         new = record.new
         if "source" not in new:
             return ()
-        before, after = wanted(record.before), wanted(new)
+        before, after = desired_jobs(record.before), desired_jobs(new)
         for kind, job_input in after.items():
             if kind not in before or input_hash(before[kind]) != input_hash(job_input):
-                self._jobs.want(new, kind, job_input, now)
+                self._jobs.request(new, kind, job_input, now)
                 self._logger.info("job wanted", extra={"video_id": new["videoId"], "kind": kind})
         replaced = new["status"] != "deleted"
         for kind in before.keys() - after.keys():
@@ -69,7 +69,7 @@ class JobEvents:
         return map(self._message, self._shares.free(old, job, now))
 
     def _message(self, job: "Job") -> Outgoing:
-        delay = delay_before(tries(job)) if job["sentAt"] == job["queuedAt"] else 0
+        delay = delay_before(attempt_number(job)) if job["sentAt"] == job["queuedAt"] else 0
         return Outgoing(kind_of(job["kind"]).queue, job_message(job, self._media_bucket), delay)
 
 

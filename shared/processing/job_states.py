@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared.aws.dynamodb import Write
 from shared.aws.leases import LEASE
-from shared.aws.records import author
+from shared.aws.records import audit_fields
 from shared.core.attributes import Item, without
-from shared.core.caller import Caller, done_for, request_of
+from shared.core.caller import Caller, request_id_of, with_request_id
 from shared.job_kinds import MINUTE, kind_of
 from shared.schema import job_relation
 
@@ -54,7 +54,7 @@ FIELDS = (
 )
 """Attributes of a job in API responses, in this order."""
 
-_OF_AN_ATTEMPT = ("startedAt", "finishedAt", "worker", *LEASE, "output")
+_ATTEMPT_FIELDS = ("startedAt", "finishedAt", "worker", *LEASE, "output")
 _NO_PLACE: "Place" = {}
 
 
@@ -81,7 +81,7 @@ def ticket_of(job: "Job") -> JobAttempt:
     return JobAttempt(job["videoId"], job["kind"], job["inputHash"], int(job["attempt"]))
 
 
-def tries(job: "Job") -> int:
+def attempt_number(job: "Job") -> int:
     """Return the number of attempts since the job was requested or retried, including the current one."""
     return int(job["attempt"] - job.get("spent", 0))
 
@@ -94,7 +94,7 @@ def owned_jobs(video: Item, jobs: Iterable["Job"]) -> "list[Job]":
     return [job for job in jobs if job["state"] in STATES and job["owner"] == video["userId"]]
 
 
-def is_kept(job: "Job", video: Item) -> bool:
+def has_current_pictures(job: "Job", video: Item) -> bool:
     """Return whether the video still has all thumbnails that a job created."""
     return not set(job["output"].get("pictures", ())) - set(video.get("pictures", {}))
 
@@ -111,7 +111,7 @@ def rendition_folder(media_bucket: str, video_id: str, input_hash: str) -> str:
 
 def document(job: "Job") -> dict[str, Any]:
     """Return a job as in API responses."""
-    shown: Mapping[str, Any] = {**job, "attempts": tries(job)}
+    shown: Mapping[str, Any] = {**job, "attempts": attempt_number(job)}
     return {name: shown[name] for name in FIELDS if name in shown}
 
 
@@ -120,11 +120,11 @@ def delay_before(tries: int) -> int:
     return min(15 * 2 ** (tries - 2), 15 * MINUTE) if tries > 1 else 0
 
 
-def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
+def to_queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
     """Return the job in state `queued`. Its stream record makes the router send the message."""
-    at = now + delay_before(tries(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
+    at = now + delay_before(attempt_number(job | {"attempt": attempt})) + kind_of(job["kind"]).patience
     return {
-        **without(job, *_OF_AN_ATTEMPT),
+        **without(job, *_ATTEMPT_FIELDS),
         "state": "queued",
         "attempt": attempt,
         "progress": 0,
@@ -132,25 +132,25 @@ def queued(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
         "sentAt": now,
         "sends": 1,
         **_relation(job, "queued", at),
-        **author_of(actor, now),
+        **audit_fields_of(actor, now),
     }
 
 
-def wanted_by(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
+def to_requested(job: "Job", actor: Caller, now: int, *, attempt: int) -> "Job":
     """Return the job newly requested by `actor`: queued, and attributed to that request."""
-    return done_for(queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
+    return with_request_id(to_queued(job, actor, now, attempt=attempt), actor.correlation_id) | {"createdAt": now}
 
 
 def for_job(worker: Caller, job: "Job") -> Caller:
     """Return the worker as a caller that acts for the request of the job."""
-    return worker.acting_for(request_of(job) or worker.correlation_id)
+    return worker.acting_for(request_id_of(job) or worker.correlation_id)
 
 
-def at_rest(job: "Job", actor: Caller, now: int) -> "Job":
+def to_finished(job: "Job", actor: Caller, now: int) -> "Job":
     """Return the job without a lease or deadline, for states in which nothing is pending. Only a `failed` job stays indexed."""
     kept = without(job, *LEASE, "rel", "relShard", "relSort", "relId")
     place = _relation(job, "failed", now) if job["state"] == "failed" else _NO_PLACE
-    return {**kept, **place, **author_of(actor, now)}
+    return {**kept, **place, **audit_fields_of(actor, now)}
 
 
 def _relation(job: "Job", state: str, at: int) -> "Place":
@@ -162,6 +162,6 @@ def due(state: str, at: int) -> "Place":
     return {"rel": job_relation(state), "relSort": at}
 
 
-def author_of(actor: Caller, now: int) -> "JobAuthorship":
+def audit_fields_of(actor: Caller, now: int) -> "JobAuthorship":
     """Return the attributes for author and time of a write. `updatedFor` is not among them, so it stays unchanged."""
-    return {**author(actor, now), "updatedAs": actor.kind}
+    return {**audit_fields(actor, now), "updatedAs": actor.kind}

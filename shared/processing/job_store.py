@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.leases import Lease, LeaseLost, fence, is_leased, write_held
-from shared.aws.listing import LARGEST_READ, walk
+from shared.aws.leases import Lease, LeaseLost, fence, is_leased, write_with_lease
+from shared.aws.listing import LARGEST_READ, iterate_entries
 from shared.aws.records import (
     CONFLICTS,
     key_of,
@@ -18,25 +18,25 @@ from shared.aws.records import (
     write_once,
 )
 from shared.core.attributes import Item, without
-from shared.core.caller import Caller, done_for, request_of
+from shared.core.caller import Caller, request_id_of, with_request_id
 from shared.core.errors import IllegalTransition, NewerSchema, NotFound
 from shared.job_kinds import HOUR, KINDS, MINUTE, kind_of
-from shared.processing.desired_jobs import input_hash, since, wanted
+from shared.processing.desired_jobs import desired_jobs, input_hash, wanted_since
 from shared.processing.job_states import (
     LAST_ATTEMPT,
     PENDING,
     STATES,
     ExtraWrites,
     JobAttempt,
-    at_rest,
-    author_of,
+    attempt_number,
+    audit_fields_of,
     due,
     for_job,
-    is_kept,
-    queued,
+    has_current_pictures,
     ticket_of,
-    tries,
-    wanted_by,
+    to_finished,
+    to_queued,
+    to_requested,
 )
 from shared.schema import (
     JOB,
@@ -49,9 +49,9 @@ from shared.schema import (
     job_relation,
     status_relation,
 )
-from shared.videos.access import owned_by
+from shared.videos.access import require_owned
 from shared.videos.entries import as_read
-from shared.videos.video import job_failed, stamp
+from shared.videos.video import apply_job_failure, stamp
 
 if TYPE_CHECKING:
     from shared.entities import Job, JobError
@@ -60,7 +60,7 @@ ROUTER, SWEEPER = Caller.job("router"), Caller.job("sweeper")
 _Result = TypeVar("_Result")
 LONGEST_LEASE = 2 * max(kind.lease for kind in KINDS.values())
 """Maximum seconds until a lease ends. A lease with a later end counts as expired: a clock that runs ahead wrote it."""
-LONGEST_PATIENCE = 6 * HOUR
+MAX_QUEUE_SECONDS = 6 * HOUR
 """Maximum seconds between two messages of a waiting job."""
 
 
@@ -73,7 +73,7 @@ class JobStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def want(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
+    def request(self, video: Item, kind: str, job_input: Item, now: int, actor: Caller | None = None) -> None:
         """Queue a job for this state of a video; does nothing if a later state has requested it already.
 
         Without an `actor`, the job is attributed to the request that last wrote the video.
@@ -81,7 +81,7 @@ class JobStore:
         A job with the same input is queued again only if it was withdrawn. An attempt that had started then counts, so
         that repeatedly deleting and restoring a video cannot cause unlimited work.
         """
-        actor = actor or ROUTER.acting_for(request_of(video))
+        actor = actor or ROUTER.acting_for(request_id_of(video))
         job = {
             **JOB.key(videoId=video["videoId"], kind=kind),
             "videoId": video["videoId"],
@@ -89,10 +89,10 @@ class JobStore:
             "owner": video["userId"],
             "input": job_input,
             "inputHash": input_hash(job_input),
-            "since": since(video),
+            "since": wanted_since(video),
             "schemaVersion": SCHEMA_VERSION,
         }
-        new = wanted_by(cast("Job", job), actor, now, attempt=1)
+        new = to_requested(cast("Job", job), actor, now, attempt=1)
         condition = Expression.of(
             "attribute_not_exists(#pk) OR (#since < :since AND #inputHash <> :inputHash)",
             since=new["since"],
@@ -106,38 +106,40 @@ class JobStore:
                 return
             attempt = int(present["attempt"]) + ("startedAt" in present)
             if present["state"] != "withdrawn":
-                changed: Job = {**present, **author_of(actor, now)}
-            elif tries(present | {"attempt": attempt}) > LAST_ATTEMPT:
+                changed: Job = {**present, **audit_fields_of(actor, now)}
+            elif attempt_number(present | {"attempt": attempt}) > LAST_ATTEMPT:
                 error: JobError = {
                     "reason": "It was started too many times and never finished.",
                     "at": now,
                     "attempt": attempt - 1,
                 }
                 failed: Job = {**present, "state": "failed", "error": error, "finishedAt": now}
-                changed = at_rest(done_for(failed, actor.correlation_id), actor, now)
+                changed = to_finished(with_request_id(failed, actor.correlation_id), actor, now)
             else:
-                changed = wanted_by(present, actor, now, attempt=attempt)
+                changed = to_requested(present, actor, now, attempt=attempt)
             self._replace(present, changed | {"since": new["since"]})
 
-    def want_missing(self, video: Item, now: int) -> int:
+    def request_missing(self, video: Item, now: int) -> int:
         """Queue the jobs that the video's state requires and that do not exist; return their number."""
-        asked = wanted(video)
-        present = {job["kind"]: job["inputHash"] for job in self.of_video(video["videoId"])} if asked else {}
+        asked = desired_jobs(video)
+        present = {job["kind"]: job["inputHash"] for job in self.list_for_video(video["videoId"])} if asked else {}
         missing = {kind: job_input for kind, job_input in asked.items() if present.get(kind) != input_hash(job_input)}
         for kind, job_input in missing.items():
-            self.want(video, kind, job_input, now)
+            self.request(video, kind, job_input, now)
         return len(missing)
 
     def withdraw(self, video: Item, kind: str, now: int, *, even_done: bool) -> None:
         """Withdraw a job that this state of a video no longer requires: a pending one, or with `even_done` one in any state."""
         present = self._read(video["videoId"], kind)
-        if present is None or present["since"] >= since(video) or not (even_done or present["state"] in PENDING):
+        if present is None or present["since"] >= wanted_since(video) or not (even_done or present["state"] in PENDING):
             return
-        withdrawn = done_for(present | {"state": "withdrawn", "since": since(video)}, request_of(video))
-        changed = at_rest(withdrawn, ROUTER, now)
+        withdrawn = with_request_id(
+            present | {"state": "withdrawn", "since": wanted_since(video)}, request_id_of(video)
+        )
+        changed = to_finished(withdrawn, ROUTER, now)
         self._replace(present, changed)
 
-    def take(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
+    def claim(self, ticket: JobAttempt, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Start an attempt and return the running job; `None` if it was taken before or is no longer required.
 
         `instance` distinguishes workers with the same name.
@@ -150,23 +152,28 @@ class JobStore:
             "startedAt": now,
             "worker": instance,
             **due("running", lease.until),
-            **author_of(worker, now),
+            **audit_fields_of(worker, now),
         }
-        return self._held(ticket, change, lease.attributes, _is_at(ticket, "queued"))
+        return self._update_leased(ticket, change, lease.attributes, _is_at(ticket, "queued"))
 
     def advance(self, ticket: JobAttempt, progress: int, worker: Caller, now: int, instance: str = "") -> "Job | None":
         """Renew the lease of a running attempt. Return `None` if it is no longer required, or if another worker holds it."""
         until = now + kind_of(ticket.kind).lease
-        change: Item = {"progress": progress, "leaseUntil": until, **due("running", until), **author_of(worker, now)}
+        change: Item = {
+            "progress": progress,
+            "leaseUntil": until,
+            **due("running", until),
+            **audit_fields_of(worker, now),
+        }
         mine = _is_at(ticket, "running") & fence(worker=instance)
-        return self._held(ticket, change, change, mine)
+        return self._update_leased(ticket, change, change, mine)
 
-    def _held(self, ticket: JobAttempt, change: Item, new: Item, condition: Expression) -> "Job | None":
+    def _update_leased(self, ticket: JobAttempt, change: Item, new: Item, condition: Expression) -> "Job | None":
         write = self.table.update(
             JOB.key(videoId=ticket.video_id, kind=ticket.kind), change_between({}, change), condition=condition
         )
         with suppress(LeaseLost):
-            return _as_job(write_held(self.table, [write], new, returning="ALL_NEW"))
+            return _as_job(write_with_lease(self.table, [write], new, returning="ALL_NEW"))
         return None
 
     def complete(
@@ -187,13 +194,13 @@ class JobStore:
 
         def attempt(_: Item | None) -> "Job | None":
             job = self._pending(ticket)
-            video = self.wanting(job) if job else None
+            video = self.find_video(job) if job else None
             if job is None or video is None:
                 return None
             more = beside(video) if beside else ExtraWrites({}, ())
             done: Job = {**job, "state": "done", "progress": 100, "output": output | more.output, "finishedAt": now}
             done.pop("error", None)
-            done = at_rest(done, worker, now)
+            done = to_finished(done, worker, now)
             edited = edit(video)
             new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
             self._write_both(job, done, video, video if edited == video else new, more.writes)
@@ -217,20 +224,20 @@ class JobStore:
             job = self._pending(ticket)
             if job is None or job["attempt"] != ticket.attempt:
                 return None
-            if retry and tries(job) < LAST_ATTEMPT:
-                return self._replaced(job, queued(job | {"error": error}, worker, now, attempt=ticket.attempt + 1))
-            failed = at_rest(job | {"state": "failed", "error": error, "finishedAt": now}, worker, now)
-            video = self.wanting(job) if kind_of(job["kind"]).needed else None
+            if retry and attempt_number(job) < LAST_ATTEMPT:
+                return self._replaced(job, to_queued(job | {"error": error}, worker, now, attempt=ticket.attempt + 1))
+            failed = to_finished(job | {"state": "failed", "error": error, "finishedAt": now}, worker, now)
+            video = self.find_video(job) if kind_of(job["kind"]).needed else None
             if video is None:
                 return self._replaced(job, failed)
-            edited = job_failed(video, job["kind"], reason, now)
+            edited = apply_job_failure(video, job["kind"], reason, now)
             new = stamp(edited, caller=for_job(worker, job), now=now, version=video["version"] + 1)
             self._write_both(job, failed, video, new)
             return failed
 
         return self._retry(attempt, "the video")
 
-    def send_again(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
+    def requeue(self, job: "Job", now: int, actor: Caller = SWEEPER) -> "Job | None":
         """Have the message of a waiting job sent again for the same attempt, or fail a job that waited too long.
 
         Return `None` if the job is no longer waiting.
@@ -240,8 +247,8 @@ class JobStore:
             reason = f"No worker took the job within {kind.longest_wait // HOUR} hours."
             return self.fail(ticket_of(job), reason, actor, now, retry=False)
         sends = int(job["sends"]) + 1
-        due = now + min(kind.patience * 2 ** (sends - 1), LONGEST_PATIENCE)
-        changed: Job = {**job, "sentAt": now, "sends": sends, "relSort": due, **author_of(actor, now)}
+        due = now + min(kind.patience * 2 ** (sends - 1), MAX_QUEUE_SECONDS)
+        changed: Job = {**job, "sentAt": now, "sends": sends, "relSort": due, **audit_fields_of(actor, now)}
         with suppress(*CONFLICTS):
             return self._replaced(job, changed)
         return None
@@ -257,26 +264,26 @@ class JobStore:
 
         def attempt(_: Item | None) -> "Job":
             nonlocal charged
-            video = owned_by(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+            video = require_owned(self.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
             job = self._read(video_id, kind)
-            asked = wanted(video).get(kind)
+            asked = desired_jobs(video).get(kind)
             if video["status"] == "deleted":
                 raise IllegalTransition("The video is deleted; restore it first.")
             if asked is None:
                 raise NotFound("The video has no such job; GET its jobs to see which it has.")
             known = job if job and job["state"] in STATES and job["inputHash"] == input_hash(asked) else None
-            if known and known["state"] == "done" and is_kept(known, video):
+            if known and known["state"] == "done" and has_current_pictures(known, video):
                 raise IllegalTransition("The job is done; only a failed job can be tried again.")
             if known and known["state"] in PENDING:
                 lost = known["state"] == "queued" and now - known["sentAt"] >= MINUTE
-                return self.send_again(known, now, caller) or known if lost else known
+                return self.requeue(known, now, caller) or known if lost else known
             if not charged:
                 charge(video["userId"])
                 charged = True
             if known is None:
-                self.want(video, kind, asked, now, caller)
+                self.request(video, kind, asked, now, caller)
                 raise ConditionFailed(None)  # makes the helper try again, which reads the new job
-            again = wanted_by(known, caller, now, attempt=int(known["attempt"]) + 1)
+            again = to_requested(known, caller, now, attempt=int(known["attempt"]) + 1)
             again = without(again, "error") | {"spent": known["attempt"]}
             freed = self._freed(video, kind)
             if freed == video:
@@ -291,7 +298,7 @@ class JobStore:
         """Return the video without the failure of a retried job; the failure of another required job replaces it."""
         if not (kind_of(kind).needed and video["status"] == "failed" and "failure" in video):
             return video
-        for job in self.of_video(video["videoId"]):
+        for job in self.list_for_video(video["videoId"]):
             if job["kind"] != kind and job["state"] == "failed" and kind_of(job["kind"]).needed:
                 error = job["error"]
                 return video | {"failure": {"job": job["kind"], "reason": error["reason"], "at": error["at"]}}
@@ -302,7 +309,7 @@ class JobStore:
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["state"] in STATES else None
 
-    def of_video(self, video_id: str) -> "list[Job]":
+    def list_for_video(self, video_id: str) -> "list[Job]":
         """Return all jobs of a video, except withdrawn ones: one Query."""
         key = JOB.key(videoId=video_id, kind="")
         page = self.table.query(
@@ -313,14 +320,14 @@ class JobStore:
         jobs = cast("list[Job]", page.items)
         return [job for job in jobs if job["state"] in STATES]
 
-    def pending(self, state: str) -> Iterator[Item]:
+    def list_pending(self, state: str) -> Iterator[Item]:
         """Yield the index entries of the jobs in a pending state, by deadline (`relSort`).
 
         `relId` is `videoId/kind`, and `createdAt` is the time at which the job was requested.
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
-    def overdue(self, place: Item, state: str, now: int) -> "Job | None":
+    def list_overdue(self, place: Item, state: str, now: int) -> "Job | None":
         """Return the job of an index entry if it is still in this state and overdue, else `None`."""
         job = _as_job(self._at(place))
         # The index is eventually consistent.
@@ -347,7 +354,7 @@ class JobStore:
     def _places(self, relation: str, shard: int, attributes: Sequence[str] = ()) -> Iterator[Item]:
         """Yield the entries below one key of RelationIndex, in order, with their items' keys and these attributes."""
         partition = {"rel": relation, "relShard": shard}
-        return walk(
+        return iterate_entries(
             self.table,
             RELATION_INDEX.name,
             partition,
@@ -362,10 +369,10 @@ class JobStore:
         job = self._read(ticket.video_id, ticket.kind)
         return job if job and job["inputHash"] == ticket.input_hash and job["state"] in PENDING else None
 
-    def wanting(self, job: "Job") -> Item | None:
+    def find_video(self, job: "Job") -> Item | None:
         """Return the job's video if its current state requires a job with exactly this input, else `None`."""
         video = self.table.get(VIDEO.key(videoId=job["videoId"]), consistent=True)
-        asked = wanted(video).get(job["kind"])
+        asked = desired_jobs(video).get(job["kind"])
         return video if asked is not None and input_hash(asked) == job["inputHash"] else None
 
     def _write_both(self, job: "Job", changed: "Job", video: Item, new: Item, writes: Sequence[Write] = ()) -> None:

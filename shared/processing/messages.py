@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.aws.sqs import BadMessage
-from shared.core.caller import request_of
+from shared.core.caller import request_id_of
 from shared.job_kinds import KINDS_IN_WORDS, kind_of
 from shared.processing.job_states import JobAttempt, rendition_folder
 
@@ -170,7 +170,7 @@ def job_message(job: "Job", media_bucket: str) -> dict[str, Any]:
         name = job["input"]["rendition"]["name"]
         message["output"] = f"{rendition_folder(media_bucket, job['videoId'], job['inputHash'])}{name}.mp4"
         message["report"] = f"/v1/videos/{job['videoId']}/renditions/{name}"
-    return message | _correlation(request_of(job))
+    return message | _correlation(request_id_of(job))
 
 
 def purge_message(video_id: str, correlation_id: str | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from shared.core.checks import whole
 from shared.core.fields import FilmType, InputHash, Milliseconds, Name, S3Uri, line
-from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.core.limits import LARGEST_FILM, MAX_PARTS
 from shared.web.bodies import Content
 
 
@@ -28,7 +28,7 @@ class NewUpload(Content):
 class UploadedPart(Content):
     """One part of a multipart upload, as acknowledged by S3."""
 
-    partNumber: Annotated[int, Field(strict=True, ge=1, le=MOST_PARTS), BeforeValidator(whole)]
+    partNumber: Annotated[int, Field(strict=True, ge=1, le=MAX_PARTS), BeforeValidator(whole)]
     etag: Annotated[str, line(200), Field(description="`ETag` header of S3's response for the part")]
 
 
@@ -37,7 +37,7 @@ class CompleteUpload(Content):
 
     parts: Annotated[
         list[UploadedPart],
-        Field(min_length=1, max_length=MOST_PARTS, description="Parts numbered 1, 2, 3 and so on, without a gap"),
+        Field(min_length=1, max_length=MAX_PARTS, description="Parts numbered 1, 2, 3 and so on, without a gap"),
         AfterValidator(_in_order),
     ]
 

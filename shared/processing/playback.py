@@ -53,7 +53,7 @@ class PlaybackSigner:
         renditions = self._renditions(video["videoId"], film, duration, ends - now)
         if not (source or renditions):
             raise NotPlayable(_nothing_there(video, now) if owner else "The video has no rendition to play yet.")
-        pictures = self._links.shown({"thumbnails": with_made(video)["thumbnails"]})["thumbnails"]
+        pictures = self._links.to_urls({"thumbnails": with_made(video)["thumbnails"]})["thumbnails"]
         answer = {
             "videoId": video["videoId"],
             "duration": duration,
@@ -67,13 +67,13 @@ class PlaybackSigner:
 
     def text(self, key: str, kind: str, seconds: int) -> str:
         """Return a URL, valid for `seconds`, of a text object in the media bucket with this media type."""
-        return self._objects.presigned_get(object_uri(self._media_bucket, key), kind, seconds)
+        return self._objects.presign_get(object_uri(self._media_bucket, key), kind, seconds)
 
     def _source(self, film: Item, duration: int | None, seconds: int) -> dict[str, Any]:
         media = film.get("media", {})
         kind, size = film["contentType"], int(film["fileSize"])
         sides = {"width": media.get("width"), "height": media.get("height")}
-        url = self._objects.presigned_get(film["uri"], kind, seconds)
+        url = self._objects.presign_get(film["uri"], kind, seconds)
         return _known({"type": kind, **sides, "size": size, "bitRate": _bit_rate(size, duration), "url": url})
 
     def _renditions(self, video_id: str, film: Item, duration: int | None, seconds: int) -> list[dict[str, Any]]:
@@ -89,7 +89,7 @@ class PlaybackSigner:
                 **{side: sides.get(name, {}).get(side) for side in ("width", "height")},
                 "size": sizes.get(name),
                 "bitRate": _bit_rate(sizes.get(name), duration),
-                "url": self._objects.presigned_get(uri, RENDITION_TYPE, seconds),
+                "url": self._objects.presign_get(uri, RENDITION_TYPE, seconds),
             }
             for name, uri in made.items()
         ]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from shared.core.attributes import Item
 from shared.job_kinds import kind_of
-from shared.processing.desired_jobs import input_hash, wanted
-from shared.processing.job_states import LAST_ATTEMPT, tries
+from shared.processing.desired_jobs import desired_jobs, input_hash
+from shared.processing.job_states import LAST_ATTEMPT, attempt_number
 
 if TYPE_CHECKING:
     from shared.entities import Job
@@ -21,7 +21,7 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
         return "The video is ready.", None
     if video["status"] == "deleted":
         return "The video is deleted; restore it first.", None
-    asked = wanted(video)
+    asked = desired_jobs(video)
     # Results of another source file say nothing about this one.
     by_kind = {job["kind"]: job for job in jobs if job["inputHash"] == input_hash(asked.get(job["kind"], {}))}
     failure = video.get("failure")
@@ -40,11 +40,11 @@ def why_not_ready(video: Item, jobs: "Sequence[Job]", now: int) -> "tuple[str, J
         return f"Everything needed is done, but a PATCH set the status to {video['status']}.", None
     kind = blockers[0]
     if kind not in by_kind:
-        return _not_queued(kind, now - _asked_at(video, kind, by_kind.get("probe"))), None
+        return _not_queued(kind, now - _requested_at(video, kind, by_kind.get("probe"))), None
     return _sentence(kind, by_kind[kind], now), by_kind[kind]
 
 
-def _asked_at(video: Item, kind: str, probe: "Job | None") -> int:
+def _requested_at(video: Item, kind: str, probe: "Job | None") -> int:
     """Return when the change that requires this job was written, in epoch seconds. The router may not have processed it yet."""
     arrived = int(video["source"]["arrivedAt"])
     return int(probe["finishedAt"]) if kind_of(kind).after_probe and probe and "finishedAt" in probe else arrived
@@ -62,7 +62,7 @@ def _not_queued(kind: str, waited: int) -> str:
 
 def _sentence(kind: str, job: "Job", now: int) -> str:
     work = _work(kind)
-    attempt = f"attempt {tries(job)} of {LAST_ATTEMPT}"
+    attempt = f"attempt {attempt_number(job)} of {LAST_ATTEMPT}"
     last = f" The last attempt: {job['error']['reason']}" if "error" in job else ""
     match job["state"]:
         case "failed" if job["error"].get("final"):

@@ -24,12 +24,12 @@ from shared.aws.failures import ConditionFailed
 from shared.aws.records import absent_or_purged
 from shared.aws.s3 import InvalidParts, ObjectExists, Objects, UploadMissing, object_uri
 from shared.core.attributes import Item
-from shared.core.caller import Caller, done_for
+from shared.core.caller import Caller, with_request_id
 from shared.core.errors import IllegalTransition, NotFound, Unavailable, invalid_field
-from shared.core.limits import MOST_PARTS
+from shared.core.limits import MAX_PARTS
 from shared.processing.daily_quota import DAY, QuotaStore
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, UPLOAD, VIDEO
-from shared.videos.access import owned_by
+from shared.videos.access import require_owned
 
 if TYPE_CHECKING:
     from shared.entities import Upload
@@ -54,7 +54,7 @@ def new_upload_id(milliseconds: int) -> str:
 
 def part_size(file_size: int) -> int:
     """Return the part size in bytes: whole MiB, and large enough that all URLs fit into one response."""
-    least = -(-file_size // MOST_PARTS)
+    least = -(-file_size // MAX_PARTS)
     return max(SMALLEST_PART, -(-least // MIB) * MIB)
 
 
@@ -88,7 +88,7 @@ class UploadStore:
         """Return the upload's item by a consistent read; `None` if it does not exist."""
         return cast("Upload | None", self.table.get(UPLOAD.key(videoId=video_id, uploadId=upload_id), consistent=True))
 
-    def move(self, item: "Upload", state: str, *, since: str = "open") -> str:
+    def set_state(self, item: "Upload", state: str, *, since: str = "open") -> str:
         """Change an upload from the state `since` to another, conditionally; return the state that it then has."""
         write = self.table.update(
             UPLOAD.key(videoId=item["videoId"], uploadId=item["uploadId"]),
@@ -143,14 +143,14 @@ class UploadService:
             TTL_ATTRIBUTE: now + KEPT_SECONDS,
         }
         # The S3 notification names no request, so `arrivals` takes it from here.
-        item = done_for(cast("Upload", upload), caller.correlation_id)
+        item = with_request_id(cast("Upload", upload), caller.correlation_id)
         if size <= LARGEST_PUT:
             self.store.create(item, now)
-            return self._signed(item, now)
+            return self._presign(item, now)
         multipart_id = self.objects.start_multipart(uri, content_type)
         item = item | {"multipartId": multipart_id, "partSize": part_size(size)}
         self.store.create(item, now)
-        return self._signed(item, now)
+        return self._presign(item, now)
 
     def read(self, video_id: str, upload_id: str, caller: Caller, now: int) -> "tuple[Upload, OpenUpload | None]":
         """Return the upload's item with its state at `now`, and if it is open, fresh URLs for the missing parts.
@@ -161,7 +161,7 @@ class UploadService:
         video = self._live_video(video_id, caller, now)
         item = self._upload(video_id, upload_id)
         state, sent = self._progress(item, video.get("source", {}).get("uploadId", ""), now)
-        return item | {"state": state}, self._signed(item, now, sent) if state == "open" else None
+        return item | {"state": state}, self._presign(item, now, sent) if state == "open" else None
 
     def complete(self, video_id: str, upload_id: str, etags: Sequence[str], caller: Caller, now: int) -> None:
         """Complete a multipart upload from its parts. Idempotent."""
@@ -185,7 +185,7 @@ class UploadService:
                 raise IllegalTransition("The upload was aborted; begin another.") from error
         except InvalidParts as error:
             raise invalid_field("/parts", "S3 has other parts: check the ETags, or send the parts again") from error
-        if self.store.move(item, "received") == "aborted":
+        if self.store.set_state(item, "received") == "aborted":
             raise IllegalTransition("The upload was aborted; begin another.")
 
     def abort(self, video_id: str, upload_id: str, caller: Caller, now: int) -> None:
@@ -200,9 +200,9 @@ class UploadService:
             except UploadMissing as error:
                 # If the object exists, an earlier call completed the upload and crashed; otherwise it was aborted.
                 if item["state"] == "open" and self.objects.exists(item["uri"]):
-                    self.store.move(item, "received")
+                    self.store.set_state(item, "received")
                     raise _complete() from error
-        if item["state"] == "open" and self.store.move(item, "aborted") != "aborted":
+        if item["state"] == "open" and self.store.set_state(item, "aborted") != "aborted":
             raise _complete()
 
     def _progress(self, item: "Upload", arrived: str, now: int) -> tuple[str, Mapping[int, tuple[int, str]]]:
@@ -214,10 +214,10 @@ class UploadService:
             return "replaced", {}
         if item["state"] != "open":
             return item["state"], {}
-        in_time = now < _ends(item)
+        in_time = now < _expires_at(item)
         if in_time and "multipartId" in item:
             try:
-                return "open", self.objects.sent_parts(item["uri"], item["multipartId"])
+                return "open", self.objects.list_parts(item["uri"], item["multipartId"])
             except UploadMissing:
                 in_time = False
         # The object may exist although no notification has been handled yet.
@@ -225,14 +225,14 @@ class UploadService:
             return "received", {}
         return ("open" if in_time else "aborted"), {}
 
-    def _signed(
+    def _presign(
         self, item: "Upload", now: int, sent: Mapping[int, tuple[int, str]] = MappingProxyType({})
     ) -> OpenUpload:
         """Return an upload with URLs for the missing parts; `sent` has size and ETag of the other parts by number."""
         uri, size, in_parts = item["uri"], item["fileSize"], "multipartId" in item
-        ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _ends(item))
+        ends = min(now + (MULTIPART_SECONDS if in_parts else PUT_SECONDS), _expires_at(item))
         if not in_parts:
-            put = self.objects.presigned_put(uri, item["contentType"], size, ends - now)
+            put = self.objects.presign_put(uri, item["contentType"], size, ends - now)
             return OpenUpload(item["uploadId"], ends, put)
 
         def part(number: int, length: int) -> UploadPart:
@@ -240,7 +240,7 @@ class UploadService:
             if sent_length == length:
                 return UploadPart(length, etag=etag)
             return UploadPart(
-                length, url=self.objects.presigned_part(uri, item["multipartId"], number, length, ends - now)
+                length, url=self.objects.presign_part(uri, item["multipartId"], number, length, ends - now)
             )
 
         whole = item["partSize"]
@@ -254,7 +254,7 @@ class UploadService:
         return video
 
     def _video(self, video_id: str, caller: Caller, now: int) -> Item:
-        return owned_by(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
+        return require_owned(self.store.table.get(VIDEO.key(videoId=video_id), consistent=True), caller, now)
 
     def _upload(self, video_id: str, upload_id: str) -> "Upload":
         item = self.store.find(video_id, upload_id)
@@ -263,7 +263,7 @@ class UploadService:
         return item
 
 
-def _ends(item: "Upload") -> int:
+def _expires_at(item: "Upload") -> int:
     """Return the deadline of an upload in epoch seconds; no URL is valid for longer.
 
     At that time the lifecycle rule removes its parts: the first midnight (UTC) after the configured days.

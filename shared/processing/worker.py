@@ -90,8 +90,8 @@ class JobConsumer:
         """
         ticket = parse(JobMessage, message.json_body).ticket
         log = {"video_id": ticket.video_id, "kind": ticket.kind, "attempt": ticket.attempt}
-        job = self._jobs.take(ticket, self._caller, self._now())
-        video = self._jobs.wanting(job) if job else None
+        job = self._jobs.claim(ticket, self._caller, self._now())
+        video = self._jobs.find_video(job) if job else None
         if job is None or video is None:
             self._logger.info("job not wanted", extra=log)
             return

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import key_of, retry_on_conflict, stamped
+from shared.aws.listing import Lists, Window, hydrate_page, single_partition
+from shared.aws.records import key_of, retry_on_conflict, with_version
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
@@ -30,7 +30,7 @@ from shared.schema import (
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_published
 from shared.videos.documents import SUMMARY_FIELDS, summary
-from shared.videos.entries import NO_LANGUAGE, as_read, placed
+from shared.videos.entries import NO_LANGUAGE, as_read, with_index_position
 
 if TYPE_CHECKING:
     from shared.relations.models import CreditContent, ReleaseContent
@@ -60,7 +60,7 @@ def credit_item(
         OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
-    return stamped(placed(item, video), caller, now, version=1)
+    return with_version(with_index_position(item, video), caller, now, version=1)
 
 
 def release_item(
@@ -86,7 +86,7 @@ def release_item(
         OWNER: video["userId"],
         **content.model_dump(exclude_none=True),
     }
-    return stamped(placed(item, video), caller, now, version=1)
+    return with_version(with_index_position(item, video), caller, now, version=1)
 
 
 def credit_document(item: Item) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class RelationStore(VideoItemStore):
         Raises NotFound or Forbidden for the video, IllegalTransition if the video is deleted, VersionMismatch if
         `allows` rejects the write, and WriteContention.
         """
-        video, present = self._own(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
+        video, present = self._read_owned(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now)
         return self._put_in_place(credit_item(video, person_id, content, caller=caller, now=now), present, allows)
 
     def delete_credit(self, video_id: str, person_id: str, caller: Caller, now: int, allows: Allows) -> None:
@@ -135,11 +135,11 @@ class RelationStore(VideoItemStore):
 
     def credit(self, video_id: str, person_id: str, caller: Caller, now: int) -> Item:
         """Return a person's credit for a video; raise NotFound if the video or the credit does not exist."""
-        return self._seen(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, _NO_CREDIT)
+        return self._read_visible(CREDIT.key(videoId=video_id, personId=person_id), video_id, caller, now, _NO_CREDIT)
 
     def credits(self, video_id: str, caller: Caller, now: int, limit: int, after: Position | None) -> Page[Item]:
         """Return a page of a video's credits by personId; raise NotFound if the caller may not see the video."""
-        self._visible(video_id, caller, now)
+        self._require_visible(video_id, caller, now)
         return children_of(self.table, video_id, CREDIT.sort_prefix, limit=limit, after=after)
 
     def videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
@@ -167,7 +167,7 @@ class RelationStore(VideoItemStore):
     ) -> tuple[Item, bool]:
         """Create or replace the titles in a region and language; returns and raises as `put_credit`."""
         key = RELEASE.key(videoId=video_id, region=region, language=language or NO_LANGUAGE)
-        video, present = self._own(key, video_id, caller, now)
+        video, present = self._read_owned(key, video_id, caller, now)
         new = release_item(video, region, language, content, caller=caller, now=now)
         return self._put_in_place(new, present, allows)
 
@@ -181,13 +181,13 @@ class RelationStore(VideoItemStore):
     def release(self, video_id: str, region: str, language: str, caller: Caller, now: int) -> Item:
         """Return the titles in a region and language; raise NotFound if the video or the titles do not exist."""
         key = RELEASE.key(videoId=video_id, region=region, language=language)
-        return self._seen(key, video_id, caller, now, _NO_RELEASE)
+        return self._read_visible(key, video_id, caller, now, _NO_RELEASE)
 
     def releases(
         self, video_id: str, region: str | None, caller: Caller, now: int, limit: int, after: Position | None
     ) -> Page[Item]:
         """Return a page of a video's releases by region and language, optionally of one region; raise NotFound."""
-        self._visible(video_id, caller, now)
+        self._require_visible(video_id, caller, now)
         prefix = region_prefix(region) if region else RELEASE.sort_prefix
         return children_of(self.table, video_id, prefix, limit=limit, after=after)
 
@@ -198,7 +198,7 @@ class RelationStore(VideoItemStore):
         def attempt(_: Item | None) -> tuple[Item, bool]:
             # The video and its entries may have moved between the read and the write.
             video = self.table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
-            change = change_between(item, placed(item, video)) if video else Expression("")
+            change = change_between(item, with_index_position(item, video)) if video else Expression("")
             if not video or not change.text:
                 return item, created
             check = self.table.check(key, condition=as_read(video))
@@ -212,8 +212,8 @@ class RelationStore(VideoItemStore):
         return retry_on_conflict(attempt, "the video")
 
     def _videos_of(self, person_id: str, now: int, window: Window) -> Page[dict[str, Any]]:
-        relation = unsharded(person_relation(person_id))
-        return hydrated(
+        relation = single_partition(person_relation(person_id))
+        return hydrate_page(
             lambda after, size: self.lists.related(relation, window._replace(after=after, limit=size)),
             lambda entries: self._credited(entries, person_id, now),
             limit=window.limit,

@@ -13,11 +13,11 @@ from shared.videos.entries import (
     ENTRIES,
     OWN_ENTRIES,
     as_read,
+    have_same_position,
     next_move,
     own_entries,
-    placed,
     schedule,
-    stand_alike,
+    with_index_position,
 )
 from shared.videos.store import VideoStore
 
@@ -43,7 +43,7 @@ class EntryUpdater:
         self.table = table
         self.videos = VideoStore(table)
 
-    def move_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
+    def update_entries(self, video_id: str, now: int, in_time: Callable[[], bool] = lambda: True) -> int | None:
         """Update a video's entries to match the video: credits, releases, tags, series and schedule.
 
         Returns the delay in seconds until the next call. It is `None` if nothing remains, and 0 if `in_time`, which is
@@ -83,12 +83,12 @@ class EntryUpdater:
         wanted = {entry[SORT_KEY]: entry for entry in (*([due] if due else []), *own_entries(video))}
         tags = {sk: wanted.pop(sk) for sk in [*wanted] if TAG.has_sort_key(sk)}
         if after is None:
-            present = {entry[SORT_KEY]: entry for entry in self._beside(video, TAG.sort_prefix).items}
+            present = {entry[SORT_KEY]: entry for entry in self._page_of_children(video, TAG.sort_prefix).items}
             writes += self._exchanges(present, tags)
-        page = self._beside(video, CREDIT.sort_prefix, LAST, after)
+        page = self._page_of_children(video, CREDIT.sort_prefix, LAST, after)
         for entry in page.items:
             if "personId" in entry or "region" in entry:
-                change = change_between(entry, placed(entry, video))
+                change = change_between(entry, with_index_position(entry, video))
                 if change.text:
                     writes.append(self.table.update(key_of(entry), change, condition=unmoved(entry)))
         last = {entry[SORT_KEY]: entry for entry in page.items if entry[SORT_KEY].startswith(SINGLE)}
@@ -107,11 +107,13 @@ class EntryUpdater:
         come = [
             self.table.put(entry)
             for sk, entry in wanted.items()
-            if sk not in present or not stand_alike(present[sk], entry)
+            if sk not in present or not have_same_position(present[sk], entry)
         ]
         return gone + come
 
-    def _beside(self, video: Item, first: str, last: str | None = None, after: Position | None = None) -> Page[Item]:
+    def _page_of_children(
+        self, video: Item, first: str, last: str | None = None, after: Position | None = None
+    ) -> Page[Item]:
         """Return a page of a video's related items: with the prefix `first`, or from it to `last`."""
         return children_of(
             self.table,

@@ -13,7 +13,7 @@ from shared.core.caller import UPDATED_FOR, Caller
 from shared.core.errors import IllegalTransition, NotFound, VersionMismatch
 from shared.schema import VIDEO
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import owned_by, seen_by
+from shared.videos.access import require_owned, require_visible
 
 OWNER = "owner"
 """Attribute: owner of the video."""
@@ -34,26 +34,26 @@ class VideoItemStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def _own(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
+    def _read_owned(self, key: Key, video_id: str, caller: Caller, now: int) -> tuple[Item, Item | None]:
         """Return a video that the caller may change, and its related item with this key."""
         item, present = self.table.get_all([VIDEO.key(videoId=video_id), key], consistent=True)
-        video = owned_by(item, caller, now)
-        _require_there(video)
+        video = require_owned(item, caller, now)
+        _require_exists(video)
         return video, present
 
-    def _seen(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
+    def _read_visible(self, key: Key, video_id: str, caller: Caller, now: int, absent: str) -> Item:
         """Return the related item with this key.
 
         Raises NotFound if it does not exist or the caller may not see the video.
         """
         video, present = self.table.get_all([VIDEO.key(videoId=video_id), key])
-        seen_by(video, caller, now)
+        require_visible(video, caller, now)
         if present is None:
             raise NotFound(absent)
         return present
 
-    def _visible(self, video_id: str, caller: Caller, now: int) -> None:
-        seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
+    def _require_visible(self, video_id: str, caller: Caller, now: int) -> None:
+        require_visible(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
 
     def _put(self, item: Item, present: Item | None, allows: Allows) -> tuple[Item, bool]:
         def attempt(present: Item | None) -> tuple[Item, bool]:
@@ -67,7 +67,7 @@ class VideoItemStore:
         return retry_on_conflict(attempt, "the video", present=present)
 
     def _delete(self, key: Key, video_id: str, caller: Caller, now: int, allows: Allows, absent: str) -> None:
-        _, present = self._own(key, video_id, caller, now)
+        _, present = self._read_owned(key, video_id, caller, now)
         if present is None:
             raise NotFound(absent)
         self._remove(key, present, caller, allows)
@@ -93,7 +93,7 @@ class VideoItemStore:
         retry_on_conflict(attempt, "the video", present=present)
 
 
-def _require_there(video: Item) -> None:
+def _require_exists(video: Item) -> None:
     if video["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
 

@@ -11,8 +11,8 @@ from shared.core.fields import Description, Title, VideoId, Visibility, line
 from shared.core.limits import BEST_RATING
 from shared.web.bodies import Content, merging
 
-MOST_ROLES = 20
-MOST_TITLES = 20
+MAX_ROLES = 20
+MAX_TITLES = 20
 
 LARGEST_ROLES = 8_000
 LARGEST_TITLES = 4_000
@@ -57,7 +57,7 @@ class CreditContent(Content):
         list[Role],
         Field(
             min_length=1,
-            max_length=MOST_ROLES,
+            max_length=MAX_ROLES,
             description=f"At most {LARGEST_ROLES} bytes in total, as compact JSON in UTF-8",
         ),
         _within(LARGEST_ROLES),
@@ -83,7 +83,7 @@ class ReleaseContent(Content):
         list[LocalTitle],
         Field(
             min_length=1,
-            max_length=MOST_TITLES,
+            max_length=MAX_TITLES,
             description=f"At most {LARGEST_TITLES} bytes in total, as compact JSON in UTF-8",
         ),
         _within(LARGEST_TITLES),

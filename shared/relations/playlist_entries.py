@@ -9,24 +9,24 @@ from typing import Any
 
 from shared.aws.dynamodb import Write
 from shared.aws.expressions import Expression
-from shared.aws.listing import hydrated
-from shared.aws.records import ABSENT, key_of, new_write_id, signed, signing
+from shared.aws.listing import hydrate_page
+from shared.aws.records import ABSENT, key_of, new_write_id, signing, with_audit_fields
 from shared.core.attributes import Item
 from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import AlreadyExists, LimitReached, NotFound, invalid_field
 from shared.core.position import Page, Position
 from shared.relations import ranks
 from shared.relations.playlists import PlaylistRevision, PlaylistStore, any_version
-from shared.relations.ranks import MOST_SPREAD, NoRoomError
+from shared.relations.ranks import MAX_SPREAD, NoRoomError
 from shared.schema import ENTRY, MEMBERSHIP, PARTITION_KEY, PLAYLIST, TTL_ATTRIBUTE, VIDEO, in_playlist_relation
 from shared.video_fields import VISIBILITY_ATTRIBUTES
 from shared.videos.access import is_purged, is_shown
 from shared.videos.documents import summary
 from shared.videos.store import VideoStore
 
-MOST_ENTRIES = 5000
+MAX_ENTRIES = 5000
 """Maximum number of entries per playlist."""
-MOST_PLACED = 30
+MAX_PLACED = 30
 """Maximum number of entries that `placed` accepts: each takes three writes of a transaction."""
 
 
@@ -60,7 +60,7 @@ class EntryStore:
                 for entry, video in zip(entries, videos, strict=True)
             ]
 
-        return hydrated(read, look_up, limit=limit, after=after, locate=_position)
+        return hydrate_page(read, look_up, limit=limit, after=after, locate=_position)
 
     def append(
         self,
@@ -83,9 +83,9 @@ class EntryStore:
 
         def plan(playlist: Item) -> PlaylistRevision:
             self._require_video(video_id, caller, now)
-            if playlist["entryCount"] >= MOST_ENTRIES:
+            if playlist["entryCount"] >= MAX_ENTRIES:
                 raise LimitReached(
-                    f"The playlist already has {MOST_ENTRIES} entries, the most that it may have; remove one first."
+                    f"The playlist already has {MAX_ENTRIES} entries, the most that it may have; remove one first."
                 )
             rank = ranks.after(playlist["lastRank"]) if "lastRank" in playlist else ranks.first()
             entry = {"playlistId": playlist_id, "videoId": video_id, "rank": rank, "addedAt": now}
@@ -136,9 +136,9 @@ class EntryStore:
             if beside and beside not in members:
                 raise invalid_field(f"/{name}", "is not in the playlist")
             moved, anchor = members[video_id], members[beside] if beside else None
-            # Read MOST_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
+            # Read MAX_SPREAD entries that may have to make room, their bound, and perhaps the moved entry itself.
             start = _entry_key(anchor) if anchor else None
-            neighbours, _ = self._next_to(playlist_id, start, MOST_SPREAD + 2, ascending=behind, consistent=True)
+            neighbours, _ = self._next_to(playlist_id, start, MAX_SPREAD + 2, ascending=behind, consistent=True)
             if neighbours and neighbours[0]["videoId"] == video_id:
                 return PlaylistRevision(playlist, answer=_document(moved))
             others = [neighbour for neighbour in neighbours if neighbour["videoId"] != video_id]
@@ -209,7 +209,7 @@ class EntryStore:
     def placed(self, playlist: Item, places: Mapping[str, Item | None], caller: Caller, now: int) -> PlaylistRevision:
         """Return a revision that restores entries to earlier positions.
 
-        `places` has the `rank` and `addedAt` of at most MOST_PLACED entries by videoId; `None` removes an entry. If
+        `places` has the `rank` and `addedAt` of at most MAX_PLACED entries by videoId; `None` removes an entry. If
         another entry has the rank now, the restored entry is placed next to it. Raises LimitReached if the list is
         full.
         """
@@ -235,15 +235,15 @@ class EntryStore:
             if before or entry:
                 moves.append(moved_entry(video_id, before, entry))
         count = playlist["entryCount"] + sum((place is not None) - (name in present) for name, place in places.items())
-        if count > max(MOST_ENTRIES, playlist["entryCount"]):
-            raise LimitReached(f"The playlist would have more than {MOST_ENTRIES} entries, the most that it may have.")
+        if count > max(MAX_ENTRIES, playlist["entryCount"]):
+            raise LimitReached(f"The playlist would have more than {MAX_ENTRIES} entries, the most that it may have.")
         last = max([*taken, *([playlist["lastRank"]] if "lastRank" in playlist else [])], default=None)
         return PlaylistRevision(playlist | {"entryCount": count} | ({"lastRank": last} if last else {}), writes, moves)
 
     def _free_rank(self, playlist_id: str, rank: str, moving: Container[str], taken: Collection[str]) -> str:
         """Return the rank; if another entry has it, return the middle between it and the next one."""
         start = ENTRY.key(playlistId=playlist_id, rank=rank, videoId="")
-        nearest, _ = self._next_to(playlist_id, start, MOST_PLACED + 2, consistent=True)
+        nearest, _ = self._next_to(playlist_id, start, MAX_PLACED + 2, consistent=True)
         others = [entry["rank"] for entry in nearest if entry["videoId"] not in moving]
         if rank not in taken and rank not in others:
             return rank
@@ -308,7 +308,7 @@ def moved_entry(video_id: str, before: Item | None = None, to: Item | None = Non
 def _entry(entry: Item, caller: Caller, now: int) -> Item:
     """Return the list item of an entry."""
     content = {name: entry[name] for name in ("playlistId", "videoId", "rank", "addedAt")}
-    return signed(_entry_key(entry) | content, caller, now)
+    return with_audit_fields(_entry_key(entry) | content, caller, now)
 
 
 def _membership(entry: Item, caller: Caller, now: int, write_id: str) -> Item:

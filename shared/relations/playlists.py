@@ -15,9 +15,9 @@ from typing import Any
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.idempotency import carry_out, earlier_answer
-from shared.aws.listing import Lists, Window, hydrated, unsharded
-from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
+from shared.aws.idempotency import carry_out, find_stored_response
+from shared.aws.listing import Lists, Window, hydrate_page, single_partition
+from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, with_version
 from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import Forbidden, LimitReached, NotFound, ServiceError, VersionMismatch
@@ -33,10 +33,10 @@ from shared.schema import (
     playlists_relation,
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import is_purged, seen_by
+from shared.videos.access import is_purged, require_visible
 from shared.videos.video import merge_patch
 
-MOST_PLAYLISTS = 1000
+MAX_PLAYLISTS = 1000
 """Maximum number of playlists per owner."""
 RESTORABLE_DAYS = 30
 """Days during which a deleted playlist can be restored."""
@@ -63,7 +63,7 @@ FIELDS = (
 )
 """Fields of the document, in order."""
 
-_WHAT = "the playlist"
+_NOUN = "the playlist"
 
 
 def any_version(_: int) -> bool:
@@ -115,31 +115,31 @@ class PlaylistStore:
             "createdAt": now,
             "entryCount": 0,
         }
-        new = stamped(item | place_of_playlist(item), caller, now, version=1)
+        new = with_version(item | place_of_playlist(item), caller, now, version=1)
         writes = [self.table.put(new, condition=ABSENT), self._counted(caller.subject, 1, caller, now)]
         try:
-            return carry_out(self.table, writes, new, document(new), once, what=_WHAT)
+            return carry_out(self.table, writes, new, document(new), once, what=_NOUN)
         except ConditionFailed as failure:
             raise _too_many() from failure
 
     def read(self, playlist_id: str, caller: Caller) -> dict[str, Any]:
         """Return the document of a playlist that the caller may see; raise NotFound."""
-        return document_for(caller, _seen_by(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
+        return document_for(caller, _require_visible(self.table.get(PLAYLIST.key(playlistId=playlist_id)), caller))
 
-    def of_owner(
+    def list_for_owner(
         self, owner: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
         """Return an owner's playlists by time: all for the owner and admins, public ones for other callers."""
         return self._related(playlists_relation(owner), caller, ascending=ascending, limit=limit, after=after)
 
-    def of_video(
+    def list_for_video(
         self, video_id: str, caller: Caller, now: int, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
         """Return the playlists that contain a video, by the time when it was added.
 
         Includes public playlists and the caller's own.
         """
-        seen_by(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
+        require_visible(self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES), caller, now)
         return self._related(in_playlist_relation(video_id), caller, ascending=ascending, limit=limit, after=after)
 
     def change(
@@ -178,25 +178,25 @@ class PlaylistStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
             # Read this after the playlist: see VideoStore.change.
-            if answer := earlier_answer(self.table, once):
+            if answer := find_stored_response(self.table, once):
                 return answer
-            playlist = _owned_by(item, caller, even_deleted=even_deleted)
+            playlist = _require_owned(item, caller, even_deleted=even_deleted)
             _check_version(playlist, matches)
             revision = plan(playlist)
             if not revision.writes and not change_between(playlist, revision.playlist).text:
                 return document(playlist) if revision.answer is None else revision.answer
             content = without(revision.playlist, MOVES) | ({MOVES: [*revision.moves]} if revision.moves else {})
-            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
+            new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             answer = document(new) if revision.answer is None else revision.answer
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             try:
-                return carry_out(self.table, [update, *revision.writes], new, answer, once, what=_WHAT)
+                return carry_out(self.table, [update, *revision.writes], new, answer, once, what=_NOUN)
             except ConditionFailed as failure:
                 if failure.position == 1 and revision.refusal:
                     raise revision.refusal from failure
                 raise
 
-        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
+        return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def delete(self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool]) -> None:
         """Delete a playlist that the caller owns; `restore` reverts this.
@@ -206,16 +206,16 @@ class PlaylistStore:
         key, write_id = PLAYLIST.key(playlistId=playlist_id), new_write_id()
 
         def attempt(_: Item | None) -> None:
-            playlist = _owned_by(self.table.get(key, consistent=True), caller)
+            playlist = _require_owned(self.table.get(key, consistent=True), caller)
             _check_version(playlist, matches)
             gone = {DELETED_AT: now, TTL_ATTRIBUTE: now + RESTORABLE_DAYS * 86_400}
             content = without(playlist, MOVES, *place_of_playlist(playlist)) | gone
-            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
+            new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], -1, caller, now)]
-            carry_out(self.table, writes, new, {}, what=_WHAT)
+            carry_out(self.table, writes, new, {}, what=_NOUN)
 
-        retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
+        retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def restore(
         self, playlist_id: str, caller: Caller, now: int, matches: Callable[[int], bool] = any_version
@@ -230,31 +230,31 @@ class PlaylistStore:
 
         def attempt(_: Item | None) -> dict[str, Any]:
             item = self.table.get(key, consistent=True)
-            playlist = _owned_by(None if item and is_purged(item, now) else item, caller, even_deleted=True)
+            playlist = _require_owned(None if item and is_purged(item, now) else item, caller, even_deleted=True)
             _check_version(playlist, matches)
             if DELETED_AT not in playlist:
                 return document(playlist)
             content = without(playlist, MOVES, DELETED_AT, TTL_ATTRIBUTE) | place_of_playlist(playlist)
-            new = stamped(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
+            new = with_version(content, caller, now, version=playlist["version"] + 1, write_id=write_id)
             update = self.table.update(key, change_between(playlist, new), condition=at_version(playlist))
             writes = [update, self._counted(playlist["userId"], 1, caller, now)]
             try:
-                return carry_out(self.table, writes, new, document(new), what=_WHAT)
+                return carry_out(self.table, writes, new, document(new), what=_NOUN)
             except ConditionFailed as failure:
                 if failure.position == 1:
                     raise _too_many() from failure
                 raise
 
-        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
+        return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def _related(
         self, relation: str, caller: Caller, *, ascending: bool, limit: int, after: Position | None
     ) -> Page[dict[str, Any]]:
         def read(position: Position | None, count: int) -> Page[Item]:
             window = Window(0, LAST_SECOND + 1, ascending, count, position)
-            return self.lists.related(unsharded(relation), window)
+            return self.lists.related(single_partition(relation), window)
 
-        return hydrated(read, partial(self._documents, caller=caller), limit=limit, after=after)
+        return hydrate_page(read, partial(self._documents, caller=caller), limit=limit, after=after)
 
     def _documents(self, entries: Sequence[Item], caller: Caller) -> list[dict[str, Any] | None]:
         """Return the documents of the playlists in index entries.
@@ -272,7 +272,7 @@ class PlaylistStore:
         """Return the write that adjusts an owner's number of playlists; an increase is conditional on the limit."""
         place = {"rel": USERS, "relShard": 0, "relSort": 0, "relId": owner}
         addition = Expression.of("ADD #playlists :difference, #version :one", difference=difference, one=1)
-        below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MOST_PLAYLISTS)
+        below = Expression.of("attribute_not_exists(#playlists) OR #playlists < :most", most=MAX_PLAYLISTS)
         return self.table.update(
             PROFILE.key(userId=owner),
             addition + signing(place, caller, now),
@@ -308,7 +308,7 @@ def document_for(caller: Caller, item: Item) -> dict[str, Any]:
 
 def _too_many() -> LimitReached:
     return LimitReached(
-        f"You already have {MOST_PLAYLISTS} playlists, the most that one owner may have; delete one first."
+        f"You already have {MAX_PLAYLISTS} playlists, the most that one owner may have; delete one first."
     )
 
 
@@ -323,7 +323,7 @@ def _is_seen(item: Item, caller: Caller) -> bool:
     return DELETED_AT not in item and (item["visibility"] == "public" or caller.owns(item["userId"]))
 
 
-def _seen_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
+def _require_visible(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
     """Return the playlist if the caller may see it.
 
     Raises NotFound with the same message for absent, hidden and deleted playlists. With `even_deleted`, the owner also
@@ -334,12 +334,12 @@ def _seen_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -
     raise NotFound("There is no such playlist.")
 
 
-def _owned_by(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
+def _require_owned(item: Item | None, caller: Caller, *, even_deleted: bool = False) -> Item:
     """Return the playlist if the caller may change it.
 
     Raises NotFound if it is hidden from the caller, and Forbidden if another user owns it.
     """
-    playlist = _seen_by(item, caller, even_deleted=even_deleted)
+    playlist = _require_visible(item, caller, even_deleted=even_deleted)
     if not caller.owns(playlist["userId"]):
         raise Forbidden("The playlist is somebody else's.")
     return playlist

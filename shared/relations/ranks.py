@@ -19,7 +19,7 @@ LONG = 100
 """Rank length, in characters, above which neighbours are spread to make room."""
 LONGEST = 400
 """Maximum length of a rank, in characters: cursors and sort keys contain ranks."""
-MOST_SPREAD = 20
+MAX_SPREAD = 20
 """Maximum number of neighbours that are spread: each takes three writes of a transaction."""
 
 
@@ -76,7 +76,7 @@ def placed(anchor: str | None, neighbours: Sequence[str], *, ascending: bool) ->
     `neighbours` are the ranks after the anchor, nearest first; if `ascending` is false, the ranks before it. If
     `anchor` is `None`, the entry is placed at the end of the list where the neighbours begin. Raises NoRoomError.
     """
-    for most, longest in ((0, LONG), (MOST_SPREAD, LONGEST)):
+    for most, longest in ((0, LONG), (MAX_SPREAD, LONGEST)):
         bound = neighbours[most] if len(neighbours) > most else None
         low, high = (anchor, bound) if ascending else (bound, anchor)
         ranks = spread(low, high, min(len(neighbours), most) + 1)

@@ -12,12 +12,12 @@ from shared.aws.dynamodb import Key, Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
 from shared.aws.records import (
-    is_ours,
+    is_own_write,
     new_write_id,
     retry_on_conflict,
-    signed,
     signing,
     unchanged,
+    with_audit_fields,
     write_once,
 )
 from shared.core.attributes import Item
@@ -26,7 +26,7 @@ from shared.core.errors import IllegalTransition
 from shared.core.limits import BEST_RATING
 from shared.schema import RATING, RATING_TOTALS, TTL_ATTRIBUTE, VIDEO, lane_of, rated_relation, shard_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import is_purged, seen_by
+from shared.videos.access import is_purged, require_visible
 
 if TYPE_CHECKING:
     from shared.entities import Rating, RatingTotals
@@ -106,7 +106,7 @@ class RatingStore:
         includes the new rating.
         """
         video, own, totals = self._read(video_id, caller, consistent=False)
-        seen_by(video, caller, now)
+        require_visible(video, caller, now)
         return {"videoId": video_id, **_mine(own), **ratings_document(totals)}
 
     def rate(self, video_id: str, caller: Caller, choice: RatingChoice, now: int) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class RatingStore:
         deleted, and WriteContention if the same user sends too many concurrent requests.
         """
         video, before, totals = self._read(video_id, caller)
-        if seen_by(video, caller, now)["status"] == "deleted":
+        if require_visible(video, caller, now)["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
         content: Any = {
             **_rating(video_id, caller),
@@ -125,19 +125,19 @@ class RatingStore:
             "ratedAt": now,
             **place_of_rating(video_id, caller.subject),
         }
-        own = self._replace(cast("Rating", signed(content, caller, now)), before)
+        own = self._replace(cast("Rating", with_audit_fields(content, caller, now)), before)
         return {"videoId": video_id, **_mine(own), **ratings_document(_counting(totals, before, own))}
 
-    def take_back(self, video_id: str, caller: Caller, now: int) -> None:
+    def delete(self, video_id: str, caller: Caller, now: int) -> None:
         """Withdraw a user's rating of a video; raise NotFound and WriteContention.
 
         Also works for a video that the user may no longer see, if the user has rated it.
         """
         video, own, _ = self._read(video_id, caller)
         if RatingChoice.of(own) is None or video is None or is_purged(video, now):
-            seen_by(video, caller, now)
+            require_visible(video, caller, now)
         content = _rating(video_id, caller) | {TTL_ATTRIBUTE: now + DAYS_TAKEN_BACK * 86_400}
-        self._replace(cast("Rating", signed(content, caller, now)), own)
+        self._replace(cast("Rating", with_audit_fields(content, caller, now)), own)
 
     def set_imported(
         self, video_id: str, average: float, votes: int, caller: Caller, now: int, *, owner: str | None = None
@@ -170,13 +170,13 @@ class RatingStore:
         as_read = "attribute_not_exists(#imported)" if read is None else "#imported = :read"
         write = self.table.update(
             RATING_TOTALS.key(videoId=video_id),
-            change_between({UPDATED_FOR: None, "imported": None}, signed(content, caller, now)),
+            change_between({UPDATED_FOR: None, "imported": None}, with_audit_fields(content, caller, now)),
             condition=Expression.of(as_read, **({} if read is None else {"read": read})),
         )
         try:
             self.table.write(write)
         except ConditionFailed as failure:
-            return is_ours(failure.item, content)
+            return is_own_write(failure.item, content)
         return True
 
     def _read(

@@ -21,13 +21,13 @@ from shared.relations.credits import (
 )
 from shared.relations.ratings import ratings_document
 from shared.schema import CREDIT, JOB, PARTITION_KEY, RATING_TOTALS, RELEASE, SORT_KEY, VIDEO, VIEW_COUNTER, Entity
-from shared.videos.access import seen_by
+from shared.videos.access import require_visible
 from shared.videos.documents import document_for
 from shared.videos.store import FetchedVideo, VideoStore
 from shared.web.paging import Paginator
-from shared.web.responses import fitting
+from shared.web.responses import fit_documents
 
-MOST_RANGES = 10
+MAX_RANGES = 10
 """Maximum number of languages read from an Accept-Language header."""
 LARGEST_SECTION = 1000
 """Maximum number of items per Query for a title page; a Query ends earlier after 1 MB."""
@@ -36,7 +36,7 @@ LARGEST_LIST = 1_500_000
 
 Both and a video of 400 KB fit Lambda's response limit.
 """
-MOST_RELEASES = 100
+MAX_RELEASES = 100
 """Maximum number of releases read to find a localised title: at most 440 KB."""
 
 _LISTED = {"credits": CREDIT, "jobs": JOB, "releases": RELEASE}
@@ -67,7 +67,7 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
     Skips invalid ranges, `*` and ranges with q=0, because none of them selects a title.
     """
     weighed = []
-    for text in (header or "").split(",", MOST_RANGES)[:MOST_RANGES]:
+    for text in (header or "").split(",", MAX_RANGES)[:MAX_RANGES]:
         matched = _RANGE.fullmatch(text)
         weight = float(matched[2] or 1) if matched else 0
         if matched and weight > 0:
@@ -137,7 +137,7 @@ class TitlePage:
         that page or LARGEST_LIST are available from the lists, by the sections' cursors.
         """
         partition = _VideoPartition(self.videos, video_id)
-        video = seen_by(partition.begin(sections), caller, now)
+        video = require_visible(partition.begin(sections), caller, now)
         counter = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0))
         document = document_for(caller, video, self.videos.counters.counts({video_id: counter})[video_id])
         releases = partition.section("releases") if "releases" in sections else None
@@ -167,9 +167,9 @@ class TitlePage:
         """Return the releases that may contain the title: the region's releases, otherwise the first releases."""
         releases: list[Item] = []
         if place.region:
-            releases = children_of(self.table, video_id, region_prefix(place.region), limit=MOST_RELEASES).items
+            releases = children_of(self.table, video_id, region_prefix(place.region), limit=MAX_RELEASES).items
         if place.languages and not releases:
-            releases = children_of(self.table, video_id, RELEASE.sort_prefix, limit=MOST_RELEASES).items
+            releases = children_of(self.table, video_id, RELEASE.sort_prefix, limit=MAX_RELEASES).items
         return releases
 
     def _list(
@@ -182,7 +182,7 @@ class TitlePage:
     ) -> dict[str, Any]:
         """Return as many documents as fit, in key order, and the cursor of the next page."""
         documents = [document(item) for item in children.items]
-        count = len(fitting(documents, LARGEST_LIST))
+        count = len(fit_documents(documents, LARGEST_LIST))
         resume = children.resume if count == len(documents) else Position(0, children.items[count - 1][SORT_KEY])
         return {"items": documents[:count], "nextCursor": self.pages.cursor(caller, now, resume, *listing)}
 

@@ -89,7 +89,7 @@ class BuildPosition(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def some_videos(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
+def read_video_ids(table: Table, at: BuildPosition) -> tuple[list[str], BuildPosition]:
     """Return the ids of the next page of videos and the progress after it. Costs one Query."""
     relation, shard = SOURCES[at.source]
     names = [attribute.name for attribute in (*RELATION_INDEX.partition, RELATION_INDEX.sort[0])]
@@ -133,7 +133,7 @@ class IndexBuilder:
         self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
         self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
 
-    def run(self, in_time: Callable[[], bool] = lambda: True, *, anew: bool = False) -> BuildResult:
+    def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
         """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
 
         Raises LeaseLost if another builder has taken over, and Unavailable. The next run resumes.
@@ -158,12 +158,12 @@ class IndexBuilder:
 
         try:
             with self._heartbeat(renew):
-                return self._run(held, goes_on, anew)
+                return self._run(held, goes_on, from_scratch)
         finally:
             self._generations.release(held)
 
-    def _run(self, held: GenerationPointer, in_time: Callable[[], bool], anew: bool) -> BuildResult:
-        if not anew and held.draft is None and held.readable is not None:
+    def _run(self, held: GenerationPointer, in_time: Callable[[], bool], from_scratch: bool) -> BuildResult:
+        if not from_scratch and held.draft is None and held.readable is not None:
             try:
                 return self._fold(held, in_time)
             except CANNOT_GO_ON as error:
@@ -214,7 +214,7 @@ class IndexBuilder:
                     return BuildResult("unfinished", self._unfinished(held, at), put)
                 if put - saved >= SAVED_EVERY:
                     held, saved = self._save(held, engine, at), put
-                ids, at = some_videos(self._table, at)
+                ids, at = read_video_ids(self._table, at)
                 for _, film in self._films.read(ids):
                     if film:
                         engine.put([film])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from shared.feed.log import OLDEST, Feed, LogCursor, shard_logs
-from shared.feed.reader import MOST_EXAMINED, page
+from shared.feed.reader import MAX_EXAMINED, read_page
 from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.loader import DocumentLoader
 
@@ -59,9 +59,9 @@ class FeedConsumer:
         self.is_caught_up = False
         while True:
             seen_at = int(self._clock() * 1000)
-            changes = page(self._feed, self.mark.places, TYPES, MOST_EXAMINED)
+            changes = read_page(self._feed, self.mark.places, TYPES, MAX_EXAMINED)
             end = IndexCheckpoint(
-                changes.places, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of
+                changes.cursors, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of
             )
             read: set[str] = set()
             for start in range(0, len(changes.items), self._slice):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.captions.cues import Cue, plain
+from shared.captions.cues import Cue, plain_text
 from shared.core.attributes import Item
 from shared.schema import TTL_ATTRIBUTE
 from shared.video_fields import FACETS
@@ -15,7 +15,7 @@ An index of another version is neither opened nor copied, but rebuilt."""
 LARGEST_CAPTIONS = 4_000_000
 """Maximum size of a video's indexed captions in bytes: two caption files of maximum size, or about forty of a feature
 film."""
-MOST_CUES = 40_000
+MAX_CUES = 40_000
 """Maximum number of a video's indexed cues."""
 
 
@@ -48,7 +48,9 @@ class VideoDocument:
     """Cues by language, in playing order: start in milliseconds and text without tags."""
 
 
-def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]) -> VideoDocument | None:
+def build_document(
+    video: Item | None, children: Iterable[Item], cues: Mapping[str, Sequence[Cue]]
+) -> VideoDocument | None:
     """Return the indexed form of a video, or `None` if it does not exist or is deleted.
 
     `children` are other items of the video's partition. Releases and credits are used, the rest is ignored. `cues`
@@ -70,14 +72,14 @@ def film_of(video: Item | None, children: Iterable[Item], cues: Mapping[str, Seq
         publish_at=video.get("publishAt"),
         expires_at=video.get("expiresAt"),
         purge_at=video.get(TTL_ATTRIBUTE),
-        captions={language: [(cue.start, plain(cue)) for cue in cues[language]] for language in sorted(cues)},
+        captions={language: [(cue.start, plain_text(cue)) for cue in cues[language]] for language in sorted(cues)},
     )
 
 
-def searched(captions: Iterable[Item], language: str | None) -> list[Item]:
+def searchable_texts(captions: Iterable[Item], language: str | None) -> list[Item]:
     """Return the caption items to index: the video's own language first, the others sorted by language tag.
 
-    Items that would exceed LARGEST_CAPTIONS or MOST_CUES are skipped.
+    Items that would exceed LARGEST_CAPTIONS or MAX_CUES are skipped.
     """
     own = (language or "").lower()
 
@@ -87,7 +89,7 @@ def searched(captions: Iterable[Item], language: str | None) -> list[Item]:
 
     chosen, size, cues = [], 0, 0
     for item in sorted(captions, key=rank):
-        if size + item["size"] <= LARGEST_CAPTIONS and cues + item["cues"] <= MOST_CUES:
+        if size + item["size"] <= LARGEST_CAPTIONS and cues + item["cues"] <= MAX_CUES:
             chosen.append(item)
             size, cues = size + item["size"], cues + item["cues"]
     return chosen

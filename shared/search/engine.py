@@ -19,13 +19,13 @@ from shared.core.caller import Caller
 from shared.feed.log import LogCursor
 from shared.search.document import FORM, VideoDocument
 from shared.search.fields import SCHEMA, StoredFields, document_of, stored_of, uuid_of, words_of
-from shared.search.index_query import GRAIN, IndexQuery, SearchFilters, Term, candidates, telling
+from shared.search.index_query import GRAIN, IndexQuery, SearchFilters, Term, candidates, distinctive_terms
 from shared.search.query_parser import SearchQuery
 from shared.video_fields import NUMERIC_FACETS
 
 DEEPEST = 1_000
 """Maximum number of hits of a query over all pages."""
-MOST_VALUES = 100
+MAX_VALUES = 100
 """Maximum number of values per facet."""
 WRITER_BYTES = 20_000_000
 """Memory limit of the index writer. Tantivy requires at least 15 MB."""
@@ -68,7 +68,7 @@ class SearchHits:
     total: int
     """Number of matching videos that the caller may see, on all pages."""
     facets: Mapping[str, Sequence[tuple[str | int, int]]] = field(default_factory=dict)
-    """Number of matching videos by facet value, most frequent first, at most MOST_VALUES. Tags are case-folded."""
+    """Number of matching videos by facet value, most frequent first, at most MAX_VALUES. Tags are case-folded."""
     more: bool = False
     """Whether another page follows."""
 
@@ -96,7 +96,7 @@ class SearchEngine:
         try:
             self._index = tantivy.Index(SCHEMA, path=str(folder))
             self._index.config_reader("manual")
-            self._look_again()
+            self._reload()
         except ValueError as error:
             raise IncompatibleIndex(f"{folder}: {error}") from error
 
@@ -110,7 +110,7 @@ class SearchEngine:
         """Number of indexed videos."""
         return self._searcher.num_docs
 
-    def put(self, films: Iterable[VideoDocument], gone: Iterable[str] = ()) -> None:
+    def put(self, films: Iterable[VideoDocument], deleted_ids: Iterable[str] = ()) -> None:
         """Add or replace videos, and delete the videos whose ids are in `gone`.
 
         Searches see the change after `commit`.
@@ -119,7 +119,7 @@ class SearchEngine:
             self._is_changed = True
             self._writing.delete_documents_by_term("id", film.video_id)
             self._writing.add_document(document_of(film))
-        for video_id in gone:
+        for video_id in deleted_ids:
             self._is_changed = True
             self._writing.delete_documents_by_term("id", video_id)
 
@@ -132,7 +132,7 @@ class SearchEngine:
         if self._is_changed:
             self._writing.commit()
             self._is_changed = False
-            self._look_again()
+            self._reload()
         _write_mark(self._folder, at)
         self._mark = at
 
@@ -175,8 +175,8 @@ class SearchEngine:
             return None
         asked = IndexQuery.others(SCHEMA, video_id, caller, now)
         said = candidates(words_of(searcher.doc(address)))
-        films, all_films = self._having(searcher, asked.all, said)
-        terms = telling(said, films, all_films)
+        films, all_films = self._matching_terms(searcher, asked.all, said)
+        terms = distinctive_terms(said, films, all_films)
         if not terms:
             return []
         asked.like(terms)
@@ -211,7 +211,7 @@ class SearchEngine:
         if self._writer:
             writer, self._writer, self._is_changed = self._writer, None, False
             writer.wait_merging_threads()
-            self._look_again()
+            self._reload()
 
     def close(self) -> None:
         """Release the folder. Uncommitted changes are discarded."""
@@ -223,7 +223,7 @@ class SearchEngine:
             self._writer = self._index.writer(WRITER_BYTES, 1)
         return self._writer
 
-    def _look_again(self) -> None:
+    def _reload(self) -> None:
         self._index.reload()
         self._searcher = self._index.searcher()
 
@@ -267,7 +267,7 @@ class SearchEngine:
         ]
 
     @staticmethod
-    def _having(
+    def _matching_terms(
         searcher: tantivy.Searcher, query: tantivy.Query, terms: Collection[Term]
     ) -> tuple[dict[Term, int], int]:
         """Return how many results of the query contain each term, and the total number of results."""
@@ -284,7 +284,7 @@ class SearchEngine:
         if not facets:
             return {}
         # Each segment counts all its values, because truncated counts would make the sums wrong.
-        terms = {"size": 10 * MOST_VALUES, "segment_size": 1_000_000}
+        terms = {"size": 10 * MAX_VALUES, "segment_size": 1_000_000}
         counts = searcher.aggregate(query, {name: {"terms": {"field": name, **terms}} for name in facets})
         return {name: _most_frequent(counts[name]["buckets"], name in NUMERIC_FACETS) for name in facets}
 
@@ -311,7 +311,7 @@ def _score(rank: float, spread: float) -> float:
 
 def _most_frequent(buckets: list[dict[str, Any]], is_number: bool) -> list[tuple[str | int, int]]:
     values = [(int(bucket["key"]) if is_number else bucket["key"], bucket["doc_count"]) for bucket in buckets]
-    return sorted(values, key=lambda value: (-value[1], value[0]))[:MOST_VALUES]
+    return sorted(values, key=lambda value: (-value[1], value[0]))[:MAX_VALUES]
 
 
 def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:

@@ -10,7 +10,7 @@ import tantivy
 from shared.search.document import VideoDocument
 from shared.search.tokenizer import joined, tokens
 from shared.video_fields import FACETS, NUMERIC_FACETS
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 
 _SPREAD = 0.001
 """Maximum difference in rank of videos with the same score, to break ties.
@@ -96,7 +96,7 @@ def document_of(film: VideoDocument) -> tantivy.Document:
             document.add_integer(facet, value)
         else:
             document.add_text(facet, value)
-    for tag in {folded(tag) for tag in film.tags}:
+    for tag in {normalise_tag(tag) for tag in film.tags}:
         document.add_text("tag", tag)
     for part in _parts_of_language(film.language):
         document.add_text("language", part)

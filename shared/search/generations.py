@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
-from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_held
+from shared.aws.leases import Lease, LeaseLost, fence, is_free, write_with_lease
 from shared.aws.s3 import ListedObject, ObjectMissing, Objects, object_uri
 from shared.core.attributes import Item
 from shared.feed.log import LogCursor
@@ -368,7 +368,7 @@ class Generations:
         def is_over(found: ListedObject) -> bool:
             return found.key not in named and found.changed.timestamp() < now - KEPT_SECONDS
 
-        over = [found.key for found in self._objects.listed(self._bucket, FOLDER) if is_over(found)]
+        over = [found.key for found in self._objects.list_objects(self._bucket, FOLDER) if is_over(found)]
         self._objects.delete(self._bucket, over)
         return replace(held, tidied_at=now), len(over)
 
@@ -414,7 +414,7 @@ class Generations:
     def _write(self, lease: Lease, change: Expression, *, condition: Expression | None = None) -> None:
         """Update the pointer, on condition that the lease is held or that `condition` holds. Raises LeaseLost."""
         write = self._table.update(_KEY, change, condition=condition or fence(lease=lease.id))
-        write_held(self._table, [write], lease.attributes)
+        write_with_lease(self._table, [write], lease.attributes)
 
 
 _LARGEST_MANIFEST = 4_000_000

@@ -16,18 +16,18 @@ LONGEST_PART = 240
 """Maximum characters to show of a description, around the first match."""
 BEFORE = 60
 """Characters to show before the first match."""
-MOST_VALUES = 3
+MAX_VALUES = 3
 """Maximum names to show, and maximum tags. The ones matching most of the query are chosen."""
-MOST_ANCHORS = 100
+MAX_ANCHORS = 100
 """Maximum caption positions to examine, of the clause that occurs least often."""
 WIDEST = 3
 """Maximum adjacent cues that a quote may span. An exact phrase may span more."""
-MOST_COMPARED = 50_000
+MAX_COMPARED = 50_000
 """Maximum words per page of results to compare by edit distance, about half a second of work.
 
 It is ten times the need of a page of videos with long captions. It bounds the cost of captions written to be similar to
 many words of a query."""
-MOST_SPELLINGS = 8
+MAX_SPELLINGS = 8
 """Maximum spellings in the captions that count as one mistyped word."""
 CUT = "…"
 
@@ -79,7 +79,7 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
         }
         self._fitting: dict[int, set[str]] = {number: set() for number in self._asked}
         self._seen: dict[int, set[str]] = {number: set() for number in self._asked}
-        self._left = MOST_COMPARED
+        self._left = MAX_COMPARED
 
     def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
         fits = ((number, self._fit(asked, word)) for number, asked in self._asked.items() if asked.may_be(word))
@@ -149,7 +149,7 @@ class Highlighter:
         for field, text, matches in found:
             if kept := _clear(matches, best):
                 parts.append((len({match.clause for match in kept}), _part(field, text, kept)))
-        return Highlights(_shown(parts), self._quote(film.captions, best))
+        return Highlights(_select_parts(parts), self._quote(film.captions, best))
 
     def _matches(self, text: str) -> list[_Match]:
         found = tokens(text)
@@ -231,7 +231,7 @@ class _Needles:
             return []
         if self._vocabulary is None:
             self._vocabulary = set(self._flat.split())
-        return [f" {word} " for word in sorted(self._fits.among(self._vocabulary, number))[:MOST_SPELLINGS]]
+        return [f" {word} " for word in sorted(self._fits.among(self._vocabulary, number))[:MAX_SPELLINGS]]
 
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
@@ -240,7 +240,7 @@ def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
     for needle in needles:
         cue = seen = 0
         at = flat.find(needle)
-        while at >= 0 and len(places) < MOST_ANCHORS:
+        while at >= 0 and len(places) < MAX_ANCHORS:
             # `flat` starts with an extra space and so does each needle. So `at` is also the start of the word in
             # `words`.
             cue += words.count("\n", seen, at)
@@ -299,10 +299,10 @@ def _last_space(text: str, start: int, end: int) -> int:
     return at if at > start else end
 
 
-def _shown(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
+def _select_parts(parts: Sequence[tuple[int, HighlightedPart]]) -> list[HighlightedPart]:
     """Return the parts to show. Only the best names and tags are included."""
     shown: list[HighlightedPart] = []
     for field in ("title", "names", "tags", "description"):
         several = sorted((each for each in parts if each[1].field == field), key=lambda each: -each[0])
-        shown += [part for _, part in several[:MOST_VALUES]]
+        shown += [part for _, part in several[:MAX_VALUES]]
     return shown

@@ -14,7 +14,7 @@ from tantivy import FieldType, Occur, Query, Schema
 from shared.core.caller import Caller
 from shared.search.fields import ALL
 from shared.search.query_parser import Clause, QueryPhrase, QueryWord, SearchQuery
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 
 WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "description": 2.0, "captions": 1.0}
 """Weight of a matching word, by field."""
@@ -77,7 +77,7 @@ class IndexQuery:
             out.append(Query.term_set_query(schema, "id", list(without)))
 
         def among(must: Sequence[Query]) -> Query:
-            return self._among(must, out, caller, now, filters)
+            return self._restrict(must, out, caller, now, filters)
 
         self.all = among([self._fitting_anyhow(clause) for clause in question.clauses])
         """Query without scores, for totals and facets."""
@@ -94,7 +94,7 @@ class IndexQuery:
         asking = cls(schema, SearchQuery(), caller, now, SearchFilters())
         asking.is_by_time = False
         itself = Query.term_query(schema, "id", video_id)
-        asking.all = asking._among((), [itself], caller, now, SearchFilters())
+        asking.all = asking._restrict((), [itself], caller, now, SearchFilters())
         return asking
 
     def like(self, terms: Mapping[Term, float]) -> None:
@@ -106,7 +106,7 @@ class IndexQuery:
         """Return the query restricted to one video."""
         return _all([self.query, _unscored(self._term("id", video_id))])
 
-    def _among(
+    def _restrict(
         self,
         must: Sequence[Query],
         must_not: Sequence[Query],
@@ -114,7 +114,7 @@ class IndexQuery:
         now: int,
         filters: SearchFilters,
     ) -> Query:
-        kept = [_unscored(query) for query in self._kept(filters)]
+        kept = [_unscored(query) for query in self._filter_clauses(filters)]
         out = [*must_not, *self._hidden(caller, now, filters)]
         return Query.boolean_query(
             [
@@ -138,12 +138,12 @@ class IndexQuery:
             unpublished = Query.boolean_query([(Occur.Must, unpublished), (Occur.MustNot, own)])
         yield unpublished
 
-    def _kept(self, filters: SearchFilters) -> Iterable[Query]:
+    def _filter_clauses(self, filters: SearchFilters) -> Iterable[Query]:
         """Yield the filters as queries."""
         named = {"owner": filters.user_id, "category": filters.category}
         yield from (self._term(name, value) for name, value in named.items() if value is not None)
         if filters.tag is not None:
-            yield self._term("tag", folded(filters.tag))
+            yield self._term("tag", normalise_tag(filters.tag))
         if filters.language is not None:
             yield self._term("language", filters.language.lower())
         if filters.created_from is not None or filters.created_before is not None:
@@ -235,7 +235,7 @@ def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
     return found
 
 
-def telling(said: Mapping[Term, int], films: Mapping[Term, int], all_films: int) -> dict[Term, float]:
+def distinctive_terms(said: Mapping[Term, int], films: Mapping[Term, int], all_films: int) -> dict[Term, float]:
     """Return the most distinctive terms of a video, with their weights in a search for similar videos.
 
     `said` contains the term counts in this video. `films` contains the document frequencies among the `all_films`

@@ -12,7 +12,7 @@ from shared.captions.store import text_uri
 from shared.core.attributes import Item, decode_item
 from shared.core.telemetry import service_logger
 from shared.schema import CAPTION, CREDIT, PARTITION_KEY, RELEASE, SORT_KEY, VIDEO
-from shared.search.document import VideoDocument, film_of, searched
+from shared.search.document import VideoDocument, build_document, searchable_texts
 from shared.threads import map_threads
 
 SIDE_BY_SIDE = 16
@@ -53,7 +53,7 @@ class DocumentLoader:
             return None
         used = [item for item in beside if CREDIT.has_sort_key(item[SORT_KEY]) or RELEASE.has_sort_key(item[SORT_KEY])]
         captions = [item for item in beside if CAPTION.has_sort_key(item[SORT_KEY])]
-        return film_of(video, used, self._cues(searched(captions, video.get("language"))))
+        return build_document(video, used, self._cues(searchable_texts(captions, video.get("language"))))
 
     def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
         pk = VIDEO.key(videoId=video_id)[PARTITION_KEY]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.aws.s3 import ObjectMissing
-from shared.core.deadline import within
+from shared.core.deadline import limit_time
 from shared.core.errors import Gone, Unavailable
 from shared.core.telemetry import service_logger
 from shared.feed.log import Feed, LogCursor
@@ -29,7 +29,7 @@ LONGEST_CATCH_UP = 1.0
 LONGEST_FIRST_CATCH_UP = 10.0
 """The same limit for an instance that is new or was idle for IDLE_SECONDS. It has about a minute of changes to consume,
 or more if no indexer runs."""
-MOST_BEHIND = 10
+MAX_BEHIND = 10
 """Maximum lag in seconds with which a new or idle instance answers."""
 IDLE_SECONDS = 60
 LONGEST_REFUSAL = 60
@@ -76,41 +76,41 @@ class LocalIndex:
         self._refused_at: float | None = None
         """Epoch seconds of the first and last refusal since then."""
 
-    def newest(self, places: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
+    def current(self, places: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
         """Return the engine after it has caught up with the feed or the time limit is reached.
 
         The result includes all changes before `places`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for them.
         """
-        with within(PREPARING_SECONDS, self._elapsed):
+        with limit_time(PREPARING_SECONDS, self._elapsed):
             try:
                 self._follow(places or {})
             except Gone:
                 # The feed no longer retains the next change. A newer generation includes it.
-                self._forget()
+                self._reset()
                 try:
                     self._follow(places or {})
                 except Gone as gone:
-                    self._forget()
-                    raise being_built() from gone
-            follower = self._made()
+                    self._reset()
+                    raise index_unavailable() from gone
+            follower = self._get_consumer()
         self._answered_at, self._refused_at = self._clock(), None
         return CurrentIndex(follower.engine, follower.mark.as_of, follower.is_caught_up)
 
     def _follow(self, places: Mapping[str, LogCursor]) -> None:
-        follower, began = self._made(), self._elapsed()
+        follower, began = self._get_consumer(), self._elapsed()
         is_new = self._answered_at is None or self._clock() - self._answered_at > IDLE_SECONDS
         if is_new or self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
             longest = LONGEST_FIRST_CATCH_UP if is_new else LONGEST_CATCH_UP
             if not follower.catch_up(lambda: self._elapsed() - began < longest):
-                follower = self._leapt(follower)
-                if is_new and self._clock() - follower.reached / 1000 > MOST_BEHIND and self._refuses():
+                follower = self._skip_ahead(follower)
+                if is_new and self._clock() - follower.reached / 1000 > MAX_BEHIND and self._may_refuse():
                     raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
             self._looked_at = began
         if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
             raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
 
-    def _refuses(self) -> bool:
+    def _may_refuse(self) -> bool:
         """Return whether the instance, which is far behind, may refuse to answer: for LONGEST_REFUSAL, while requests arrive."""
         now = self._clock()
         if self._refused_from is None or self._refused_at is None or now - self._refused_at > IDLE_SECONDS:
@@ -118,20 +118,20 @@ class LocalIndex:
         self._refused_at = now
         return now - self._refused_from < LONGEST_REFUSAL
 
-    def _leapt(self, follower: "FeedConsumer") -> "FeedConsumer":
+    def _skip_ahead(self, follower: "FeedConsumer") -> "FeedConsumer":
         """Return a follower of the published generation if that is newer, else this one."""
         pointer = self._generations.pointer()
         if pointer.readable is None or not follower.is_behind(pointer.places):
             return follower
         seen_at = follower.mark.as_of
-        self._forget()
-        follower = self._made()
+        self._reset()
+        follower = self._get_consumer()
         # The new generation includes all changes seen before, even if its builder last reached the feed's end earlier.
         follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
         follower.reached = max(follower.reached, follower.mark.as_of)
         return follower
 
-    def _made(self) -> "FeedConsumer":
+    def _get_consumer(self) -> "FeedConsumer":
         if self._follower is None:
             # Imported here because only search requests should pay the import time.
             from shared.search.consumer import FeedConsumer
@@ -142,11 +142,11 @@ class LocalIndex:
             try:
                 pointer = self._generations.copy_newest(copy)
                 if pointer.readable is None:
-                    raise being_built()
+                    raise index_unavailable()
                 engine = SearchEngine(copy.folder)
             except (DamagedFile, ObjectMissing, IncompatibleIndex) as error:
                 copy.is_of(None)
-                raise being_built() from error
+                raise index_unavailable() from error
             service_logger().info(
                 "index copied",
                 extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
@@ -155,7 +155,7 @@ class LocalIndex:
             self._looked_at = None
         return self._follower
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Close the engine. The next one copies the newest generation and reuses unchanged files."""
         if self._follower and self._copy:
             self._follower.engine.close()
@@ -163,6 +163,6 @@ class LocalIndex:
         self._follower = None
 
 
-def being_built() -> Unavailable:
+def index_unavailable() -> Unavailable:
     """Return the error for a missing index, or an index of another format version."""
     return Unavailable("The index is being built; try again.", retry_after=10)

@@ -13,7 +13,7 @@ from shared.search.tokenizer import ONE_TYPO, Token, distance, prefix_distance, 
 
 LONGEST = 256
 """Maximum characters of a query."""
-MOST_CLAUSES = 32
+MAX_CLAUSES = 32
 """Maximum words and phrases of a query: enough for a pasted sentence."""
 SHORTEST_PREFIX_WITH_TYPO = 6
 """Minimum letters of an incomplete word that may have a typo. Shorter prefixes would match too many words."""
@@ -108,8 +108,8 @@ def parse(q: str) -> SearchQuery:
         tuple(chain(*texts)),
         is_open=bool(clauses) and isinstance(clauses[-1], QueryWord) and clauses[-1].is_prefix,
     )
-    if len(question.clauses) + len(question.excluded) > MOST_CLAUSES:
-        raise InvalidParameter.named("q", f"must have at most {MOST_CLAUSES} words and phrases")
+    if len(question.clauses) + len(question.excluded) > MAX_CLAUSES:
+        raise InvalidParameter.named("q", f"must have at most {MAX_CLAUSES} words and phrases")
     if not clauses:
         raise InvalidParameter.named(
             "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)

@@ -65,7 +65,7 @@ def tokens(text: str) -> list[Token]:
     A run without spaces yields one token per character, combined with the next character. Any part of the run is
     therefore a sequence of tokens, or the start of one.
     """
-    folded, starts, ends = _folded(text)
+    folded, starts, ends = _normalise(text)
     found: list[Token] = []
     for match in _WORD.finditer(folded):
         start, end = match.span()
@@ -141,13 +141,13 @@ def prefix_distance(start: str, word: str, most: int) -> int:
     return min(distance(start, word[:length], most) for length in range(max(len(start) - most, 0), longest + 1))
 
 
-def _folded(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+def _normalise(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """Return the normalised text, and start and end in the original text for each of its characters.
 
     Characters other than letters and digits become spaces. Joiners of words become `'`, `-` or `.`.
     """
     if not unicodedata.is_normalized("NFC", text):
-        return _folded_in_clusters(text)
+        return _normalise_clusters(text)
     pieces = [_FOLDS[character] for character in text]
     folded = "".join(pieces)
     if len(folded) == len(text) and all(pieces):
@@ -156,7 +156,7 @@ def _folded(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     return folded, starts, [at + 1 for at in starts]
 
 
-def _folded_in_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
+def _normalise_clusters(text: str) -> tuple[str, Sequence[int], Sequence[int]]:
     """Normalise a text that is not in NFC, one cluster of base character and marks at a time."""
     clusters = [at for at, character in enumerate(text) if at == 0 or not _continues(character)]
     folded: list[str] = []

@@ -20,14 +20,14 @@ from shared.search.highlights import Highlighter, Highlights
 from shared.search.index_query import SearchFilters
 from shared.search.query_parser import SearchQuery
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import seen_by
+from shared.videos.access import require_visible
 from shared.videos.documents import summary
 from shared.videos.store import VideoStore
-from shared.videos.video import folded_tags
+from shared.videos.video import normalised_tags
 
 SPARE = 10
 """Extra similar videos to read, because some may be hidden."""
-MOST_QUOTED = 10_000_000
+MAX_QUOTED = 10_000_000
 """Maximum number of caption characters to read per page: about 100 feature films, or 0.5 seconds of work."""
 
 Shown = Callable[[dict[str, Any]], dict[str, Any]]
@@ -78,7 +78,7 @@ class VideoSearch:
             )
             # Reads only videos that were not read yet.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
-            videos.update(zip(missing, self._kept(missing, filters, caller, now, consistent), strict=True))
+            videos.update(zip(missing, self._visible_hits(missing, filters, caller, now, consistent), strict=True))
             gone = {video_id for video_id in missing if videos[video_id] is None}
             if not gone:
                 break
@@ -94,19 +94,19 @@ class VideoSearch:
             name: [{"value": value, "count": count} for value, count in values] for name, values in found.facets.items()
         }
         is_last = len(found.hits) <= limit and not found.more
-        resume = None if is_last else _place_of(items[-1][0])
+        resume = None if is_last else _position_of(items[-1][0])
         return SearchPage(self._documents(items, question), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
         """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
         item = self._videos.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-        seen_by(item, caller, now)
+        require_visible(item, caller, now)
         hits = self._engine.similar(video_id, caller, now, limit=limit + SPARE) or []
-        videos = self._kept([hit.video_id for hit in hits], SearchFilters(), caller, now)
+        videos = self._visible_hits([hit.video_id for hit in hits], SearchFilters(), caller, now)
         alike = [(hit, video) for hit, video in zip(hits, videos, strict=True) if video is not None]
         return [self._document(video) | {"score": _score(hit)} for hit, video in alike[:limit]]
 
-    def _kept(
+    def _visible_hits(
         self, video_ids: Sequence[str], filters: SearchFilters, caller: Caller, now: int, consistent: bool = False
     ) -> list[Item | None]:
         """Return the videos from the table.
@@ -120,7 +120,7 @@ class VideoSearch:
     def _documents(self, items: Sequence[tuple[Hit, Item]], question: SearchQuery) -> list[dict[str, Any]]:
         if not question.clauses:
             return [self._document(video) for _, video in items]
-        highlighter, left = Highlighter(question), MOST_QUOTED
+        highlighter, left = Highlighter(question), MAX_QUOTED
         documents = []
         for hit, video in items:
             indexed = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
@@ -148,7 +148,7 @@ def _keeps(filters: SearchFilters, video: Item) -> bool:
     wanted = {"userId": filters.user_id, "category": filters.category}
     if any(value is not None and video.get(name) != value for name, value in wanted.items()):
         return False
-    if filters.tag is not None and filters.tag not in folded_tags(video):
+    if filters.tag is not None and filters.tag not in normalised_tags(video):
         return False
     if filters.language is not None:
         said = usual_language(video.get("language", "")).lower()
@@ -164,7 +164,7 @@ def _score(hit: Hit) -> float:
     return round(hit.score, 4)
 
 
-def _place_of(hit: Hit) -> Position:
+def _position_of(hit: Hit) -> Position:
     """Return the position after a hit.
 
     A position's number is an integer, so the fractional rank is stored with the id.

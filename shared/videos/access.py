@@ -20,32 +20,32 @@ def is_published(item: Item, now: int) -> bool:
     return bool(is_open and item.get("publishAt", 0) <= now < item.get("expiresAt", now + 1))
 
 
-def is_seen(item: Item, caller: Caller, now: int) -> bool:
+def is_visible(item: Item, caller: Caller, now: int) -> bool:
     """Return whether the caller may see the video at `now`."""
     return not is_purged(item, now) and (caller.owns(item["userId"]) or is_published(item, now))
 
 
 def is_shown(item: Item, caller: Caller, now: int) -> bool:
     """Return whether a list shows the video to the caller. A deleted video is readable by its id only."""
-    return item["status"] != "deleted" and is_seen(item, caller, now)
+    return item["status"] != "deleted" and is_visible(item, caller, now)
 
 
-def seen_by(item: Item | None, caller: Caller, now: int) -> Item:
+def require_visible(item: Item | None, caller: Caller, now: int) -> Item:
     """Return the item if the caller may see it.
 
     Raises NotFound with the same message for absent and hidden videos.
     """
-    if item is None or not is_seen(item, caller, now):
+    if item is None or not is_visible(item, caller, now):
         raise NotFound("There is no such video.")
     return item
 
 
-def owned_by(item: Item | None, caller: Caller, now: int) -> Item:
+def require_owned(item: Item | None, caller: Caller, now: int) -> Item:
     """Return the item if the caller may change it.
 
     Raises NotFound if the video is hidden from the caller, and Forbidden if another user owns it.
     """
-    video = seen_by(item, caller, now)
+    video = require_visible(item, caller, now)
     if not caller.owns(video["userId"]):
         raise Forbidden("The video is somebody else's.")
     return video

@@ -8,15 +8,15 @@ from typing import Any
 from shared.aws.records import new_write_id
 from shared.core.attributes import Item
 from shared.core.caller import IdempotentRequest
-from shared.core.changes import fitting
+from shared.core.changes import truncate_to_fit
 from shared.core.errors import InvalidContent, ServiceError, Unavailable, WriteContention, invalid_field, pointer
 from shared.threads import map_threads
 from shared.videos import video
-from shared.videos.access import is_purged, owned_by
+from shared.videos.access import is_purged, require_owned
 from shared.videos.batch_models import CreateOperation, DeleteOperation, PatchOperation
 from shared.videos.documents import changes, document
 from shared.videos.links import Links
-from shared.videos.store import VideoStore, being_removed, changed, taken
+from shared.videos.store import VideoStore, already_exists_error, apply_edit, being_removed_error
 from shared.web.etags import if_match
 from shared.web.requests import Request
 from shared.web.responses import failed_part
@@ -114,10 +114,10 @@ class Batches:
         def imagined(operation: _BatchOperation) -> Result:
             before = present.get(operation.video_id)
             after = present[operation.video_id] = _next(before, operation, request)
-            old = {} if before is None or isinstance(operation.work, _Creation) else self._shown(before)
+            old = {} if before is None or isinstance(operation.work, _Creation) else self._to_document(before)
             return {
                 "version": after["version"],
-                **fitting({"changes": list(changes(old, self._shown(after)))}, LARGEST_CHANGES),
+                **truncate_to_fit({"changes": list(changes(old, self._to_document(after)))}, LARGEST_CHANGES),
             }
 
         results |= {operation.position: _result(operation, partial(imagined, operation)) for operation in operations}
@@ -144,17 +144,17 @@ class Batches:
             return self._creation(request, position, CreateOperation.read(body))
         if op == "patch":
             patch_operation = PatchOperation.read(body)
-            patch = self._links.stored(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
-            return _edition(position, patch_operation, lambda item: video.patched(item, patch, request.now))
+            patch = self._links.to_uris(patch_operation.patch.model_dump(exclude_unset=True), "/patch")
+            return _edition(position, patch_operation, lambda item: video.apply_patch(item, patch, request.now))
         if op == "delete":
-            return _edition(position, DeleteOperation.read(body), lambda item: video.deleted(item, request.now))
+            return _edition(position, DeleteOperation.read(body), lambda item: video.mark_deleted(item, request.now))
         detail = f"must be one of {', '.join(_STATUSES)}"
         raise invalid_field("/op", detail)
 
     def _creation(self, request: Request, position: int, operation: CreateOperation) -> _BatchOperation:
-        sent = self._links.stored(operation.video.model_dump(exclude_none=True), "/video")
+        sent = self._links.to_uris(operation.video.model_dump(exclude_none=True), "/video")
         once = request.once(sent)
-        item = video.posted(sent, request.caller, request.now, "/video")
+        item = video.with_defaults(sent, request.caller, request.now, "/video")
         return _BatchOperation(
             position,
             operation.op,
@@ -187,11 +187,11 @@ class Batches:
         caller, now, work = request.caller, request.now, operation.work
         if isinstance(work, _Creation):
             brought = operation.is_known
-            return self._store.create(work.item, caller, now, work.once, write_id=write_id, brought=brought)
+            return self._store.create(work.item, caller, now, work.once, write_id=write_id, has_client_id=brought)
         return self._store.change(operation.video_id, caller, now, work.apply, matches=work.matches, write_id=write_id)
 
-    def _shown(self, item: Item) -> dict[str, Any]:
-        return self._links.shown(document(item), is_own=True)
+    def _to_document(self, item: Item) -> dict[str, Any]:
+        return self._links.to_urls(document(item), is_own=True)
 
 
 def _edition(
@@ -206,10 +206,10 @@ def _next(before: Item | None, operation: _BatchOperation, request: Request) -> 
     caller, now, work = request.caller, request.now, operation.work
     if isinstance(work, _Creation):
         if before is not None:
-            raise being_removed() if is_purged(before, now) else taken()
+            raise being_removed_error() if is_purged(before, now) else already_exists_error()
         return video.stamp(work.item, caller=caller, now=now, version=1)
-    item = owned_by(before, caller, now)
-    return changed(video.upgraded(item), caller, now, work.apply, work.matches) or item
+    item = require_owned(before, caller, now)
+    return apply_edit(video.to_current_schema(item), caller, now, work.apply, work.matches) or item
 
 
 def _result(operation: _BatchOperation, work: Callable[[], Result]) -> Result:

@@ -3,20 +3,20 @@
 from typing import Any
 
 from shared.core.limits import LONGEST_FOLDED_TAG
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 
 
 def foldable(tag: str) -> str:
     """Return the tag; raise ValueError if its case-folded form is too long for a key."""
     # NFKC expands some characters to a whole phrase, and a DynamoDB key has a size limit.
-    if len(folded(tag).encode()) > LONGEST_FOLDED_TAG:
+    if len(normalise_tag(tag).encode()) > LONGEST_FOLDED_TAG:
         raise ValueError("is too long once its characters are written out in full")
     return tag
 
 
 def unique(tags: list[str]) -> list[str]:
     """Return the tags; raise ValueError if two of them are equal once case-folded."""
-    if len({folded(tag) for tag in tags}) != len(tags):
+    if len({normalise_tag(tag) for tag in tags}) != len(tags):
         raise ValueError("tags must differ from each other by more than case, spaces and forms of the same letters")
     return tags
 

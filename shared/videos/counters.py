@@ -4,7 +4,7 @@ Counters have their own partitions, so views neither heat the document nor pay f
 access to them by leading key. All sums only grow: counted views, and uncounted views by reason.
 
 A counter is one item until DynamoDB throttles it. Its views are then spread over twice as many items (shards), up to
-MOST_VIEW_SHARDS. Attributes of shard 0 control the spread; each is absent while it is 1:
+MAX_VIEW_SHARDS. Attributes of shard 0 control the spread; each is absent while it is 1:
 - `shards`: number of shards that receive writes.
 - `spread`: number of shards that readers must sum; it never shrinks.
 
@@ -26,7 +26,7 @@ from shared.aws.failures import ConditionFailed
 from shared.core.attributes import Item
 from shared.core.errors import Throttled, Unavailable
 from shared.core.periods import hour_of
-from shared.schema import MOST_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
+from shared.schema import MAX_VIEW_SHARDS, SCHEMA_VERSION, VIEW_COUNTER
 
 COUNTED = ("views", "keyed")
 """Sums of counted views: anonymous views, and views with a viewer or a key, which the stream adds."""
@@ -256,7 +256,7 @@ class ViewCounters:
         key = VIEW_COUNTER.key(videoId=video_id, shard=0)
         try:
             first = self.table.get(key, attributes=CONTROL, consistent=True) or {}
-            if double and first.get("shards", 1) == shards < MOST_VIEW_SHARDS:
+            if double and first.get("shards", 1) == shards < MAX_VIEW_SHARDS:
                 change = Expression.of(
                     "SET #shards = :doubled, #spread = :spread REMOVE #folded, #calmedAt, #checked, #checkedAt",
                     doubled=2 * shards,

@@ -58,12 +58,14 @@ def document(item: Item, view_count: int | None = None) -> dict[str, Any]:
     """
     whole = item if view_count is None else {**item, "viewCount": view_count}
     shown = {
-        name: plain(value) if type(value := whole[name]) in _UNORDERED else value for name in FIELDS if name in whole
+        name: to_json_value(value) if type(value := whole[name]) in _UNORDERED else value
+        for name in FIELDS
+        if name in whole
     }
     # These fields are in the document already, so assignment preserves the field order.
     for field, made in made_by_jobs(item).items():
         if made and field in shown:
-            shown[field] = plain({**made, **item[field]})
+            shown[field] = to_json_value({**made, **item[field]})
     if "source" in shown:
         shown["source"] = {name: item["source"][name] for name in SOURCE_FIELDS}
     return shown
@@ -110,10 +112,13 @@ def with_made(item: Item) -> dict[str, Item]:
     return {field: {**made, **item.get(field, {})} for field, made in made_by_jobs(item).items()}
 
 
-def plain(value: Value) -> Value:
+def to_json_value(value: Value) -> Value:
     """Return the value as JSON-serialisable types, with maps and sets sorted."""
     if isinstance(value, dict):
-        return {name: plain(member) if type(member := value[name]) in _UNORDERED else member for name in sorted(value)}
+        return {
+            name: to_json_value(member) if type(member := value[name]) in _UNORDERED else member
+            for name in sorted(value)
+        }
     return sorted(value) if isinstance(value, set) else value
 
 

@@ -15,7 +15,7 @@ from shared.aws.dynamodb import Key
 from shared.aws.expressions import Expression
 from shared.aws.records import at_version, key_of
 from shared.core.attributes import Item
-from shared.core.caller import done_for, request_of
+from shared.core.caller import request_id_of, with_request_id
 from shared.core.limits import LAST_EPISODE, LAST_SEASON
 from shared.schema import (
     CREDIT,
@@ -32,7 +32,7 @@ from shared.schema import (
     shard_of,
     tag_relation,
 )
-from shared.videos.video import folded_tags, is_listed, listing, upgraded
+from shared.videos.video import is_listed, listing, normalised_tags, to_current_schema
 
 OWN_ENTRIES = (EPISODE, TAG)
 """Entities of the entries that are written with their video."""
@@ -51,7 +51,7 @@ class IndexPosition(NamedTuple):
     expires_at: int | None = None
 
 
-def place_of(video: Item | None) -> IndexPosition:
+def index_position(video: Item | None) -> IndexPosition:
     """Return the index position of a stored video; the default position for `None`."""
     if video is None:
         return IndexPosition()
@@ -68,7 +68,7 @@ def as_read(video: Item) -> Expression:
     return at_version(video) & Expression.of("#rel = :stood", stood=video["rel"])
 
 
-def placed(entry: Item, video: Mapping[str, Any]) -> Item:
+def with_index_position(entry: Item, video: Mapping[str, Any]) -> Item:
     """Return a credit or release with the index attributes that match its video.
 
     Reads `videoId`, `createdAt`, `releaseYear` and `rel` of the video. Only `rel` is added or removed: DynamoDB indexes
@@ -106,7 +106,7 @@ def _tags(video: Item) -> list[Item]:
     video_id, created_at = video["videoId"], video["createdAt"]
     return [
         {**TAG.key(videoId=video_id, tag=tag), "tag": tag, "rel": tag_relation(tag), "relSort": created_at}
-        for tag in sorted(folded_tags(video))
+        for tag in sorted(normalised_tags(video))
     ]
 
 
@@ -136,12 +136,14 @@ def entry_moves(old: Item, new: Item) -> tuple[list[Item], list[Key]]:
     """Return the entries to put and the keys to delete when `new` replaces `old`."""
     before, after = _own(old), _own(new)
     come = [
-        _signed(entry, new) for sk, entry in after.items() if sk not in before or not stand_alike(before[sk], entry)
+        _signed(entry, new)
+        for sk, entry in after.items()
+        if sk not in before or not have_same_position(before[sk], entry)
     ]
     return come, [key_of(entry) for sk, entry in before.items() if sk not in after]
 
 
-def stand_alike(one: Item, other: Item) -> bool:
+def have_same_position(one: Item, other: Item) -> bool:
     """Return whether two entries with the same key have the same position in the index."""
     return all(one.get(name) == other.get(name) for name in ("rel", "relSort"))
 
@@ -151,9 +153,9 @@ def settled(video: Item, beside: Iterable[Item], now: int) -> dict[str, Item]:
 
     `beside` are its stored credits and releases. All other entries are derived from the video.
     """
-    here = upgraded(video) | listing(video, now)
+    here = to_current_schema(video) | listing(video, now)
     due = schedule(here, now)
-    items = [here, *(placed(entry, here) for entry in beside), *own_entries(here), *([due] if due else [])]
+    items = [here, *(with_index_position(entry, here) for entry in beside), *own_entries(here), *([due] if due else [])]
     return {item[SORT_KEY]: item for item in items}
 
 
@@ -182,4 +184,4 @@ def _signed(entry: Item, video: Item) -> Item:
         "updatedAt": video["updatedAt"],
         "updatedBy": video["updatedBy"],
     }
-    return done_for(whole | entry, request_of(video))
+    return with_request_id(whole | entry, request_id_of(video))

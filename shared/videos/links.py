@@ -24,7 +24,7 @@ class Links(NamedTuple):
     bucket: str
     url: str
 
-    def shown(self, document: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
+    def to_urls(self, document: dict[str, Any], *, is_own: bool = False) -> dict[str, Any]:
         """Return a document or summary with URLs in place of the S3 URIs of public objects.
 
         Omits thumbnails at other S3 URIs, which clients supplied, unless `is_own`. Only the owner and admins see
@@ -44,7 +44,7 @@ class Links(NamedTuple):
                 result["poster"] = poster
         return result
 
-    def stored(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:
+    def to_uris(self, content: dict[str, Any], at: str = "") -> dict[str, Any]:
         """Return the client's content with S3 URIs in place of public URLs.
 
         Clients can therefore send back a document that they read. Raises InvalidContent for a thumbnail at `http://`,

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from shared.aws.expressions import Expression
-from shared.aws.listing import Lists, Window, hydrated, located, sharded, unsharded
+from shared.aws.listing import Lists, Window, entry_position, hydrate_page, sharded_partitions, single_partition
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.position import Page, Position
@@ -22,10 +22,10 @@ from shared.schema import (
     tag_relation,
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import STRANGER, seen_by
+from shared.videos.access import STRANGER, require_visible
 from shared.videos.entries import episode_place
 from shared.videos.store import VideoStore
-from shared.videos.video import folded_tags
+from shared.videos.video import normalised_tags
 
 
 class ListFilters(NamedTuple):
@@ -73,7 +73,7 @@ class VideoLists:
         self._videos = videos
         self._lists = Lists(videos.table)
 
-    def of_owner(
+    def list_by_owner(
         self, owner: str, caller: Caller, now: int, filters: ListFilters, window: Window, tag: str | None = None
     ) -> Page[Item]:
         """Return an owner's videos by time.
@@ -99,9 +99,9 @@ class VideoLists:
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
             videos = self._videos.summaries([entry["videoId"] for entry in entries], caller, now, also=("tags",))
-            return [item if item is not None and tag in folded_tags(item) else None for item in videos]
+            return [item if item is not None and tag in normalised_tags(item) else None for item in videos]
 
-        return hydrated(
+        return hydrate_page(
             read,
             look_up,
             limit=window.limit,
@@ -109,40 +109,40 @@ class VideoLists:
             locate=lambda entry: Position(int(entry["createdAt"]), entry["videoId"]),
         )
 
-    def in_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
+    def list_by_category(self, category: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos of a category, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
         partitions = [{"category": category, "categoryShard": shard} for shard in range(SHARDS)]
         return self._lists.page(CATEGORY_INDEX, partitions, window, keep)
 
-    def feed(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
+    def list_public(self, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return all published videos, by time."""
         keep = Expression.all_of([_alive(now), *_in_time(now), *filters.conditions()])
-        return self._lists.page(RELATION_INDEX, sharded(FEED), window, keep)
+        return self._lists.page(RELATION_INDEX, sharded_partitions(FEED), window, keep)
 
-    def in_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
+    def list_by_status(self, status: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return all videos with a status, listed or not, by time."""
         relations = [status_relation(status)] + ([FEED] if status == "ready" else [])
         keep = Expression.all_of([_alive(now), *filters.conditions()])
-        return self._lists.page(RELATION_INDEX, sharded(*relations), window, keep)
+        return self._lists.page(RELATION_INDEX, sharded_partitions(*relations), window, keep)
 
-    def with_tag(self, tag: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
+    def list_by_tag(self, tag: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos with a case-folded tag, by time.
 
         The index is eventually consistent, so the tags of each video are checked again.
         """
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            return self._looked_up(entries, now, lambda item: tag in folded_tags(item) and filters.keeps(item))
+            return self._look_up(entries, now, lambda item: tag in normalised_tags(item) and filters.keeps(item))
 
-        return self._led_to(sharded(tag_relation(tag)), window, look_up, located)
+        return self._hydrate(sharded_partitions(tag_relation(tag)), window, look_up, entry_position)
 
-    def episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
+    def list_episodes(self, series_id: str, caller: Caller, now: int, window: Window) -> Page[Item]:
         """Return the published episodes of a series that belong to its owner, in order; raise NotFound.
 
         The index is eventually consistent, so the position of each video is checked again.
         """
-        series = seen_by(
+        series = require_visible(
             self._videos.table.get(VIDEO.key(videoId=series_id), attributes=VISIBILITY_ATTRIBUTES), caller, now
         )
 
@@ -156,13 +156,15 @@ class VideoLists:
                 for entry, item in zip(entries, videos, strict=True)
             ]
 
-        return self._led_to(unsharded(series_relation(series_id, series["userId"])), window, look_up, located)
+        return self._hydrate(
+            single_partition(series_relation(series_id, series["userId"])), window, look_up, entry_position
+        )
 
-    def in_region(self, region: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
+    def list_by_region(self, region: str, now: int, filters: ListFilters, window: Window) -> Page[Item]:
         """Return the published videos released in a region, by time, without duplicates."""
 
         def look_up(entries: Sequence[Item]) -> list[Item | None]:
-            videos = self._looked_up(entries, now, filters.keeps)
+            videos = self._look_up(entries, now, filters.keeps)
             # The entries of a video, one for each language, are adjacent.
             before = [None, *map(_video_id, entries)]
             return [
@@ -171,9 +173,9 @@ class VideoLists:
             ]
 
         past = partial(_past_video, ascending=window.ascending)
-        return self._led_to(sharded(region_relation(region)), window, look_up, past)
+        return self._hydrate(sharded_partitions(region_relation(region)), window, look_up, past)
 
-    def _led_to(
+    def _hydrate(
         self,
         partitions: Sequence[Mapping[str, Value]],
         window: Window,
@@ -185,9 +187,9 @@ class VideoLists:
             part = window._replace(after=after, limit=size, attributes=("relId",))
             return self._lists.related(partitions, part)
 
-        return hydrated(read, look_up, limit=window.limit, after=window.after, locate=locate)
+        return hydrate_page(read, look_up, limit=window.limit, after=window.after, locate=locate)
 
-    def _looked_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
+    def _look_up(self, entries: Sequence[Item], now: int, keeps: Callable[[Item], bool]) -> list[Item | None]:
         """Return the published videos of the entries, in order.
 
         A video is `None` if `keeps` rejects it, or if it is a later video with the same id.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed, TransactionConflict
-from shared.aws.idempotency import carry_out, earlier_answer, in_flight, record, replayed
-from shared.aws.records import ABSENT, CONFLICTS, is_ours, retry_on_conflict, unchanged
+from shared.aws.idempotency import carry_out, find_stored_response, in_flight, record, replay_response
+from shared.aws.records import ABSENT, CONFLICTS, is_own_write, retry_on_conflict, unchanged
 from shared.core.attributes import Item
 from shared.core.caller import UPDATED_FOR, Caller, IdempotentRequest
 from shared.core.errors import AlreadyExists, BeingRemoved, VersionMismatch
@@ -23,11 +23,11 @@ from shared.schema import (
     VIEW_COUNTER,
 )
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import STRANGER, is_published, is_purged, is_seen, is_shown, owned_by, seen_by
+from shared.videos.access import STRANGER, is_published, is_purged, is_shown, is_visible, require_owned, require_visible
 from shared.videos.counters import COUNT, ViewCounters
 from shared.videos.documents import MADE_IN, PLAYING_FIELDS, READ, SUMMARY_FIELDS, document, document_for
 from shared.videos.entries import as_read, entry_moves, own_entries
-from shared.videos.video import is_listed, stamp, upgraded
+from shared.videos.video import is_listed, stamp, to_current_schema
 
 
 class FetchedVideo(NamedTuple):
@@ -61,7 +61,7 @@ class VideoStore:
         once: IdempotentRequest | None = None,
         *,
         write_id: str | None = None,
-        brought: bool = False,
+        has_client_id: bool = False,
     ) -> dict[str, Any]:
         """Create a video and return its document.
 
@@ -74,7 +74,7 @@ class VideoStore:
         Raises AlreadyExists, and BeingRemoved while anything of an earlier video remains. Deletes an earlier video that
         only awaited TTL deletion.
         """
-        if brought:
+        if has_client_id:
             self._require_vacant(item["videoId"])
         new = stamp(item, caller=caller, now=now, version=1, write_id=write_id)
         answer = document(new, view_count=0)
@@ -83,13 +83,13 @@ class VideoStore:
             self.table.write_all([record(self.table, once, answer), *writes] if once else writes)
         except ConditionFailed as failure:
             if once and failure.position == 0:
-                return replayed(once, failure.item)
-            if is_ours(failure.item, new):
+                return replay_response(once, failure.item)
+            if is_own_write(failure.item, new):
                 return answer
             if failure.item and is_purged(failure.item, now):
                 self._remove(failure.item)
-                raise being_removed() from failure
-            raise taken() from failure
+                raise being_removed_error() from failure
+            raise already_exists_error() from failure
         except TransactionConflict as conflict:
             if once:
                 raise in_flight() from conflict
@@ -111,7 +111,7 @@ class VideoStore:
         )
         # The video's own item sorts first. If it exists, the following write handles it.
         if page.items and page.items[0][SORT_KEY] != VIDEO.sk:
-            raise being_removed()
+            raise being_removed_error()
 
     def _remove(self, item: Item) -> None:
         """Delete an expired video now instead of waiting for TTL. The stream then purges its related items.
@@ -134,7 +134,7 @@ class VideoStore:
         else:
             counter_key = VIEW_COUNTER.key(videoId=video_id, shard=0)
             video, counter = self.table.get_all([key, counter_key], attributes=_needed(fields) if fields else ())
-        item = seen_by(video, caller, now)
+        item = require_visible(video, caller, now)
         whole = document_for(caller, item, self.counters.counts({video_id: counter})[video_id])
         shown = {name: whole[name] for name in fields or whole if name in whole}
         return FetchedVideo(shown, item["version"], caller.owns(item["userId"]))
@@ -151,7 +151,7 @@ class VideoStore:
         seen = [
             (video, counter)
             for video, counter in zip(items, items[len(video_ids) :], strict=False)
-            if video is not None and is_seen(video, caller, now)
+            if video is not None and is_visible(video, caller, now)
         ]
         counts = self.counters.counts({video["videoId"]: counter for video, counter in seen})
         return {video["videoId"]: document_for(caller, video, counts[video["videoId"]]) for video, _ in seen}
@@ -207,15 +207,15 @@ class VideoStore:
         present = self.table.get(key, consistent=True)
         # Read this after the video. In the other order, an identical request could finish in between. This one would
         # then find its own change made, and report an error.
-        if answer := earlier_answer(self.table, once):
+        if answer := find_stored_response(self.table, once):
             return answer
 
         def attempt(present: Item | None) -> dict[str, Any]:
-            item = owned_by(present, caller, now)
+            item = require_owned(present, caller, now)
             if write_id and item.get("writeId") == write_id:
                 return document(item)
-            base = upgraded(item) if self._moves_entries else item
-            new = changed(base, caller, now, edit, matches, write_id)
+            base = to_current_schema(item) if self._moves_entries else item
+            new = apply_edit(base, caller, now, edit, matches, write_id)
             if new is None or dry_run:
                 return document(new or item)
             try:
@@ -247,7 +247,7 @@ class VideoStore:
         stored = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         if stored is None or is_purged(stored, now):
             return None
-        current = upgraded(stored)
+        current = to_current_schema(stored)
         if current == stored and is_listed(stored) == is_published(stored, now):
             return stored
         kept = ["updatedAt", "updatedBy", "updatedAs", UPDATED_FOR, TTL_ATTRIBUTE]
@@ -269,7 +269,7 @@ def _needed(fields: Sequence[str]) -> dict[str, None]:
     return dict.fromkeys([*both, "version", *COUNT, *VISIBILITY_ATTRIBUTES])
 
 
-def being_removed() -> BeingRemoved:
+def being_removed_error() -> BeingRemoved:
     """Return the error for a videoId, supplied by an admin, of an earlier video that is still being purged."""
     return BeingRemoved(
         "An earlier video with this id is still being removed; try again.",
@@ -277,12 +277,12 @@ def being_removed() -> BeingRemoved:
     )
 
 
-def taken() -> AlreadyExists:
+def already_exists_error() -> AlreadyExists:
     """Return the error for a videoId, supplied by an admin, that is in use."""
     return AlreadyExists("A video with this videoId already exists.")
 
 
-def changed(
+def apply_edit(
     item: Item,
     caller: Caller,
     now: int,

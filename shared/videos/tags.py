@@ -3,7 +3,7 @@
 import unicodedata
 
 
-def folded(tag: str) -> str:
+def normalise_tag(tag: str) -> str:
     """Return the case-folded tag, which is the key for comparing, finding and counting tags.
 
     Ignores case, compatibility forms of characters, and repeated white space. This is Unicode's caseless matching of

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Literal
 
-from shared.aws.records import stamped
+from shared.aws.records import with_version
 from shared.core.attributes import Item, Value
 from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, invalid_field, invalid_fields
@@ -16,8 +16,8 @@ from shared.core.limits import LAST_SECOND
 from shared.schema import FEED, SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, shard_of, status_relation
 from shared.video_fields import PROBED, SENT
 from shared.videos.access import is_published
-from shared.videos.documents import MAPS, made_by_jobs, plain, with_made
-from shared.videos.tags import folded
+from shared.videos.documents import MAPS, made_by_jobs, to_json_value, with_made
+from shared.videos.tags import normalise_tag
 
 GRACE_SECONDS = 90 * 24 * 3600
 """Seconds during which a deleted or expired video can be restored. DynamoDB may delete it afterwards."""
@@ -62,10 +62,10 @@ def new_item(
     item: Item = {name: {} for name in MAPS} | dict(content)
     item |= {"videoId": video_id, "userId": owner, "createdAt": created_at, "status": status}
     item["origins"] = dict.fromkeys((name for name in PROBED if name in item), origin)
-    return _normalised(item)
+    return _normalise(item)
 
 
-def posted(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
+def with_defaults(content: Mapping[str, Value], caller: Caller, now: int, at: str = "") -> Item:
     """Return the new item for a NewVideo that a client sent.
 
     Admins may supply the SERVER_FIELDS; other callers' values are ignored. Raises InvalidContent for fields that
@@ -87,9 +87,9 @@ def posted(content: Mapping[str, Value], caller: Caller, now: int, at: str = "")
 def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str | None = None) -> Item:
     """Return the item as it is written, with keys, index attributes, version and audit fields that match its content.
 
-    Keeps the schema version of an existing item; see `upgraded`.
+    Keeps the schema version of an existing item; see `to_current_schema`.
     """
-    result = stamped(item, caller, now, version=version, write_id=write_id) | {
+    result = with_version(item, caller, now, version=version, write_id=write_id) | {
         "schemaVersion": item.get("schemaVersion", SCHEMA_VERSION),
         "updatedAs": caller.kind,
         **VIDEO.key(videoId=item["videoId"]),
@@ -108,15 +108,15 @@ def stamp(item: Item, *, caller: Caller, now: int, version: int, write_id: str |
 
 
 def _one_spelling_of_each_tag(item: Item) -> Item:
-    spellings = {folded(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
-    return _normalised(item | {"tags": [*spellings.values()]})
+    spellings = {normalise_tag(tag): tag for tag in sorted(item.get("tags", ()), reverse=True)}
+    return _normalise(item | {"tags": [*spellings.values()]})
 
 
 UPGRADES: Mapping[int, Callable[[Item], Item]] = {3: _one_spelling_of_each_tag}
 """Migration steps: each upgrades a video of the preceding version to the schema version that is its key."""
 
 
-def upgraded(item: Item) -> Item:
+def to_current_schema(item: Item) -> Item:
     """Return the video in the current schema version; the same item if it is current already."""
     stored = item.get("schemaVersion", 1)
     for version, upgrade in UPGRADES.items():
@@ -125,9 +125,9 @@ def upgraded(item: Item) -> Item:
     return item
 
 
-def folded_tags(item: Item) -> set[str]:
+def normalised_tags(item: Item) -> set[str]:
     """Return the case-folded tags by which the video is found."""
-    return {folded(tag) for tag in item.get("tags", ())}
+    return {normalise_tag(tag) for tag in item.get("tags", ())}
 
 
 def is_listed(item: Mapping[str, Any]) -> bool:
@@ -158,30 +158,30 @@ def _purge_at(item: Item, now: int) -> int | None:
     return None
 
 
-def patched(item: Item, patch: Mapping[str, Value], now: int) -> Item:
+def apply_patch(item: Item, patch: Mapping[str, Value], now: int) -> Item:
     """Return the item with a JSON Merge Patch applied; raise IllegalTransition or InvalidContent."""
     if item["status"] == "deleted":
         raise IllegalTransition("The video is deleted; restore it first.")
     _require_step(item["status"], patch.get("status", item["status"]))
     result = _without_made(item, merge_patch(item | with_made(item), patch))
     _require_possible(item, result, now)
-    return _edited(item, result, [name for name in PROBED if name in patch])
+    return _apply_edit(item, result, [name for name in PROBED if name in patch])
 
 
-def reverted(item: Item, state: Item, now: int) -> Item:
+def apply_revert(item: Item, state: Item, now: int) -> Item:
     """Return the item with its user-written fields as in `state`, an earlier state from the audit trail.
 
     `state` must differ from the item in these fields only. The other effects are as for a PATCH, deletion or restore,
     except that `expiresAt` may have passed. Raises IllegalTransition or InvalidContent.
     """
-    from shared.core.changes import changes_between, parts_of  # few requests need this
+    from shared.core.changes import changes_between, split_pointer  # few requests need this
 
     wanted = state["status"]
-    live = restored(item) if item["status"] == "deleted" != wanted else item
+    live = restore(item) if item["status"] == "deleted" != wanted else item
     kept = {name: value for name, value in live.items() if name == "status" or not is_writable(f"/{name}")}
     written = {name: value for name, value in state.items() if name != "status" and is_writable(f"/{name}")}
-    there = {name: plain(live[name]) for name in live.keys() - kept.keys()}
-    fields = {parts_of(change["field"])[0] for change in changes_between(there, written)}
+    there = {name: to_json_value(live[name]) for name in live.keys() - kept.keys()}
+    fields = {split_pointer(change["field"])[0] for change in changes_between(there, written)}
     if fields or wanted not in (live["status"], "deleted"):
         if live["status"] == "deleted":
             raise IllegalTransition("The video is deleted; restore it first.")
@@ -191,15 +191,15 @@ def reverted(item: Item, state: Item, now: int) -> Item:
         _require_step(live["status"], status)
         result = {name: {} for name in MAPS} | kept | written | {"status": status}
         _require_possible(live, result, None)
-        live = _edited(live, result, [name for name in PROBED if name in fields])
-    return deleted(live, now) if wanted == "deleted" else live
+        live = _apply_edit(live, result, [name for name in PROBED if name in fields])
+    return mark_deleted(live, now) if wanted == "deleted" else live
 
 
 def is_writable(field: str) -> bool:
     """Return whether a JSON Pointer into a stored video refers to a field that users can change."""
-    from shared.core.changes import parts_of
+    from shared.core.changes import split_pointer
 
-    return any(name in _WRITABLE for name in parts_of(field)[:1])
+    return any(name in _WRITABLE for name in split_pointer(field)[:1])
 
 
 def _require_step(status: str, wanted: str) -> None:
@@ -240,17 +240,17 @@ def _require_possible(old: Item, new: Item, now: int | None, at: str = "") -> No
         raise invalid_fields([{"pointer": at + place, "detail": detail} for place, detail in faults.items()])
 
 
-def _edited(item: Item, result: Item, probed: Iterable[str]) -> Item:
+def _apply_edit(item: Item, result: Item, probed: Iterable[str]) -> Item:
     """Return the item after a user edited the given PROBED fields; raise InvalidContent."""
     written = dict.fromkeys(probed, "person")
     origins = {name: origin for name, origin in (item.get("origins", {}) | written).items() if name in result}
     result["origins"] = origins
     if result["status"] != "failed":
         result.pop("failure", None)
-    result = _normalised(result)
+    result = _normalise(result)
     from shared.videos.prebuilt import VideoContent
 
-    VideoContent.read({name: plain(result[name]) for name in _CONTENT if name in result})
+    VideoContent.read({name: to_json_value(result[name]) for name in _CONTENT if name in result})
     return result
 
 
@@ -275,14 +275,14 @@ def _without_made(item: Item, shown: Item) -> Item:
     return result
 
 
-def deleted(item: Item, now: int) -> Item:
+def mark_deleted(item: Item, now: int) -> Item:
     """Return the item as soft-deleted, with the data that `restored` needs; a deleted item is unchanged."""
     if item["status"] == "deleted":
         return item
     return item | {"status": "deleted", "deletedAt": now, "statusBeforeDelete": item["status"]}
 
 
-def restored(item: Item) -> Item:
+def restore(item: Item) -> Item:
     """Return the item as before its deletion; raise IllegalTransition if it is not deleted."""
     if item["status"] != "deleted":
         raise IllegalTransition(f"The video is {item['status']}, not deleted.")
@@ -290,7 +290,7 @@ def restored(item: Item) -> Item:
     return result | {"status": item["statusBeforeDelete"]}
 
 
-def arrived(item: Item, source: Item) -> Item:
+def attach_source(item: Item, source: Item) -> Item:
     """Return the item with a new source video; unchanged if the source is known or older than the current one.
 
     Removes the thumbnails, failure and poster time of the previous source.
@@ -305,7 +305,7 @@ def arrived(item: Item, source: Item) -> Item:
     return kept | {"source": source, status: "processing"}
 
 
-def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
+def reject_upload(item: Item, upload_id: str, reason: str, now: int) -> Item:
     """Return the item after an upload that did not match its announcement.
 
     Unchanged if a later upload has arrived. An existing source is still processed, and a ready video stays ready.
@@ -319,7 +319,7 @@ def upload_refused(item: Item, upload_id: str, reason: str, now: int) -> Item:
     return item | {"failure": {"job": "upload", "reason": reason, "at": now}} | failed
 
 
-def probed(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
+def apply_probe(item: Item, media: Item, fields: Item, renditions: Item) -> Item:
     """Return the item with the results of probing its source; `fields` never overwrite values written by users.
 
     `media` are facts for other jobs, `renditions` the sizes to create, by name.
@@ -344,12 +344,12 @@ def _without_facts(item: Item, kept: Container[str] = ()) -> Item:
     return rest | {"origins": {name: origin for name, origin in origins.items() if name not in stale}}
 
 
-def pictured(item: Item, pictures: Item) -> Item:
+def apply_pictures(item: Item, pictures: Item) -> Item:
     """Return the item with thumbnails that a job created; entries with the same names are replaced."""
     return item | {"pictures": item.get("pictures", {}) | pictures}
 
 
-def rendered(item: Item, name: str, uri: str, size: int | None = None) -> Item:
+def add_rendition(item: Item, name: str, uri: str, size: int | None = None) -> Item:
     """Return the item with another rendition, which has `size` bytes if known.
 
     The status becomes `ready` once all renditions exist.
@@ -366,14 +366,14 @@ def rendered(item: Item, name: str, uri: str, size: int | None = None) -> Item:
     return result
 
 
-def job_failed(item: Item, job: str, reason: str, now: int) -> Item:
+def apply_job_failure(item: Item, job: str, reason: str, now: int) -> Item:
     """Return the item after a required job failed permanently; a ready video stays ready."""
     failure = {"failure": {"job": job, "reason": reason, "at": now}}
     item = _without_facts(item) if job == "probe" else item
     return item | failure | ({} if item["status"] == "ready" else {"status": "failed"})
 
 
-def thumbnail_chosen(item: Item, time: int) -> Item:
+def choose_thumbnail(item: Item, time: int) -> Item:
     """Return the item with a poster time, in milliseconds; removes a poster that the owner supplied."""
     poster = re.compile(r"poster(-\d+\.\w+)?")
     thumbnails = {name: value for name, value in item["thumbnails"].items() if not poster.fullmatch(name)}
@@ -393,7 +393,7 @@ def merge_patch(target: Value, patch: Value) -> Value:
     return result
 
 
-def _normalised(item: Item) -> Item:
+def _normalise(item: Item) -> Item:
     """Return the item with its tags as a set, without the attribute if there are none: DynamoDB has no empty sets."""
     if "tags" not in item:
         return item

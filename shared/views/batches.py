@@ -8,7 +8,7 @@ from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import pointer
 from shared.threads import map_threads
-from shared.videos.access import seen_by
+from shared.videos.access import require_visible
 from shared.videos.counters import UNCOUNTED
 from shared.views.models import QueuedView
 from shared.views.store import MARKER_SECONDS, View, ViewStore, ViewVerdict, require_timely
@@ -43,8 +43,8 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
             view = views[place]
             try:
                 require_timely(view.at, now)
-                video = seen_by(videos[view.video_id], caller, now)
-                verdicts[place] = store.ruled(video, caller, now) or store.mark(view, caller, now)
+                video = require_visible(videos[view.video_id], caller, now)
+                verdicts[place] = store.judge(video, caller, now) or store.mark(view, caller, now)
             except Exception as error:
                 # A failing view, even by a bug, must not hide the results of the others.
                 failures[place] = error
@@ -72,7 +72,7 @@ def count_all(store: ViewStore, sent: Sequence[QueuedView], caller: Caller, now:
         if place in failures:
             result["problem"] = failed_part(failures[place], pointer(("views", place)))["problem"]
         else:
-            result |= verdicts[place].told(counts[view.video_id].views + counted[view.video_id])
+            result |= verdicts[place].as_response(counts[view.video_id].views + counted[view.video_id])
         results.append(result)
     return results
 

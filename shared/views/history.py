@@ -21,7 +21,7 @@ from shared.core.errors import InvalidParameter
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS, day_of, hour_of, start_of
 from shared.schema import PARTITION_KEY, SORT_KEY, VIDEO, VIEW_DAY, VIEW_HOUR
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import owned_by
+from shared.videos.access import require_owned
 from shared.videos.counters import COUNTED, SUMS, UNCOUNTED, ViewCount, ViewCounters
 
 UTC = "UTC"
@@ -109,7 +109,7 @@ class ViewHistory:
     def _owned(self, video_id: str, caller: Caller, now: int) -> ViewCount:
         """Return the counter of a video that the caller owns; raise NotFound or Forbidden."""
         video = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)
-        owned_by(video, caller, now)
+        require_owned(video, caller, now)
         return self.counters.read([video_id])[video_id]
 
     def _starts(self, video_id: str, first: int, last: int, live: ViewCount, *, by_day: bool) -> Iterator[Start]:

@@ -10,7 +10,7 @@ from shared.core.limits import LARGEST_BATCH
 from shared.core.periods import DAY_SECONDS
 from shared.web.bodies import Content
 
-MOST_WATCHED = DAY_SECONDS * 1000
+MAX_WATCHED = DAY_SECONDS * 1000
 """Maximum watch time of one view, in milliseconds."""
 
 ViewerId = Annotated[
@@ -23,7 +23,7 @@ ViewerId = Annotated[
 ]
 Watched = Annotated[
     int,
-    Field(strict=True, ge=0, le=MOST_WATCHED, description="Watch time in milliseconds"),
+    Field(strict=True, ge=0, le=MAX_WATCHED, description="Watch time in milliseconds"),
     BeforeValidator(whole),
 ]
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from shared.aws.dynamodb import LARGEST_BATCH_GET, Table, gather, require_all
 from shared.aws.expressions import Expression
-from shared.aws.listing import sharded
+from shared.aws.listing import sharded_partitions
 from shared.core.attributes import Item, decode_item
 from shared.core.errors import Unavailable
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS, day_of, hour_of
@@ -23,13 +23,13 @@ from shared.videos.counters import ViewCount
 from shared.views.history import ViewHistory, views_of
 from shared.views.top import ALL, RankedVideo, TopStore, TopVideos, first_in_each_order
 
-MOST_ENTRIES = 300_000
+MAX_ENTRIES = 300_000
 """Maximum number of entries of hours, or of days, that a run reads.
 
 If there are more, the windows are shorter than their names; `from` has the actual start.
 """
 
-MOST_CATEGORIES = 100
+MAX_CATEGORIES = 100
 """Maximum number of categories with their own list; categories with the most views come first."""
 
 HOURS_EVERY, DAYS_EVERY = 5 * 60, HOUR_SECONDS
@@ -114,10 +114,10 @@ class Rankings:
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the entries of the latest `count` periods, or fewer if there are more than MOST_ENTRIES."""
+        """Return the entries of the latest `count` periods, or fewer if there are more than MAX_ENTRIES."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
-        left = MOST_ENTRIES
+        left = MAX_ENTRIES
         for number in range(count):
             began = latest - number * period_seconds
             entries: dict[str, tuple[int, str]] = {}
@@ -136,7 +136,9 @@ class Rankings:
 
     def _pages(self, period: str) -> Iterator[list[Item]]:
         """Yield all entries of an hour or day; reads a page of each shard in parallel."""
-        starts: list[tuple[Item, Item | None]] = [(partition, None) for partition in sharded(viewed_relation(period))]
+        starts: list[tuple[Item, Item | None]] = [
+            (partition, None) for partition in sharded_partitions(viewed_relation(period))
+        ]
         while starts:
             pages = require_all(
                 gather(
@@ -193,7 +195,7 @@ class Rankings:
             members[active.category(video.video_id)].append(video)
         members.pop(ALL, None)  # videos without a category
         most_viewed = sorted(members, key=lambda category: (-sum(video.views for video in members[category]), category))
-        lists = {ALL: ranked} | {category: members[category] for category in most_viewed[:MOST_CATEGORIES]}
+        lists = {ALL: ranked} | {category: members[category] for category in most_viewed[:MAX_CATEGORIES]}
         return {category: first_in_each_order(videos) for category, videos in lists.items()}
 
     def _write(self, window: str, start: int, now: int, lists: Mapping[str, tuple[RankedVideo, ...]]) -> int:

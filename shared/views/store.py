@@ -10,14 +10,14 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.idempotency import LIFETIME_SECONDS
-from shared.aws.records import absent_or_purged, is_ours, new_write_id
+from shared.aws.records import absent_or_purged, is_own_write, new_write_id
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import NotApplied, Unavailable, invalid_field
 from shared.core.periods import DAY_SECONDS
 from shared.schema import SCHEMA_VERSION, TTL_ATTRIBUTE, VIDEO, VIEWER, lane_of
 from shared.video_fields import VISIBILITY_ATTRIBUTES
-from shared.videos.access import is_published, seen_by
+from shared.videos.access import is_published, require_visible
 from shared.videos.counters import UNCOUNTED, ViewCounters
 
 CACHE_SECONDS = 5
@@ -65,7 +65,7 @@ class ViewVerdict:
     window_ends: int | None = None
     """Time from which the next view of the viewer counts, in epoch seconds; `None` without a viewer."""
 
-    def told(self, views: int) -> Item:
+    def as_response(self, views: int) -> Item:
         """Return the response for the view; `views` is the video's view count."""
         return {
             "counted": self.reason is None,
@@ -92,7 +92,7 @@ class ViewStore:
 
     def require_visible(self, video_id: str, caller: Caller, now: int) -> Item:
         """Return the access data of a video, up to CACHE_SECONDS old; raise NotFound if the caller may not see it."""
-        return seen_by(self._video(video_id, now), caller, now)
+        return require_visible(self._video(video_id, now), caller, now)
 
     def count(self, view: View, caller: Caller, now: int) -> Item:
         """Count a view, if the rules allow it, and return the response.
@@ -100,16 +100,16 @@ class ViewStore:
         Raises NotFound unless the caller may see the video, and Unavailable. After Unavailable, a view without viewer
         and id may have been counted, unless the error is NotApplied.
         """
-        verdict = self.ruled(self.require_visible(view.video_id, caller, now), caller, now)
+        verdict = self.judge(self.require_visible(view.video_id, caller, now), caller, now)
         if verdict is None and view.viewer_id is None and view.id is None:
-            return ViewVerdict().told(self._count_at_once(view, now))
+            return ViewVerdict().as_response(self._count_at_once(view, now))
         verdict = verdict or self.mark(view, caller, now)
         if verdict.reason in UNCOUNTED:
-            return verdict.told(self.counters.add(view.video_id, {verdict.reason: 1}, now))
+            return verdict.as_response(self.counters.add(view.video_id, {verdict.reason: 1}, now))
         # The stream counts new markers shortly afterwards.
-        return verdict.told(self._counted(view.video_id, now) + (verdict.reason is None))
+        return verdict.as_response(self._counted(view.video_id, now) + (verdict.reason is None))
 
-    def ruled(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
+    def judge(self, video: Item, caller: Caller, now: int) -> ViewVerdict | None:
         """Return the verdict on all views of a video that the caller sees; `None` if it depends on the viewer."""
         if video["status"] == "deleted":
             return ViewVerdict("deleted")
@@ -154,7 +154,7 @@ class ViewStore:
             known = failure.item
             if known is None:
                 raise Unavailable from failure
-            if not is_ours(known, marker):
+            if not is_own_write(known, marker):
                 is_retry = view.id is not None and known.get("id") == view.id
                 ends = None if view.viewer_id is None else known["at"] + self.window
                 return ViewVerdict(DUPLICATE if is_retry else REPEATED, ends)

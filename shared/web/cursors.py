@@ -37,7 +37,7 @@ class Cursors:
         """Return the cursor for a position in the list of a query; `now` is in epoch seconds."""
         # UTF-8, because escaping a tag of 512 bytes would make the cursor too long.
         text = json.dumps([now, _digest(query), *position], ensure_ascii=False, separators=(",", ":")).encode()
-        return _spelled(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
+        return _encode(self._box.encrypt(text + b" " * (-len(text) % BLOCK)))
 
     def open(self, query: str, cursor: str, now: int, lifetime: float = LIFETIME_SECONDS) -> Position:
         """Return the position in a cursor; raises InvalidCursor if it is altered, expired, or of another query or release.
@@ -50,7 +50,7 @@ class Cursors:
             if len(cursor) > LONGEST:
                 raise ValueError("longer than any")
             sealed = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
-            if _spelled(sealed) != cursor:  # base64 that is not canonical
+            if _encode(sealed) != cursor:  # base64 that is not canonical
                 raise ValueError("not as it would be written")
             issued, digest, at, id_ = json.loads(self._box.decrypt(sealed))
         except (CryptoError, ValueError) as error:  # ValueError also for a cursor that is too short
@@ -75,5 +75,5 @@ def _digest(query: str) -> str:
     return base64.b85encode(hashlib.sha256(query.encode()).digest()[:15]).decode()
 
 
-def _spelled(sealed: bytes) -> str:
+def _encode(sealed: bytes) -> str:
     return base64.urlsafe_b64encode(sealed).decode().rstrip("=")

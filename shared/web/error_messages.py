@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from shared.core.checks import FORMS
 from shared.core.limits import LARGEST_INTEGER
-from shared.web.parameters import shown
+from shared.web.parameters import quote_value
 
 UNKNOWN_FIELD = "is unknown, or only the server writes it"
 
@@ -42,7 +42,7 @@ def _at_least(limit: int, actual: int, noun: str) -> str:
 def _literal(error: ErrorDetails) -> str:
     words = re.sub("'([^']*)'", r"\1", error["ctx"]["expected"])
     value = error["input"]
-    return f"must be {words}, not {shown(value) if isinstance(value, str) else _value(value)}"
+    return f"must be {words}, not {quote_value(value) if isinstance(value, str) else _value(value)}"
 
 
 _MESSAGES: Mapping[str, str | Callable[[ErrorDetails], str]] = {

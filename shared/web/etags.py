@@ -30,7 +30,7 @@ def allows(wanted: str | None, unwanted: str | None, tag: str | None) -> bool:
     return wanted is None or any(_names(sent, tag) for sent in _listed(wanted))
 
 
-def has_now(header: str | None, tag: str) -> bool:
+def is_not_modified(header: str | None, tag: str) -> bool:
     """Return whether If-None-Match names this ETag, so that the response is a 304."""
     # If-None-Match compares weakly (RFC 9110, section 13.1.2): W/"x" matches "x".
     return header is not None and any(sent.removeprefix("W/") in (tag, "*") for sent in _listed(header))

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from shared.core import request_usage
 from shared.core.caller import Caller
-from shared.core.deadline import within
+from shared.core.deadline import limit_time
 from shared.core.errors import InternalError, MethodNotAllowed, NotFound, ServiceError
 from shared.core.settings import LambdaHandler, Settings
-from shared.core.telemetry import invoked, service_logger
+from shared.core.telemetry import begin_invocation, service_logger
 from shared.routes import ROUTES, Route
 from shared.web import server_timing
 from shared.web.parameters import Query
 from shared.web.requests import Request
-from shared.web.responses import HttpResponse, problem
+from shared.web.responses import HttpResponse, problem_response
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -117,19 +117,22 @@ def _serve(
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         started = time.perf_counter()
-        with invoked(context, event["requestContext"].get("requestId")), request_usage.kept() as lines:
+        with (
+            begin_invocation(context, event["requestContext"].get("requestId")),
+            request_usage.record_requests() as lines,
+        ):
             units = explained = False
             change_set = None
             headers = _headers(event)
             try:
                 route, handler = served.get(event["routeKey"], (None, None))
                 if route is None or handler is None:
-                    answer = _of_no_route(event, pages)
+                    answer = _respond_without_route(event, pages)
                 else:
                     request = _request(event, headers, route, int(clock()))
-                    units = server_timing.sees_units(request)
+                    units = server_timing.may_see_units(request)
                     explained = server_timing.is_explained(request)
-                    with within(longest, clock) if route.method == "GET" else nullcontext():
+                    with limit_time(longest, clock) if route.method == "GET" else nullcontext():
                         answer = handler(request)
                     if explained:
                         server_timing.require_own(request, answer)
@@ -184,7 +187,7 @@ def _path(event: Mapping[str, Any]) -> str:
     return path if stage == "$default" else path.removeprefix(f"/{stage}") or "/"
 
 
-def _of_no_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
+def _respond_without_route(event: Mapping[str, Any], pages: Mapping[str, Callable[[], HttpResponse]]) -> HttpResponse:
     """Return the page at the path; raises NotFound or MethodNotAllowed if there is none."""
     path, method = _path(event), event["requestContext"]["http"]["method"]
     if path in pages and method == "GET":
@@ -200,11 +203,11 @@ def _refusal(error: Exception) -> HttpResponse:
     if isinstance(error, ServiceError) and not isinstance(error, InternalError):
         if error.status >= 500:
             service_logger().warning("unavailable", detail=error.detail, cause=repr(error.__cause__))
-        return problem(error)
+        return problem_response(error)
     # infra/release.py counts these lines by version, to roll back a release that fails.
     version = os.environ.get("AWS_LAMBDA_FUNCTION_VERSION")
     service_logger().exception("unhandled error", exc_info=error, function_version=version)
-    return problem(InternalError("The service failed; it has been logged under this request's id."))
+    return problem_response(InternalError("The service failed; it has been logged under this request's id."))
 
 
 def _allowed_methods(path: str) -> Sequence[str]:

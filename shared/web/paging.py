@@ -42,7 +42,7 @@ class PageRequest:
     _request: Request
     _listing: tuple[object, ...]
 
-    def answer(
+    def respond(
         self, items: Sequence[dict[str, Any]], resume: Position | None, about: Mapping[str, Any] | None = None
     ) -> HttpResponse:
         """Return the response for a page with its `nextCursor`; `resume` is `None` on the last page.
@@ -63,15 +63,15 @@ class Paginator:
     def __init__(self, cursors: Cursors) -> None:
         self._cursors = cursors
 
-    def asked(self, request: Request, query: Paged, *listing: object) -> PageRequest:
+    def request_page(self, request: Request, query: Paged, *listing: object) -> PageRequest:
         """Return the page that a request selects; raises InvalidCursor."""
-        bound = bound_to(request.caller, *listing)
+        bound = cursor_scope(request.caller, *listing)
         after = None if query.cursor is None else self._cursors.open(bound, query.cursor, request.now)
         return PageRequest(query.limit, after, self, request, listing)
 
     def cursor(self, caller: Caller, now: int, resume: Position | None, *listing: object) -> str | None:
         """Return the cursor from which a caller continues a list after `resume`; `None` if `resume` is `None`."""
-        return self._cursors.seal(bound_to(caller, *listing), resume, now) if resume else None
+        return self._cursors.seal(cursor_scope(caller, *listing), resume, now) if resume else None
 
 
 def link_to_next(request: Request, parameter: str, cursor: str) -> dict[str, str]:
@@ -81,6 +81,6 @@ def link_to_next(request: Request, parameter: str, cursor: str) -> dict[str, str
     return {"Link": f'<?{urlencode([*pairs, (parameter, cursor)])}>; rel="next"'}
 
 
-def bound_to(caller: Caller, name: object, *decisive: object) -> str:
+def cursor_scope(caller: Caller, name: object, *decisive: object) -> str:
     """Return the text that a cursor is bound to: the list, and the caller, because lists show different items to each caller."""
     return repr((name, caller.subject, caller.is_admin, *decisive))

@@ -15,7 +15,7 @@ from shared.core.text import BREAKS, LARGEST_USER_ID, LINE, LONGEST_USER_ID, is_
 Schema = dict[str, Any]
 """JSON Schema, or another part of an OpenAPI document."""
 
-MOST_PARAMETERS = 50
+MAX_PARAMETERS = 50
 _CLOSE = 0.75
 """Minimum similarity of two names, from 0 to 1, at which an unknown name is reported as a misspelling of the other."""
 LONGEST_ZONE = 64
@@ -100,7 +100,9 @@ class Choice(Parameter[_Value]):
 
     def parse(self, text: str) -> _Value:
         if text not in self.meanings:
-            raise InvalidParameter.named(self.name, f"must be one of {', '.join(self.meanings)}, not {shown(text)}")
+            raise InvalidParameter.named(
+                self.name, f"must be one of {', '.join(self.meanings)}, not {quote_value(text)}"
+            )
         return self.meanings[text]
 
     def schema(self) -> Schema:
@@ -116,7 +118,7 @@ class Flag(Parameter[bool]):
 
     def parse(self, text: str) -> bool:
         if text not in ("true", "false"):
-            raise InvalidParameter.named(self.name, f"must be true or false, not {shown(text)}")
+            raise InvalidParameter.named(self.name, f"must be true or false, not {quote_value(text)}")
         return text == "true"
 
     def schema(self) -> Schema:
@@ -158,7 +160,7 @@ class Query:
             elif name not in sent and parameter.is_required:
                 faults[name] = InvalidParameter.named(name, "is required")
         if faults:
-            raise _together(list(faults.values()))
+            raise _combine_faults(list(faults.values()))
         self.values: Mapping[str, Any] = values
 
     @classmethod
@@ -181,8 +183,8 @@ class Query:
 
     def _sent(self, text: str, faults: dict[str, BadRequest]) -> dict[str, str]:
         """Return the values by name, and add errors to `faults` for parameters that are duplicate, empty or unknown."""
-        if text.count("&") >= MOST_PARAMETERS:
-            raise InvalidParameter(f"A query string may have at most {MOST_PARAMETERS} parameters.")
+        if text.count("&") >= MAX_PARAMETERS:
+            raise InvalidParameter(f"A query string may have at most {MAX_PARAMETERS} parameters.")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
         except UnicodeDecodeError as error:
@@ -191,7 +193,7 @@ class Query:
         sent: dict[str, str] = {}
         for name, value in pairs:
             if name not in known:
-                faults.setdefault(name, self.unknown(shown(name)))
+                faults.setdefault(name, self.unknown(quote_value(name)))
                 continue
             if name in sent and not known[name].repeats:
                 faults[name] = InvalidParameter.named(name, "must be given only once")
@@ -201,7 +203,7 @@ class Query:
         return sent
 
 
-def _together(faults: Sequence[BadRequest]) -> BadRequest:
+def _combine_faults(faults: Sequence[BadRequest]) -> BadRequest:
     """Return one error for all invalid parameters of a query."""
     if len(faults) == 1:
         return faults[0]
@@ -233,7 +235,7 @@ class Integer(Parameter[int | _Default]):
     def parse(self, text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,16}", text) or not self.low <= int(text) <= self.high:
             raise InvalidParameter.named(
-                self.name, f"must be a whole number from {self.low} to {self.high}, not {shown(text)}"
+                self.name, f"must be a whole number from {self.low} to {self.high}, not {quote_value(text)}"
             )
         return int(text)
 
@@ -318,7 +320,8 @@ class Names(Parameter[tuple[str, ...]]):
         unknown = [name for name in wanted if name not in self.known]
         if unknown:
             raise InvalidParameter.named(
-                self.name, f"must be one of {', '.join(self.known)}, or several with commas, not {shown(unknown[0])}"
+                self.name,
+                f"must be one of {', '.join(self.known)}, or several with commas, not {quote_value(unknown[0])}",
             )
         return wanted
 
@@ -389,7 +392,7 @@ def _is_zone(name: str) -> bool:
     return True
 
 
-def shown(text: str) -> str:
+def quote_value(text: str) -> str:
     """Return client text for an error message: at most 40 characters, with unprintable characters replaced by `?`."""
     return "".join(character if character.isprintable() else "?" for character in text[:40]) or "''"
 

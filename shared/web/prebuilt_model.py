@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, Valid
 
 from shared.core.errors import InvalidContent, MalformedJson, invalid_fields, pointer
 
-MOST_ERRORS = 50
+MAX_ERRORS = 50
 """Maximum errors in a response. A body can contain a hundred thousand errors, and Lambda limits responses to 6 MB."""
 
 _Parsed = TypeVar("_Parsed")
@@ -81,7 +81,7 @@ def _problem(error: ValidationError, refusals: Mapping[str, str]) -> MalformedJs
     if faults[0]["type"] == "json_invalid":
         return MalformedJson(malformed(faults[0]))
     errors = [
-        {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MOST_ERRORS]
+        {"pointer": pointer(fault["loc"]), "detail": _explained(fault, refusals)} for fault in faults[:MAX_ERRORS]
     ]
     return invalid_fields(errors, len(faults))
 

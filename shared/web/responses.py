@@ -13,7 +13,7 @@ from shared.web import etags
 from shared.web.requests import JSON, Request
 
 PROBLEM = "application/problem+json"
-LARGEST_ANSWER = 5_000_000
+LARGEST_RESPONSE = 5_000_000
 """Maximum bytes of documents in one response. Lambda returns the body as a JSON string, so escape characters count."""
 
 SAFE = {"X-Content-Type-Options": "nosniff"}
@@ -57,17 +57,17 @@ def respond(
     if version is not None:
         tag = etags.etag(version, body)
         all_headers["ETag"] = tag
-        if request and etags.has_now(request.headers.get("if-none-match"), tag):
+        if request and etags.is_not_modified(request.headers.get("if-none-match"), tag):
             return HttpResponse(304, {name: value for name, value in all_headers.items() if name != "Content-Type"})
     return HttpResponse(status, all_headers, body)
 
 
-def text(content: str, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
+def text_response(content: str, content_type: str, headers: Mapping[str, str]) -> HttpResponse:
     """Return a 200 response with text of a media type, in UTF-8."""
     return HttpResponse(200, {"Content-Type": f"{content_type}; charset=utf-8", **SAFE, **headers}, content)
 
 
-def moved(location: str, headers: Mapping[str, str]) -> HttpResponse:
+def redirect(location: str, headers: Mapping[str, str]) -> HttpResponse:
     """Return a 301 redirect. `location` may be relative to the URL of the request."""
     return HttpResponse(301, {"Location": location, **SAFE, **headers})
 
@@ -77,7 +77,7 @@ def no_content() -> HttpResponse:
     return HttpResponse(204, {"Cache-Control": "no-store", **SAFE})
 
 
-def problem(error: ServiceError) -> HttpResponse:
+def problem_response(error: ServiceError) -> HttpResponse:
     """Return an error as a problem document (RFC 9457)."""
     headers = {"Content-Type": PROBLEM, "Cache-Control": "no-store", **SAFE, **error.headers}
     return HttpResponse(error.status, headers, _json(error.problem()))
@@ -107,7 +107,7 @@ def etag(version: int, content: Any) -> str:
     return etags.etag(version, _json(content))
 
 
-def fitting(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_ANSWER) -> list[orjson.Fragment]:
+def fit_documents(documents: Iterable[Mapping[str, Any]], largest: int = LARGEST_RESPONSE) -> list[orjson.Fragment]:
     """Return the first documents that together have at most `largest` bytes in a response, serialised as JSON."""
     written: list[orjson.Fragment] = []
     size = 0

@@ -17,7 +17,7 @@ from shared.routes import ROUTES, WRITE
 from shared.web.requests import Request
 from shared.web.responses import HttpResponse
 
-MOST_ENTRIES = 50
+MAX_ENTRIES = 50
 """Maximum DynamoDB requests that a response explains, because API Gateway limits headers to 10 KB."""
 
 _MIXED = frozenset({"batchVideos", "revertChangeset"})
@@ -46,7 +46,7 @@ def header(lines: Sequence[RequestUsage], seconds: float, status: int, *, units:
     return ", ".join([whole, *(_entry(same, units=units) for same in kinds.values())])
 
 
-def sees_units(request: Request) -> bool:
+def may_see_units(request: Request) -> bool:
     """Return whether the caller may see consumed units and request counts, whatever the response is."""
     operation, caller = request.route.operation, request.caller
     if caller.is_admin or operation in FOR_OWNERS:
@@ -69,23 +69,23 @@ def is_explained(request: Request) -> bool:
         return False
     if ("explain", "true") not in parse_qsl(request.query):
         return False
-    if not sees_units(request) and request.route.operation not in DOCUMENTS:
+    if not may_see_units(request) and request.route.operation not in DOCUMENTS:
         raise Forbidden("Only admins can have this explained; owners, what reads nothing but their own.")
     return True
 
 
 def require_own(request: Request, answer: HttpResponse) -> None:
     """Raise Forbidden unless the caller may see units, or owns the returned document, according to its `userId`."""
-    if not sees_units(request) and json.loads(answer.body or "{}").get("userId") != request.caller.subject:
+    if not may_see_units(request) and json.loads(answer.body or "{}").get("userId") != request.caller.subject:
         raise Forbidden("Only its owner, and admins, can have it explained; the answer must have its userId.")
 
 
 def _each(lines: Sequence[RequestUsage]) -> list[str]:
     entries = [
-        f"{_entry([line], units=True)};examined={line.examined or 0};retries={max(line.tries - 1, 0)};conflicts={line.conflicts}"
-        for line in lines[:MOST_ENTRIES]
+        f"{_entry([line], units=True)};examined={line.examined or 0};retries={max(line.attempts - 1, 0)};conflicts={line.conflicts}"
+        for line in lines[:MAX_ENTRIES]
     ]
-    rest = lines[MOST_ENTRIES:]
+    rest = lines[MAX_ENTRIES:]
     if rest:
         entries.append(f'ddb;dur={_milliseconds(rest)};desc="{len(rest)} more"')
     return entries

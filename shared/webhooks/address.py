@@ -67,19 +67,19 @@ class ReceiverAddress(NamedTuple):
         return host if self.port == (443 if self.is_secure else 80) else f"{host}:{self.port}"
 
 
-def fault_of(url: str, *, local: bool) -> str | None:
+def find_fault(url: str, *, local: bool) -> str | None:
     """Return the fault of a webhook's URL as a sentence, or `None` if it is valid.
 
     `local` also allows http, any port and loopback.
     """
     try:
-        receiver_of(url, local=local)
+        parse_receiver(url, local=local)
     except ForbiddenAddress as error:
         return str(error)
     return None
 
 
-def receiver_of(url: str, *, local: bool) -> ReceiverAddress:
+def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
     """Parse a URL. Checks and requests both use this result, so they cannot disagree. Raises Forbidden."""
     if len(url) > LONGEST_URL:
         raise ForbiddenAddress(f"A URL has at most {LONGEST_URL} characters.")
@@ -108,7 +108,7 @@ def receiver_of(url: str, *, local: bool) -> ReceiverAddress:
     address = _address_of(host)
     if address is None:
         _check_name(host, local=local)
-    elif kind := forbidden(str(address), local=local):
+    elif kind := forbidden_reason(str(address), local=local):
         raise ForbiddenAddress(kind)
     return ReceiverAddress(
         is_secure, host if address is None else str(address), address is None, port, f"/{path.removeprefix('/')}"
@@ -146,7 +146,7 @@ def _check_name(host: str, *, local: bool) -> None:
         )
 
 
-def forbidden(address: str, *, local: bool) -> str | None:
+def forbidden_reason(address: str, *, local: bool) -> str | None:
     """Return why an IP address is forbidden, as a sentence without the address, or `None`. `local` allows loopback."""
     try:
         number = ip_address(address)

@@ -8,12 +8,12 @@ LARGEST_SHOWN = 512
 """Maximum bytes of a response body that are stored."""
 
 
-def is_taken(answer: ReceiverResponse) -> bool:
+def is_accepted(answer: ReceiverResponse) -> bool:
     """Return whether the receiver accepted the event with a 2xx response."""
     return answer.status is not None and 200 <= answer.status < 300
 
 
-def shown(answer: ReceiverResponse) -> dict[str, Any]:
+def attempt_document(answer: ReceiverResponse) -> dict[str, Any]:
     """Return an attempt's result for the API.
 
     It has `status`, or `error` (a sentence) if there was no response; `ms`; and `answer`, the beginning of the body.

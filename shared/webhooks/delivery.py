@@ -36,41 +36,41 @@ from shared.aws.leases import LEASE, Lease, LeaseLost, is_leased
 from shared.aws.quotas import Claim
 from shared.aws.records import retry_on_conflict
 from shared.core.attributes import Item, without
-from shared.core.errors import PASSING, Gone, Unavailable
+from shared.core.errors import TRANSIENT_ERRORS, Gone, Unavailable
 from shared.core.telemetry import log_failure, service_logger
-from shared.feed.change import Change, is_of
+from shared.feed.change import Change, has_type
 from shared.feed.log import OLDEST, Feed, FeedEntry, LogCursor, shard_logs
-from shared.webhooks.attempt import shown
+from shared.webhooks.attempt import attempt_document
 from shared.webhooks.delivery_state import (
     LEASE_SECONDS,
     LONGEST_LEASE,
+    NOTIFIED_AT,
+    NOTIFIED_SECONDS,
     QUEUED,
-    WAKE,
-    WAKE_SECONDS,
     DeliveryStateStore,
-    due,
-    idle,
-    plain,
+    as_due,
+    as_idle,
+    encode_cursors,
     seen_at,
 )
 from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
-from shared.webhooks.retry_schedule import MOST_BUS_DELAY, delay_after, is_due, reason_to_pause
+from shared.webhooks.retry_schedule import MAX_BUS_DELAY, delay_after, is_due, reason_to_pause
 from shared.webhooks.transport import Attempt, Transport
 
 BUS = "event-bus"
 """Subscriber id of the event bus, which receives all changes. It has a delivery state but no webhook item."""
 
-MOST_DELIVERED = 64
+MAX_DELIVERED = 64
 """Maximum changes of one page. It limits the changes sent again after a worker dies, and the changes that one failure
 delays."""
-MOST_EXAMINED = 5000
+MAX_EXAMINED = 5000
 """Maximum changes read for one page, when few of them have the webhook's types."""
 TURN_SECONDS = 10
 """Seconds during which a worker starts requests for one webhook, before it serves others. A slow request may extend a
 turn to twice the time."""
-REST_TIMES, MOST_REST = 3, 60
+REST_TIMES, MAX_REST = 3, 60
 """Rest of a slow receiver after a turn: a multiple of the turn's duration, and its maximum in seconds."""
-QUOTA_SECONDS, MOST_QUOTA_SECONDS = 120, 900
+QUOTA_SECONDS, MAX_QUOTA_SECONDS = 120, 900
 """Minimum and maximum seconds after which the sweeper sends a message for a webhook that waits for a quota.
 
 The message of a released claim may be lost. The delay doubles each time."""
@@ -139,7 +139,7 @@ class Deliverer:
         feed: Feed,
         receivers: Transport,
         quotas: DeliveryQuotas,
-        wake: Notify,
+        notify: Notify,
         *,
         bus: Transport | None = None,
         measure: Callable[[DeliveryResult], None] = lambda _: None,
@@ -150,11 +150,11 @@ class Deliverer:
         self.receivers = receivers
         self.quotas = quotas
         self.bus = bus
-        self.wake = wake
+        self.notify = notify
         self.measure = measure
         self.clock = clock
 
-    def to_wake(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
+    def select_idle(self, owners: Sequence[str], *, is_behind: bool) -> list[str]:
         """Return the ids of webhooks to send a message for, after changes of these owners were appended.
 
         The subscribers of these owners and of all owners are considered, including the bus. Three kinds need no
@@ -174,12 +174,12 @@ class Deliverer:
             if place and (
                 is_leased(place, now, LONGEST_LEASE)
                 or not is_due(place.get("nextAttemptAt", 0), now)
-                or abs(now - place.get(WAKE, 0)) < WAKE_SECONDS
+                or abs(now - place.get(NOTIFIED_AT, 0)) < NOTIFIED_SECONDS
             ):
                 continue
             if place and is_behind:
-                with suppress(*PASSING):  # in that case later changes send further messages
-                    self.places.set_wake(place, int(now))
+                with suppress(*TRANSIENT_ERRORS):  # in that case later changes send further messages
+                    self.places.set_notified(place, int(now))
             woken.append(id_)
         return woken
 
@@ -250,8 +250,8 @@ class _DeliveryRun:
         try:
             for claim in [claim for quota, claim in self.claims.items() if quota not in self.kept]:
                 for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
-                    self.to.wake(webhook_id, 0, (claim.owner, claim.queue))
-        except PASSING as error:  # claims follow leases, and the sweeper sends for webhooks that wait
+                    self.to.notify(webhook_id, 0, (claim.owner, claim.queue))
+        except TRANSIENT_ERRORS as error:  # claims follow leases, and the sweeper sends for webhooks that wait
             log_failure("quota not released", error, webhook_id=self.webhook_id)
 
     def _look_up(self) -> bool:
@@ -269,14 +269,14 @@ class _DeliveryRun:
             hook = None
         if place is None or hook is None:
             return False
-        if WAKE in place:
+        if NOTIFIED_AT in place:
             # The message was received. Later changes send another one, even if this worker cannot deliver now.
-            places.set_wake(place, None)
-            place = without(place, WAKE)
+            places.set_notified(place, None)
+            place = without(place, NOTIFIED_AT)
         self.place, self.hook = place, hook
         if hook.get("paused"):
             if self._is_holder():  # it was paused while this worker was sending
-                self._save(idle(place))
+                self._save(as_idle(place))
             return False
         is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
         self.kept = () if is_free else tuple(self.claims)
@@ -294,7 +294,7 @@ class _DeliveryRun:
 
         Return whether to check again for changes that other workers left to this one.
         """
-        told, was_leased = self._told(), self._is_holder()
+        told, was_leased = self._read_feed(), self._is_holder()
         while True:
             page = self._read_page(told)
             known = self.place.get("delivered", ())
@@ -310,20 +310,20 @@ class _DeliveryRun:
                 continue
             rest = self._rest()
             if rest or not page.is_end:
-                self.to.wake(self.webhook_id, rest)
+                self.to.notify(self.webhook_id, rest)
             return page.is_end and was_leased and not rest
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def _told(self) -> Iterator[tuple[str, FeedEntry]]:
+    def _read_feed(self) -> Iterator[tuple[str, FeedEntry]]:
         """Yield all changes behind the positions with their logs: in order for each log, merged approximately by time.
 
         Consistent, because a check after the release of the lease must see all earlier appends.
         """
-        logs = [self._of_log(log, LogCursor(*place)) for log, place in self.place["places"].items()]
+        logs = [self._read_log(log, LogCursor(*place)) for log, place in self.place["places"].items()]
         return merge(*logs, key=lambda told: told[1].change["at"])
 
-    def _of_log(self, log: str, place: LogCursor) -> Iterator[tuple[str, FeedEntry]]:
+    def _read_log(self, log: str, place: LogCursor) -> Iterator[tuple[str, FeedEntry]]:
         is_end = False
         while not is_end:
             try:
@@ -335,17 +335,17 @@ class _DeliveryRun:
                 service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
                 place = OLDEST
                 continue
-            for told in stretch.told:
+            for told in stretch.entries:
                 yield log, told
-            place, is_end = stretch.place, stretch.is_end
+            place, is_end = stretch.cursor, stretch.is_end
 
     def _read_page(self, told: Iterator[tuple[str, FeedEntry]]) -> _DeliveryPage:
         page = _DeliveryPage([], {}, 0, is_end=False)
         for examined, (log, one) in enumerate(told, 1):
-            page.places[log], page.last = one.place, one.change["at"]
-            if is_of(one.change, self.hook["types"]):
+            page.places[log], page.last = one.cursor, one.change["at"]
+            if has_type(one.change, self.hook["types"]):
                 page.matching.append(one.change)
-            if len(page.matching) == MOST_DELIVERED or examined == MOST_EXAMINED:
+            if len(page.matching) == MAX_DELIVERED or examined == MAX_EXAMINED:
                 return page
         page.is_end = True
         return page
@@ -367,16 +367,16 @@ class _DeliveryRun:
         counts = before.get("tried", {})
         ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
         carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
-        tries = sorted(carrier.carry(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
+        tries = sorted(carrier.deliver(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
         if tries and not self.is_bus:
             average = before.get("answerMs") if self.answer_ms is None else self.answer_ms
-            self.answer_ms = average_ms(average, fmean(tried.answer.ms for tried in tries))
+            self.answer_ms = average_ms(average, fmean(tried.response.ms for tried in tries))
         self._report(before, wanted, tries, is_first=is_first)
-        taken = [tried.change["id"] for tried in tries if tried.is_taken]
+        taken = [tried.change["id"] for tried in tries if tried.is_accepted]
         left = [change for change in wanted if change["id"] not in taken]
         if not left:
             return True
-        failed = [tried for tried in tries if not tried.is_taken]
+        failed = [tried for tried in tries if not tried.is_accepted]
         new = self.place | {
             "delivered": [*self.place.get("delivered", ()), *taken],
             "oldestWaiting": min(change["at"] for change in left),
@@ -384,8 +384,8 @@ class _DeliveryRun:
         if failed:
             self._failed(new, failed, has_taken=bool(taken))
         else:
-            self._save(self._resting(idle(without(new, *_FAILURES) if taken else new)))
-            self.to.wake(self.webhook_id, self._rest())
+            self._save(self._resting(as_idle(without(new, *_FAILURES) if taken else new)))
+            self.to.notify(self.webhook_id, self._rest())
         return False
 
     def _is_admitted(self) -> bool:
@@ -397,8 +397,8 @@ class _DeliveryRun:
         for number, claim in enumerate(claims):
             if not self.to.quotas.claim_or_wait(claim, now):
                 self.kept = [(before.owner, before.queue) for before in claims[:number]]
-                waits = max(QUOTA_SECONDS, min(now - claim.since, MOST_QUOTA_SECONDS))
-                self._save(due(self.place | {QUEUED: claim.since}, now + waits))
+                waits = max(QUOTA_SECONDS, min(now - claim.since, MAX_QUOTA_SECONDS))
+                self._save(as_due(self.place | {QUEUED: claim.since}, now + waits))
                 return False
             self.claims[claim.owner, claim.queue] = claim
         return True
@@ -407,7 +407,7 @@ class _DeliveryRun:
         """Return the seconds to rest after this turn: 0 unless the receiver is slow and was called."""
         if self.answer_ms is None or not is_slow({"answerMs": self.answer_ms}):
             return 0
-        return min(MOST_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
+        return min(MAX_REST, math.ceil(REST_TIMES * (self.to.clock() - self.begun)))
 
     def _resting(self, new: Item) -> Item:
         """Return the state at the end of a turn; while the receiver rests, the webhook is not due."""
@@ -423,23 +423,23 @@ class _DeliveryRun:
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
         }
         tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
-        # If the receiver accepts other changes, the failing period starts again. At most MOST_DELIVERED changes are
+        # If the receiver accepts other changes, the failing period starts again. At most MAX_DELIVERED changes are
         # accepted before the failed one must be.
         if has_taken or "failingSince" not in new:
             new = without(new, "failures") | {"failingSince": now}
         new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
-        answers = [one.answer for one in failed]
+        answers = [one.response for one in failed]
         if self.is_bus:  # no owner sees its attempts
             service_logger().error("event bus refused changes", extra={"reason": answers[-1].error})
         because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
         if because:
             self._pause(new, because)
             return
-        delay = delay_after(new["failures"], answers, random.uniform, longest=MOST_BUS_DELAY if self.is_bus else None)
-        self._save(due(without(new, *LEASE), now + delay))
+        delay = delay_after(new["failures"], answers, random.uniform, longest=MAX_BUS_DELAY if self.is_bus else None)
+        self._save(as_due(without(new, *LEASE), now + delay))
         if delay <= LONGEST_DELAY:
             try:
-                self.to.wake(self.webhook_id, delay)
+                self.to.notify(self.webhook_id, delay)
             except Unavailable as error:  # the sweeper finds the due webhook
                 log_failure("message not sent", error, webhook_id=self.webhook_id)
 
@@ -462,11 +462,11 @@ class _DeliveryRun:
             since = before.get("failingSince", since)
         fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
         lags = [
-            max(0, tried.at + tried.answer.ms - tried.change["at"])
+            max(0, tried.at + tried.response.ms - tried.change["at"])
             for tried in tries
-            if tried.is_taken and tried.change["at"] >= fresh and tried.change["id"] not in counts
+            if tried.is_accepted and tried.change["at"] >= fresh and tried.change["id"] not in counts
         ]
-        done = sum(tried.is_taken for tried in tries)
+        done = sum(tried.is_accepted for tried in tries)
         self.to.measure(
             DeliveryResult(
                 done=done,
@@ -494,8 +494,8 @@ class _DeliveryRun:
 
     def _behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
         """Return the state behind a completely delivered page."""
-        new = without(idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
-        new["places"] = self.place["places"] | plain(page.places)
+        new = without(as_idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
+        new["places"] = self.place["places"] | encode_cursors(page.places)
         if page.is_end:
             new["caughtUpAt"] = int(self.to.clock() * 1000)
             settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
@@ -517,4 +517,10 @@ def _attempt(tried: Attempt, number: int) -> Mapping[str, object]:
     about: dict[str, object] = {
         name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
     }
-    return {"at": tried.at, "changeId": tried.change["id"], **about, **shown(tried.answer), "attempt": number}
+    return {
+        "at": tried.at,
+        "changeId": tried.change["id"],
+        **about,
+        **attempt_document(tried.response),
+        "attempt": number,
+    }

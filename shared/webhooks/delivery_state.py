@@ -15,12 +15,12 @@ import orjson
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.leases import LEASE, TURN, fence, next_turn, write_held
-from shared.aws.listing import Lists, Window, unsharded
-from shared.aws.records import ABSENT, at_version, key_of, stamped
+from shared.aws.leases import LEASE, TURN, fence, next_turn, write_with_lease
+from shared.aws.listing import Lists, Window, single_partition
+from shared.aws.records import ABSENT, at_version, key_of, with_version
 from shared.core.attributes import Item, decode_item, without
 from shared.core.caller import Caller
-from shared.core.errors import PASSING, NotFound, TooSoon
+from shared.core.errors import TRANSIENT_ERRORS, NotFound, TooSoon
 from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
 from shared.feed.log import LogCursor
@@ -31,7 +31,7 @@ from shared.schema import (
     TTL_ATTRIBUTE,
     WEBHOOK,
     WEBHOOK_ATTEMPTS,
-    WEBHOOK_PLACE,
+    WEBHOOK_STATE,
     follower_relation,
 )
 
@@ -50,10 +50,10 @@ INDEXED = ("rel", "relShard", "relSort", "relId")
 """Attributes that project an item into the relation index."""
 WAITING = (*INDEXED, "nextAttemptAt")
 """Attributes of a webhook that is due, now or later."""
-WAKE, WAKE_SECONDS = "wokenAt", 60
+NOTIFIED_AT, NOTIFIED_SECONDS = "wokenAt", 60
 """Attribute with the time (epoch seconds) of the last message that was sent while the queue was behind.
 
-Changes send no further message for WAKE_SECONDS. The receiving worker removes the attribute before it reads the feed.
+Changes send no further message for NOTIFIED_SECONDS. The receiving worker removes the attribute before it reads the feed.
 """
 QUEUED = "queuedAt"
 """Attribute of a webhook that waits for a concurrency quota (shared/webhooks/quotas.py): epoch seconds since when."""
@@ -72,7 +72,10 @@ class DeliveryStateStore:
         Eventually consistent: the index lags by about a second. A new webhook must therefore be scheduled for a later
         check.
         """
-        relation, window = unsharded(follower_relation(user_id)), Window(0, LAST_SECOND + 1, ascending=True, limit=100)
+        relation, window = (
+            single_partition(follower_relation(user_id)),
+            Window(0, LAST_SECOND + 1, ascending=True, limit=100),
+        )
         while True:
             page = Lists(self.table).related(relation, window)
             yield from (entry["relId"] for entry in page.items)
@@ -82,19 +85,19 @@ class DeliveryStateStore:
 
     def read(self, webhook_id: str) -> Item | None:
         """Return the delivery state of a webhook, or `None`. Consistent."""
-        return self.table.get(WEBHOOK_PLACE.key(webhookId=webhook_id), consistent=True)
+        return self.table.get(WEBHOOK_STATE.key(webhookId=webhook_id), consistent=True)
 
     def read_all(self, webhook_ids: Sequence[str]) -> list[Item | None]:
         """Return delivery states in the order of the ids, with `None` for each that does not exist. Consistent."""
-        keys = [WEBHOOK_PLACE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
+        keys = [WEBHOOK_STATE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
         return self.table.get_all(keys, consistent=True) if keys else []
 
-    def set_wake(self, place: Item, at: int | None) -> None:
+    def set_notified(self, place: Item, at: int | None) -> None:
         """Record that a message was sent at a time (epoch seconds), or with `None` that it was received.
 
         The turn is unchanged. Two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
-        change = change_between({WAKE: 0}, {} if at is None else {WAKE: at})
+        change = change_between({NOTIFIED_AT: 0}, {} if at is None else {NOTIFIED_AT: at})
         with suppress(ConditionFailed):
             self.table.write(self.table.update(key_of(place), change, condition=Expression.of("attribute_exists(#pk)")))
 
@@ -108,7 +111,12 @@ class DeliveryStateStore:
 
     def begin(self, webhook_id: str, places: Mapping[str, LogCursor]) -> None:
         """Create the delivery state of a subscriber without a webhook item, unless it exists."""
-        place = {**WEBHOOK_PLACE.key(webhookId=webhook_id), "webhookId": webhook_id, "turn": 1, "places": plain(places)}
+        place = {
+            **WEBHOOK_STATE.key(webhookId=webhook_id),
+            "webhookId": webhook_id,
+            "turn": 1,
+            "places": encode_cursors(places),
+        }
         with suppress(ConditionFailed):
             self.table.write(self.table.put(place, condition=ABSENT))
 
@@ -121,8 +129,8 @@ class DeliveryStateStore:
         write = self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN]))
         while True:
             try:
-                write_held(self.table, [write], new)
-            except PASSING:
+                write_with_lease(self.table, [write], new)
+            except TRANSIENT_ERRORS:
                 if not in_time():
                     raise
                 self.table.rest(1)
@@ -135,14 +143,14 @@ class DeliveryStateStore:
         Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
         since it was read.
         """
-        new = _next(place, idle(new), now)
+        new = _next(place, as_idle(new), now)
         paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
-        paused = stamped(paused, _WORKER, now, version=hook["version"] + 1)
+        paused = with_version(paused, _WORKER, now, version=hook["version"] + 1)
         writes = [
             self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN])),
             self.table.update(key_of(hook), change_between(hook, paused), condition=at_version(hook)),
         ]
-        write_held(self.table, writes, new)
+        write_with_lease(self.table, writes, new)
 
     def begin_test(self, webhook_id: str, test_id: str, now: int) -> None:
         """Record the start of a test at `now` (epoch seconds) with the id of the test event.
@@ -151,7 +159,7 @@ class DeliveryStateStore:
         than SECONDS_BETWEEN_TESTS after the last test, and NotFound if the webhook was deleted.
         """
         write = self.table.update(
-            WEBHOOK_PLACE.key(webhookId=webhook_id),
+            WEBHOOK_STATE.key(webhookId=webhook_id),
             Expression.of("SET #testedAt = :now, #testId = :id", now=now, id=test_id),
             condition=Expression.of(
                 "attribute_exists(#pk) AND (attribute_not_exists(#testedAt) OR #testedAt <= :last)",
@@ -221,12 +229,12 @@ def _sort_key(at: int, turn: int | str) -> str:
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
-def plain(places: Mapping[str, LogCursor]) -> Item:
+def encode_cursors(places: Mapping[str, LogCursor]) -> Item:
     """Return log positions in their stored form."""
     return {log: list(place) for log, place in places.items()}
 
 
-def due(place: Item, at: int) -> Item:
+def as_due(place: Item, at: int) -> Item:
     """Return the state of a webhook that is not due before a time (epoch seconds).
 
     At that time the sweeper sends a message if no other message was received.
@@ -242,7 +250,7 @@ def seen_at(place: Item, at: int) -> Item:
     return place | {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
 
 
-def idle(place: Item) -> Item:
+def as_idle(place: Item) -> Item:
     """Return the state of a webhook without a lease or a due time, which waits only for changes."""
     return without(place, *WAITING, *LEASE, QUEUED)
 

@@ -12,7 +12,7 @@ from shared.webhooks.signing import signature
 TEST_TYPE = "webhook.test"
 
 
-def body_of(change: Change) -> bytes:
+def event_body(change: Change) -> bytes:
     """Return compact JSON: `{"type", "timestamp", "data"}`.
 
     The timestamp is RFC 3339 in UTC; the data is the change without its type.
@@ -27,7 +27,7 @@ def test_change(webhook_id: str, now: float) -> Change:
     return {"id": token_urlsafe(15), "type": TEST_TYPE, "webhookId": webhook_id, "at": int(now * 1000)}
 
 
-def headers_of(id_: str, body: bytes, secrets: Sequence[bytes], now: float) -> dict[str, str]:
+def event_headers(id_: str, body: bytes, secrets: Sequence[bytes], now: float) -> dict[str, str]:
     """Return the headers of an event sent at `now` (epoch seconds). Every attempt of an event has the same `id_`."""
     return {
         "webhook-id": id_,

@@ -26,7 +26,7 @@ class EventBus:
         self._client = client
         self._clock = clock
 
-    def carry(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(self, _: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes in order within each group, until one fails or time is up. Return the attempts.
 
         A request has up to ten changes, each of a different group, because each of them may fail separately.
@@ -37,7 +37,7 @@ class EventBus:
             several = [left.popleft() for _ in range(min(LARGEST_PUT, len(left)))]
             put = self._put([group.popleft() for group in several])
             tries += put
-            if not all(tried.is_taken for tried in put):
+            if not all(tried.is_accepted for tried in put):
                 break
             left.extend(group for group in several if group)
         return tries

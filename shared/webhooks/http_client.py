@@ -14,10 +14,10 @@ from http.client import HTTPException, IncompleteRead
 from queue import Empty, SimpleQueue
 from typing import Any, cast
 
-from shared.aws.lean.connections import Response, posted
-from shared.webhooks.address import ForbiddenAddress, ReceiverAddress, forbidden, receiver_of
+from shared.aws.lean.connections import Response, format_post
+from shared.webhooks.address import ForbiddenAddress, ReceiverAddress, forbidden_reason, parse_receiver
 
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 """Maximum bytes of a response that are read, including its headers."""
 _PIECE = 256
 _WITHOUT_BODY = (204, 304)
@@ -40,7 +40,7 @@ class ReceiverResponse:
     """Status, if it arrived in time, even if the body was truncated."""
     ms: int
     body: bytes
-    """Body, truncated at MOST_BYTES or at the time limit."""
+    """Body, truncated at MAX_BYTES or at the time limit."""
     error: str | None
     """Reason for a missing status, as a sentence for the user that supplied the URL."""
     is_forbidden: bool
@@ -80,9 +80,9 @@ def send(
 
     status, content, error, is_forbidden, retry_after = None, b"", None, False, None
     try:
-        receiver = receiver_of(url, local=local)
+        receiver = parse_receiver(url, local=local)
         addresses = _addresses(receiver, resolve, time_left, local=local)
-        request = posted({"host": receiver.authority, **headers, "connection": "close"}, body, receiver.path)
+        request = format_post({"host": receiver.authority, **headers, "connection": "close"}, body, receiver.path)
         with _connection(receiver, addresses, connect, trust, time_left) as connection:
             _send_all(connection, request, time_left)
             status, fields, content = _answer(_Stream(connection, time_left))
@@ -104,7 +104,7 @@ def _addresses(
     if receiver.is_name:
         addresses = list(dict.fromkeys(str(found[4][0]) for found in _resolved(receiver, resolve, time_left)))
     for address in addresses:
-        if fault := forbidden(address, local=local):
+        if fault := forbidden_reason(address, local=local):
             raise ForbiddenAddress(fault)
     return addresses
 
@@ -177,11 +177,11 @@ def _send_all(connection: socket.socket, request: bytes, time_left: Callable[[],
 
 
 class _Stream(io.RawIOBase):
-    """Response stream. It ends with the connection, after MOST_BYTES, or at a `fault` such as the time limit."""
+    """Response stream. It ends with the connection, after MAX_BYTES, or at a `fault` such as the time limit."""
 
     def __init__(self, connection: socket.socket, time_left: Callable[[], float]) -> None:
         self.fault: OSError | None = None
-        self.bytes_left = MOST_BYTES
+        self.bytes_left = MAX_BYTES
         self._connection, self._time_left = connection, time_left
 
     def makefile(self, _: str) -> io.BufferedReader:
@@ -214,7 +214,7 @@ def _answer(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
         except (HTTPException, ValueError) as error:
             if stream.fault:
                 raise stream.fault from error
-            if stream.bytes_left == MOST_BYTES:
+            if stream.bytes_left == MAX_BYTES:
                 raise _NoResponse("The receiver closed the connection without an answer.") from error
             raise _NoResponse("What the receiver answered is not HTTP.") from error
         if not 200 <= response.status <= 599:

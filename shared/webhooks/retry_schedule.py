@@ -11,13 +11,13 @@ JITTER = 0.2
 """Random fraction by which a delay varies, so that receivers that failed together are not retried together."""
 LONGEST_RETRY_AFTER = 28_800
 """Maximum Retry-After of a receiver, in seconds."""
-MOST_BUS_DELAY = 600
+MAX_BUS_DELAY = 600
 """Maximum seconds between attempts to reach the event bus. The bus is never paused, because no owner could resume it.
 """
 DAYS_FAILING = 3
 """Days without an accepted change after which a webhook is paused."""
 
-GONE_FOR_GOOD = "The receiver answered 410 Gone."
+STATUS_GONE = "The receiver answered 410 Gone."
 
 
 def delay_after(
@@ -51,7 +51,7 @@ def reason_to_pause(answers: Sequence[ReceiverResponse], seconds: int) -> str | 
         if answer.is_forbidden:
             return answer.error
         if answer.status == 410:
-            return GONE_FOR_GOOD
+            return STATUS_GONE
     if seconds < DAYS_FAILING * 86_400:
         return None
     last = answers[-1]

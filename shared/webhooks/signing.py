@@ -18,7 +18,7 @@ def secret_of(master: str, webhook_id: str, generation: int) -> bytes:
     return hmac.digest(master.encode(), f"webhook secret/{webhook_id}/{generation}".encode(), "sha256")
 
 
-def spelled(secret: bytes) -> str:
+def encode_secret(secret: bytes) -> str:
     """Return a secret in the text form that users see and that Standard Webhooks libraries accept."""
     return PREFIX + b64encode(secret).decode()
 

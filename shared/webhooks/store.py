@@ -12,9 +12,9 @@ from typing import Any
 from shared.aws.dynamodb import Table, Write
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.idempotency import carry_out, earlier_answer
-from shared.aws.listing import Lists, Window, unsharded
-from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, stamped
+from shared.aws.idempotency import carry_out, find_stored_response
+from shared.aws.listing import Lists, Window, single_partition
+from shared.aws.records import ABSENT, at_version, new_write_id, retry_on_conflict, signing, with_version
 from shared.core.attributes import Item, Value, without
 from shared.core.caller import Caller, IdempotentRequest
 from shared.core.errors import Forbidden, LimitReached, NotFound, VersionMismatch
@@ -22,12 +22,12 @@ from shared.core.limits import LAST_SECOND
 from shared.core.position import Page, Position
 from shared.feed.log import LogCursor
 from shared.routes import ADMIN, CHANGES
-from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS, follower_relation
+from shared.schema import WEBHOOK, WEBHOOK_STATE, WEBHOOKS, follower_relation
 from shared.videos.video import merge_patch
-from shared.webhooks.delivery_state import INDEXED, WAITING, due, plain
+from shared.webhooks.delivery_state import INDEXED, WAITING, as_due, encode_cursors
 from shared.webhooks.signing import secret_of
 
-MOST_WEBHOOKS = 20
+MAX_WEBHOOKS = 20
 """Maximum webhooks of one user."""
 OVERLAP_SECONDS = 86_400
 """Seconds after a rotation during which events are also signed with the previous secret."""
@@ -48,7 +48,7 @@ FIELDS = (
 """Attributes of the item that the document has, in this order."""
 DELIVERED_BY = ("url", "types", "paused")
 """Attributes that affect delivery."""
-_WHAT = "the webhook"
+_NOUN = "the webhook"
 
 
 @dataclass(frozen=True)
@@ -114,16 +114,16 @@ class WebhookStore:
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
-        hook = stamped(item | place_of_webhook(item), caller, now, version=1)
+        hook = with_version(item | place_of_webhook(item), caller, now, version=1)
         place = {
-            **WEBHOOK_PLACE.key(webhookId=webhook_id),
+            **WEBHOOK_STATE.key(webhookId=webhook_id),
             "webhookId": webhook_id,
-            "places": plain(places),
+            "places": encode_cursors(places),
             "turn": 1,
         }
         if not hook["paused"]:
-            place = due(place, now)
-        below = Expression.of("attribute_not_exists(#ids) OR size(#ids) < :most", most=MOST_WEBHOOKS)
+            place = as_due(place, now)
+        below = Expression.of("attribute_not_exists(#ids) OR size(#ids) < :most", most=MAX_WEBHOOKS)
         writes = [
             self.table.put(hook, condition=ABSENT),
             self.table.put(place, condition=ABSENT),
@@ -131,15 +131,15 @@ class WebhookStore:
         ]
         answer = Subscription(hook, place).document(now) | {"generation": hook["generation"]}
         try:
-            return carry_out(self.table, writes, hook, answer, once, what=_WHAT)
+            return carry_out(self.table, writes, hook, answer, once, what=_NOUN)
         except ConditionFailed as failure:
             raise LimitReached(
-                f"You already have {MOST_WEBHOOKS} webhooks, the most that one user may have; delete one first."
+                f"You already have {MAX_WEBHOOKS} webhooks, the most that one user may have; delete one first."
             ) from failure
 
     def read(self, webhook_id: str) -> Subscription | None:
         """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
-        keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_PLACE)]
+        keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_STATE)]
         hook, place = self.table.get_all(keys, consistent=True)
         return Subscription(hook, place) if hook and place else None
 
@@ -150,34 +150,34 @@ class WebhookStore:
             raise NotFound("There is no such webhook.")
         return followed
 
-    def of_user(self, user_id: str) -> list[Subscription]:
+    def list_for_user(self, user_id: str) -> list[Subscription]:
         """Return all webhooks of a user, newest first. Consistent."""
         listed = self.table.get(WEBHOOKS.key(userId=user_id), attributes=("ids",), consistent=True) or {}
         ids: Collection[str] = listed.get("ids", ())
         items = self.table.batch_get(
-            [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_PLACE)],
+            [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_STATE)],
             consistent=True,
         )
         hooks = [item for item in items if item["sk"] == WEBHOOK.sk]
-        places = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_PLACE.sk}
+        places = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_STATE.sk}
         hooks.sort(key=lambda hook: (hook["createdAt"], hook["webhookId"]), reverse=True)
         return [Subscription(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
 
-    def owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
-        """Return a page of `of_user`."""
-        left = [one for one in self.of_user(user_id) if after is None or _position(one) < after]
+    def list_owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
+        """Return a page of `list_for_user`."""
+        left = [one for one in self.list_for_user(user_id) if after is None or _position(one) < after]
         return Page(left[:limit], _position(left[limit - 1]) if len(left) > limit else None)
 
-    def following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
+    def list_following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
 
         The newest are first. Reads the index, which lags by about a second. Deleted and paused webhooks are
         removed from the page, so it may be short.
         """
         window = Window(0, LAST_SECOND + 1, limit=limit, after=after)
-        entries = Lists(self.table).related(unsharded(follower_relation(user_id)), window)
+        entries = Lists(self.table).related(single_partition(follower_relation(user_id)), window)
         ids = dict.fromkeys(entry["relId"] for entry in entries.items)
-        keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_PLACE)]
+        keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_STATE)]
         read = self.table.get_all(keys, consistent=True)
         followed = [
             Subscription(hook, place) for hook, place in zip(read[::2], read[1::2], strict=True) if hook and place
@@ -243,7 +243,7 @@ class WebhookStore:
             _check_version(hook, matches)
             writes = [
                 self.table.remove(WEBHOOK.key(webhookId=webhook_id), condition=at_version(hook)),
-                self.table.remove(WEBHOOK_PLACE.key(webhookId=webhook_id)),
+                self.table.remove(WEBHOOK_STATE.key(webhookId=webhook_id)),
                 self._listed("DELETE", webhook_id, hook["userId"], caller, now),
             ]
             try:
@@ -253,7 +253,7 @@ class WebhookStore:
                 if failure.item is not None:
                     raise
 
-        retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
+        retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def _revise(
         self,
@@ -276,7 +276,7 @@ class WebhookStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
             # Read after the webhook: see VideoStore.change.
-            if answer := earlier_answer(self.table, once):
+            if answer := find_stored_response(self.table, once):
                 return answer
             hook, place = followed.hook, followed.place
             _check_version(hook, matches)
@@ -286,19 +286,19 @@ class WebhookStore:
             if not new["paused"]:
                 require_following(new.get("follows"), caller)
             new = without(new, *INDEXED) | place_of_webhook(new)
-            new = stamped(new, caller, now, version=hook["version"] + 1, write_id=write_id)
+            new = with_version(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
             if places is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
                 said, forgotten = _turned(webhook_id, now, paused=new["paused"], places=places)
                 turn = change_between(dict.fromkeys(forgotten), said) + Expression.of("ADD #turn :one", one=1)
                 # A worker may write the delivery state at any time. The condition on the webhook guards the
                 # transaction.
-                writes.append(self.table.update(WEBHOOK_PLACE.key(webhookId=webhook_id), turn))
+                writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), turn))
                 place = without(place, *forgotten) | said
             answer = Subscription(new, place).document(now) | {name: new[name] for name in shown}
-            return carry_out(self.table, writes, new, answer, once, what=_WHAT)
+            return carry_out(self.table, writes, new, answer, once, what=_NOUN)
 
-        return retry_on_conflict(attempt, _WHAT, pause=self.table.pause)
+        return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
     def _listed(
         self, how: str, webhook_id: str, user_id: str, caller: Caller, now: int, condition: Expression | None = None
@@ -314,7 +314,7 @@ def _position(followed: Subscription) -> Position:
 
 def require_following(user_id: str | None, caller: Caller) -> None:
     """Raise Forbidden unless the caller may subscribe to this user's changes, or to all users' (`None`)."""
-    if user_id != caller.subject and not caller.follows_all:
+    if user_id != caller.subject and not caller.may_follow_all:
         raise Forbidden(f"To follow the changes of others needs a token with the scope {CHANGES} or {ADMIN}.")
 
 
@@ -325,12 +325,12 @@ def _turned(
 
     A worker that is sending keeps its lease and continues with this state, so no other worker sends at the same time.
     """
-    said = {} if paused else due({"webhookId": webhook_id}, now)
+    said = {} if paused else as_due({"webhookId": webhook_id}, now)
     forgotten = [*WAITING] if paused else []
     if not paused or places is not None:
         forgotten += ["failures", "failingSince", "tried"]
     if places is not None:
-        said["places"] = plain(places)
+        said["places"] = encode_cursors(places)
         forgotten += ["delivered", "oldestWaiting", "caughtUpAt"]
     return said, forgotten
 

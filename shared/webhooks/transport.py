@@ -10,12 +10,12 @@ from shared.core.attributes import Item
 from shared.feed.change import Change
 from shared.threads import map_threads
 from shared.webhooks import http_client
-from shared.webhooks.attempt import is_taken
-from shared.webhooks.event import body_of, headers_of
+from shared.webhooks.attempt import is_accepted
+from shared.webhooks.event import event_body, event_headers
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.store import secrets_of
 
-AT_A_TIME = 8
+CONCURRENT_REQUESTS = 8
 """Maximum concurrent requests to one receiver."""
 
 
@@ -24,18 +24,18 @@ class Attempt(NamedTuple):
 
     change: Change
     at: int
-    answer: ReceiverResponse
+    response: ReceiverResponse
 
     @property
-    def is_taken(self) -> bool:
+    def is_accepted(self) -> bool:
         """Whether the subscriber accepted the change."""
-        return is_taken(self.answer)
+        return is_accepted(self.response)
 
 
 class Transport(Protocol):
     """Transport that delivers changes to a subscriber."""
 
-    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send the changes of each group in order, and different groups concurrently. Return the attempts.
 
         A change is sent after the previous change of its group was accepted. No request starts after a failed one, or once `in_time` returns false.
@@ -58,7 +58,7 @@ class HttpTransport:
         self._send = send
         self._clock = clock
 
-    def carry(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
+    def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes as signed requests. Raises Unavailable, before any request, if the master key cannot be read."""
         secrets = secrets_of(self._master(), hook, int(self._clock()))
         tries: list[Attempt] = []
@@ -68,12 +68,12 @@ class HttpTransport:
             for change in group:
                 if is_over.is_set() or not in_time():
                     return
-                now, body = self._clock(), body_of(change)
-                headers = headers_of(change["id"], body, secrets, now)
+                now, body = self._clock(), event_body(change)
+                headers = event_headers(change["id"], body, secrets, now)
                 tried = Attempt(change, int(now * 1000), self._send(hook["url"], headers, body, local=self._local))
                 tries.append(tried)
-                if not tried.is_taken:
+                if not tried.is_accepted:
                     is_over.set()
 
-        map_threads(bring, groups, AT_A_TIME)
+        map_threads(bring, groups, CONCURRENT_REQUESTS)
         return tries

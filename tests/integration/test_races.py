@@ -328,7 +328,7 @@ MEETINGS = [
     for one, other in product(REQUESTS, REQUESTS)
     if CHANGING[state] & {one, other}
 ]
-MOST_CALLS = 3
+MAX_CALLS = 3
 
 
 Outcome = tuple[tuple[int, bytes], tuple[int, bytes], list[str]]
@@ -369,7 +369,7 @@ def test_one_request_in_the_middle_of_another_is_as_if_one_came_after_the_other(
     reversed_first, reversed_second, reversed_table = in_order(other, one)
     before = outcome(reversed_second, reversed_first, reversed_table)
 
-    for call in range(MOST_CALLS):
+    for call in range(MAX_CALLS):
         table, api = prepared()
         intruder: list[Reply] = []
 

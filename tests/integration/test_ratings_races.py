@@ -142,7 +142,7 @@ REQUESTS: dict[str, Request] = {
     "take back": taking_back("bob"),
     "another rates": rating("carol", 5),
 }
-MOST_CALLS = 5
+MAX_CALLS = 5
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -171,7 +171,7 @@ def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
         return own_ratings(table)
 
     possible = (after(one, other), after(other, one))
-    for call in range(MOST_CALLS):
+    for call in range(MAX_CALLS):
         prepare()
         came: list[Reply] = []
 
@@ -214,7 +214,7 @@ class TestBrokenCalls:
             "like": (liking("bob", True), RatingChoice.liked(True)),
             "take back": (taking_back("bob"), None),
         }
-        for call, (request, choice) in product(range(MOST_CALLS), wanted.values()):
+        for call, (request, choice) in product(range(MAX_CALLS), wanted.values()):
             rating("bob", 3)(api)
             line.arm(incident, at=call)
             try:
@@ -376,7 +376,7 @@ class TestYears:
                 assert date(mine, chance.choice([1990, 1991, 1992, None])) in (200, 409, 503)
                 while True:  # as a message comes again
                     with suppress(WriteContention):
-                        assert worker.move_entries(VIDEO_ID, NOW) is None
+                        assert worker.update_entries(VIDEO_ID, NOW) is None
                         break
 
         together(*(lambda s=s: run(s) for s in range(4)))
@@ -390,16 +390,16 @@ class TestYears:
         credited(api)
         for call in range(8):
             assert date(api, 1990) == 200
-            EntryUpdater(table).move_entries(VIDEO_ID, NOW)
+            EntryUpdater(table).update_entries(VIDEO_ID, NOW)
             assert date(api, 2000) == 200
             came: list[int] = []
 
             def intrude(came: list[int] = came) -> None:
                 came.append(date(api, year))
-                EntryUpdater(table).move_entries(VIDEO_ID, NOW)
+                EntryUpdater(table).update_entries(VIDEO_ID, NOW)
 
             line.arm(faults.meanwhile(intrude), at=call)
-            assert EntryUpdater(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+            assert EntryUpdater(through(table, tapped)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
                 assert call == 7  # the video, its tags, and twice a page and its transaction
@@ -416,10 +416,10 @@ class TestYears:
             assert date(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert EntryUpdater(through(table, tapped)).move_entries(VIDEO_ID, NOW) is None
+                assert EntryUpdater(through(table, tapped)).update_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()
 
-            assert EntryUpdater(table).move_entries(VIDEO_ID, NOW) is None
+            assert EntryUpdater(table).update_entries(VIDEO_ID, NOW) is None
             assert credit_years(table) == {2000 + call}

@@ -20,7 +20,7 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 PATH = f"/v1/videos/{VIDEO_ID}"
 SAM = f"{PATH}/credits/sam"
 THREADS = 8
-MOST_CALLS = 10
+MAX_CALLS = 10
 
 
 def crediting(ordering: int, **headers: str) -> Request:
@@ -62,7 +62,7 @@ def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, tab
 def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
     new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool
 ) -> None:
-    for call in range(MOST_CALLS):
+    for call in range(MAX_CALLS):
         table = new_table()
         api = make_api(table)
         api.publish(videoId=VIDEO_ID, releaseYear=1990)
@@ -72,7 +72,7 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
 
         def change(api: Api = api, table: Table = table, changed: list[bool] = changed) -> None:
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
-            changed.append(EntryUpdater(table).move_entries(VIDEO_ID, NOW) is None)
+            changed.append(EntryUpdater(table).update_entries(VIDEO_ID, NOW) is None)
 
         line.arm(faults.meanwhile(change), at=call)
         reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))

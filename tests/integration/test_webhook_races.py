@@ -9,8 +9,8 @@ import pytest
 
 from local.testbed.harness import NOW, Api, Clock, Reply, create_audit_table, make_api
 from shared.aws.dynamodb import Table
-from shared.schema import WEBHOOK, WEBHOOK_PLACE, WEBHOOKS
-from shared.webhooks.store import MOST_WEBHOOKS
+from shared.schema import WEBHOOK, WEBHOOK_STATE, WEBHOOKS
+from shared.webhooks.store import MAX_WEBHOOKS
 from tests.integration import faults
 from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.contents import items_of
@@ -56,14 +56,14 @@ def checked(table: Table) -> set[str]:
     items = items_of(table)
     webhooks = {item["webhookId"] for item in items if item["sk"] == WEBHOOK.sk}
     listed = (table.get(WEBHOOKS.key(userId="alice"), consistent=True) or {}).get("ids", set())
-    assert {item["webhookId"] for item in items if item["sk"] == WEBHOOK_PLACE.sk} == webhooks == listed
+    assert {item["webhookId"] for item in items if item["sk"] == WEBHOOK_STATE.sk} == webhooks == listed
     return webhooks
 
 
 def test_of_many_that_are_created_at_once_as_many_are_as_a_user_may_have(
     api: Api, table: Table, instance: Instance
 ) -> None:
-    for _ in range(MOST_WEBHOOKS - 4):
+    for _ in range(MAX_WEBHOOKS - 4):
         create(api)
     requests: list[Request] = [lambda api: api.post("/v1/webhooks", NEW)] * 8
     replies = at_once(instance, requests)
@@ -75,7 +75,7 @@ def test_of_many_that_are_created_at_once_as_many_are_as_a_user_may_have(
     assert {reply.json["type"] for reply in replies if reply.status == 409} == {
         "urn:video-metadata:problem:limit-reached"
     }
-    assert len(checked(table)) == MOST_WEBHOOKS
+    assert len(checked(table)) == MAX_WEBHOOKS
 
 
 def test_creates_changes_and_deletes_at_once_leave_whole_ones(api: Api, table: Table, instance: Instance) -> None:

@@ -13,7 +13,7 @@ from shared.aws.s3 import Objects
 from shared.feed.change import change_of
 from shared.routes import ROUTES
 from shared.views.rankings import Rankings
-from shared.webhooks.event import body_of
+from shared.webhooks.event import event_body
 from tests.indexed import Followed
 
 S3 = b"s3://"
@@ -196,7 +196,7 @@ def test_a_stranger_sees_the_pictures_that_have_urls(world: World) -> None:
 
 
 def test_events_of_webhooks_have_no_address(world: World) -> None:
-    bodies = [body_of(change_of(entry)) for entry in world.entries(world.video_id)]
+    bodies = [event_body(change_of(entry)) for entry in world.entries(world.video_id)]
     assert len(bodies) > 5
     assert [body for body in bodies if S3 in body] == []
 

@@ -487,7 +487,7 @@ class TestYears:
         table.transact([table.put(item) for item in credits_])
         _date(api, video["videoId"], 2001)
         with recorded(table.client) as operations:
-            assert EntryUpdater(table).move_entries(video["videoId"], NOW) is None
+            assert EntryUpdater(table).update_entries(video["videoId"], NOW) is None
         sizes = [
             len(operation.parameters["TransactItems"])
             for operation in operations
@@ -504,10 +504,10 @@ class TestYears:
 
         def overtake() -> None:
             _date(api, video_id, 2001)
-            assert EntryUpdater(table).move_entries(video_id, NOW) is None
+            assert EntryUpdater(table).update_entries(video_id, NOW) is None
 
         meanwhile.before(overtake)
-        assert EntryUpdater(table).move_entries(video_id, NOW) is None
+        assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2001] * 3
 
     def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
@@ -529,7 +529,7 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         backstage.settle_totals()
         _date(api, video_id, 2000)
-        assert EntryUpdater(table).move_entries(video_id, NOW, iter([True, False]).__next__) == 0
+        assert EntryUpdater(table).update_entries(video_id, NOW, iter([True, False]).__next__) == 0
         assert _years(table, video_id) == [2000, 1999, 1999]
         _date(api, video_id, year)
         backstage.settle_totals()
@@ -541,14 +541,14 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: api.delete(f"/v1/videos/{video_id}/credits/nm2"))
-        assert EntryUpdater(table).move_entries(video_id, NOW) is None
+        assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 2
 
     def test_nor_does_one_that_is_written(self, api: Api, table: Table, meanwhile: _Meanwhile) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
-        assert EntryUpdater(table).move_entries(video_id, NOW) is None
+        assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
@@ -558,8 +558,8 @@ class TestYears:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, year)
         meanwhile.before(lambda: remove(table, video_id))
-        assert EntryUpdater(table).move_entries(video_id, NOW) is None
-        assert EntryUpdater(table).move_entries(video_id, NOW) is None
+        assert EntryUpdater(table).update_entries(video_id, NOW) is None
+        assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [1999] * 3
 
     @pytest.mark.parametrize("error", [ConditionFailed(None, 1), TransactionConflict()], ids=["condition", "conflict"])
@@ -570,7 +570,7 @@ class TestYears:
         _date(api, video_id, 2000)
         tries = meanwhile.always(error)
         with pytest.raises(WriteContention):
-            EntryUpdater(table).move_entries(video_id, NOW)
+            EntryUpdater(table).update_entries(video_id, NOW)
         assert len(tries) == MAX_ATTEMPTS
 
 
@@ -711,14 +711,14 @@ class TestWorker:
         good, bad = _credited(api), _credited(api)
         for video_id in (good, bad):
             _date(api, video_id, 2000)
-        move_entries = EntryUpdater.move_entries
+        move_entries = EntryUpdater.update_entries
 
         def failing(mover: EntryUpdater, video_id: str, now: int, in_time: Callable[[], bool]) -> int | None:
             if video_id == bad:
                 raise Unavailable
             return move_entries(mover, video_id, now, in_time)
 
-        monkeypatch.setattr(EntryUpdater, "move_entries", failing)
+        monkeypatch.setattr(EntryUpdater, "update_entries", failing)
         event = streams.sqs_event(self._message(bad, entries=True), self._message(good, entries=True))
         assert _worker(table)(event, Context()) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
         assert _years(table, good) == [2000] * 3

@@ -33,7 +33,7 @@ from shared.feed.log import OLDEST, Feed, logs_of, shard_logs
 from shared.history.entries import LARGEST_ENTRY, document, entry
 from shared.history.trail import AuditStore
 from shared.schema import JOB, SCHEMA_VERSION, VIDEO, VIEW_COUNTER
-from shared.videos.video import deleted, merge_patch, new_item, restored, stamp
+from shared.videos.video import mark_deleted, merge_patch, new_item, restore, stamp
 from tests.integration.faults import Killed
 from tests.logs import metrics
 
@@ -211,8 +211,8 @@ class TestVideos:
 
     def test_a_delete_and_a_restore_are_named(self) -> None:
         before = video()
-        gone = stamped(deleted(before, NOW))
-        back = stamped(restored(gone))
+        gone = stamped(mark_deleted(before, NOW))
+        back = stamped(restore(gone))
         assert [audited(before, gone)["action"], audited(gone, back)["action"]] == ["deleted", "restored"]
         assert {"field": "/status", "from": "uploaded", "to": "deleted"} in changes(before, gone)
         assert {"field": "/status", "from": "deleted", "to": "uploaded"} in changes(gone, back)
@@ -446,7 +446,7 @@ class Cloud:
         feed = Feed(Table("VideoAudit", StubClient(self.stub)), lambda: NOW)
         logs: dict[str, list[str]] = {}
         for log in {item["pk"] for item in self.stub.stored() if "CHANGES" in item["pk"]}:
-            read = feed.read(log, OLDEST, 10_000).told
+            read = feed.read(log, OLDEST, 10_000).entries
             assert [told.position for told in read] == list(range(1, len(read) + 1))
             logs[log] = [told.change["id"] for told in read]
             assert len(set(logs[log])) == len(logs[log])
@@ -734,7 +734,7 @@ def test_it_works_the_same_on_a_table_and_a_bucket() -> None:
         for _ in range(2):
             assert function(event(*HISTORY), Context()) == {"batchItemFailures": []}
 
-        page = store.of_video(VIDEO_ID, NOW, ascending=True)
+        page = store.list_for_video(VIDEO_ID, NOW, ascending=True)
         (listed,) = s3.list_objects_v2(Bucket="archive")["Contents"]
         archived = s3.get_object(Bucket="archive", Key=listed["Key"])
 

@@ -16,7 +16,7 @@ from shared.captions.models import ChaptersContent
 from shared.captions.store import CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
-from shared.core.changes import parts_of, placed, taken_back
+from shared.core.changes import revert_change, set_at, split_pointer
 from shared.core.errors import LimitReached, NotFound
 from shared.history.entries import (
     CAPTION_FIELDS,
@@ -424,12 +424,12 @@ class TestPlaylists:
         state: Item = {"entries": {}}
         for kept in made:
             for step in kept["changes"]:
-                state = placed(state, parts_of(step["field"]), step.get("to"), there="to" in step)
+                state = set_at(state, split_pointer(step["field"]), step.get("to"), there="to" in step)
             assert state == states.get(kept["version"], state)
         for kept in reversed(made):
             assert state == states.get(kept["version"], state)
             for step in reversed(kept["changes"]):
-                state = taken_back(state, step)
+                state = revert_change(state, step)
         assert state == {"entries": {}}
 
 
@@ -507,7 +507,7 @@ class TestRestoring:
             store.restore("3f2504e0-4f89-41d3-9a0c-0305e82c3301", ALICE, NOW)
 
     def test_never_more_than_an_owner_may_have(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 1)
+        monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
         playlist_id = new_playlist(api)
         api.delete(f"/v1/playlists/{playlist_id}")
         other = new_playlist(api)

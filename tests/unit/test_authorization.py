@@ -323,7 +323,7 @@ class World:
         if state in ("private", "public"):
             change = {"status": "ready", "visibility": state}
             assert self.api.patch(path, change, user="admin").status == 200
-            EntryUpdater(self.api.table).move_entries(video_id, int(self.api.clock()))
+            EntryUpdater(self.api.table).update_entries(video_id, int(self.api.clock()))
         if state == "deleted":
             assert self.api.delete(path).status == 204
         if state == "deleted" or function in ("history", "undo"):
@@ -550,7 +550,9 @@ def test_a_change_set(world: World, operation: str, thing: str, expected: dict[s
     alice = Caller("alice", frozenset({READ, WRITE}), correlation_id="run")
     RunStore(world.api.table).begin("set", RevertRequest(alice), int(world.api.clock()))
     VideoStore(world.api.table).create(
-        video.posted({"title": "t"}, alice, int(world.api.clock())), alice.acting_for("set"), int(world.api.clock())
+        video.with_defaults({"title": "t"}, alice, int(world.api.clock())),
+        alice.acting_for("set"),
+        int(world.api.clock()),
     )
 
     def ask(caller: str) -> str:

@@ -449,7 +449,7 @@ def test_addresses_are_kept_as_they_were_sent(api: Api, url: str) -> None:
 
 def test_pictures_by_http_are_for_a_service_whose_own_are_there(api: Api) -> None:
     content = {"thumbnails": {"poster": {"url": "http://127.0.0.1:4566/a.jpg"}, "none": None}}
-    assert Links(MEDIA_BUCKET, "http://127.0.0.1:4566/media").stored(content) == content
+    assert Links(MEDIA_BUCKET, "http://127.0.0.1:4566/media").to_uris(content) == content
     operations = [
         {"op": "create", "video": {"title": "t", "thumbnails": {"poster": content["thumbnails"]["poster"]}}},
         {"op": "patch", "videoId": api.create()["videoId"], "patch": content},

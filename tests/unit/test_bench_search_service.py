@@ -227,7 +227,7 @@ def test_a_recount_folds_tags_and_puts_the_most_frequent_first(monkeypatch: pyte
         "tag": [("épée", 2), ("x", 1)],
         "year": [(1995, 1), (1999, 1)],
     }
-    monkeypatch.setattr(search_service, "MOST_VALUES", 1)
+    monkeypatch.setattr(search_service, "MAX_VALUES", 1)
     assert search_service.recount(videos)["tag"] == [("épée", 2)]
 
 

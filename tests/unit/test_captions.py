@@ -277,7 +277,7 @@ def test_a_deleted_video_takes_no_captions_and_keeps_those_that_it_has(api: Api,
 
 
 def test_a_video_has_captions_in_so_many_languages(api: Api, film: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_LANGUAGES", 2)
+    monkeypatch.setattr(store, "MAX_LANGUAGES", 2)
     put(api, film, language="de")
     put(api, film)
 
@@ -396,7 +396,7 @@ def proposing(backstage: Backstage, video_id: str, upload: str = "0001", output:
     backstage.probe(video_id)
     ticket, worker, now = backstage.message("thumbnails", "storyboard").ticket, Caller.job("thumbnails"), 1
     made = {"pictures": [], "chapters": PROPOSED} if output is None else output
-    assert backstage.jobs.take(ticket, worker, now)
+    assert backstage.jobs.claim(ticket, worker, now)
     assert backstage.jobs.complete(ticket, made, worker, now, lambda item: item)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from shared.captions import webvtt
-from shared.captions.cues import LATEST, LONGEST_CUE, MOST_BYTES, Cue, InvalidCaptions, clock, plain
-from shared.captions.parser import Kind, captions_of
+from shared.captions.cues import LATEST, LONGEST_CUE, MAX_BYTES, Cue, InvalidCaptions, format_time, plain_text
+from shared.captions.parser import Kind, parse_captions
 
 YOUTUBE = """WEBVTT
 Kind: captions
@@ -104,13 +104,13 @@ OLD_RIP = (
     ],
 )
 def test_files_that_are_taken(text: str, kind: Kind, words: list[str]) -> None:
-    cues = captions_of(text.encode(), kind)
-    assert [plain(cue) for cue in cues] == words
-    assert captions_of(webvtt.write(cues).encode(), "vtt") == cues
+    cues = parse_captions(text.encode(), kind)
+    assert [plain_text(cue) for cue in cues] == words
+    assert parse_captions(webvtt.write(cues).encode(), "vtt") == cues
 
 
 def test_a_file_of_netflix_keeps_its_places_and_classes() -> None:
-    first, second = captions_of(NETFLIX.encode(), "vtt")
+    first, second = parse_captions(NETFLIX.encode(), "vtt")
     assert first == Cue(
         16_520,
         19_440,
@@ -122,7 +122,7 @@ def test_a_file_of_netflix_keeps_its_places_and_classes() -> None:
 
 
 def test_the_words_of_automatic_captions_keep_their_times() -> None:
-    first, *_ = captions_of(YOUTUBE.encode(), "vtt")
+    first, *_ = parse_captions(YOUTUBE.encode(), "vtt")
     assert first.text.startswith(" \nso<00:00:00.480><c> today</c>")
     assert first.settings == "position:0% align:start"
 
@@ -156,12 +156,12 @@ VTT = "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nÀ bientôt\n"
         pytest.param(b"", "vtt", "Line 1: a WebVTT file begins with WEBVTT, in capitals, at the start of its first line.",
                      id="empty-vtt"),
         pytest.param(b"", "srt", "There is no cue in it: captions have at least one.", id="empty-srt"),
-        pytest.param(b" " * (MOST_BYTES + 1), "srt", "The captions have 1,000,001 bytes; 1,000,000 is the most.", id="too-long"),
+        pytest.param(b" " * (MAX_BYTES + 1), "srt", "The captions have 1,000,001 bytes; 1,000,000 is the most.", id="too-long"),
     ],
 )  # fmt: skip
 def test_files_that_are_refused_with_what_to_do(content: bytes, kind: Kind, refusal: str) -> None:
     with pytest.raises(InvalidCaptions) as refused:
-        captions_of(content, kind)
+        parse_captions(content, kind)
     assert str(refused.value).startswith(refusal)
 
 
@@ -213,7 +213,7 @@ LENGTH = 200_000
 
 def _outcome(content: bytes, kind: Kind) -> list[Cue] | InvalidCaptions:
     try:
-        return captions_of(content, kind)
+        return parse_captions(content, kind)
     except InvalidCaptions as error:
         return error
 
@@ -261,7 +261,7 @@ def test_twice_the_cues_take_at_most_twice_the_steps(kind: Kind) -> None:
     text = CUE[kind] + "<i>Tom & Jerry</i>\n<b>again</b>\n\n"
 
     def steps(count: int) -> int:
-        return _steps(lambda: captions_of((header + text * count).encode(), kind))
+        return _steps(lambda: parse_captions((header + text * count).encode(), kind))
 
     once, twice = steps(100), steps(200)
     assert once < twice <= 2 * once
@@ -269,11 +269,11 @@ def test_twice_the_cues_take_at_most_twice_the_steps(kind: Kind) -> None:
 
 def test_the_words_of_any_text_repeated_to_200_kb_are_found() -> None:
     for part in PARTS:
-        assert len(plain(Cue(0, 1, part * (LENGTH // len(part))))) <= LENGTH
+        assert len(plain_text(Cue(0, 1, part * (LENGTH // len(part))))) <= LENGTH
 
 
 def test_many_cues_of_the_greatest_length_are_taken() -> None:
-    count = MOST_BYTES // (LONGEST_CUE + 50)
+    count = MAX_BYTES // (LONGEST_CUE + 50)
     cues = [Cue(number, LATEST, "é" * (LONGEST_CUE // 2), str(number)) for number in range(count)]
-    assert captions_of(webvtt.write(cues).encode(), "vtt") == cues
-    assert clock(LATEST) in webvtt.write(cues)
+    assert parse_captions(webvtt.write(cues).encode(), "vtt") == cues
+    assert format_time(LATEST) in webvtt.write(cues)

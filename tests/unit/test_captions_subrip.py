@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.captions import subrip, webvtt
-from shared.captions.cues import LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions, plain
+from shared.captions.cues import LONGEST_CUE, MAX_CUES, Cue, InvalidCaptions, plain_text
 
 TIMES = "00:00:01,000 --> 00:00:02,000"
 
@@ -131,9 +131,9 @@ def test_files_that_are_refused(text: str, refusal: str) -> None:
 
 def test_the_number_of_cues_has_a_limit() -> None:
     cue = f"1\n{TIMES}\n\n"
-    assert len(subrip.read(cue * MOST_CUES)) == MOST_CUES
+    assert len(subrip.read(cue * MAX_CUES)) == MAX_CUES
     with pytest.raises(InvalidCaptions, match="Line 60001: this is one cue more than 20,000, which is the most"):
-        subrip.read(cue * (MOST_CUES + 1))
+        subrip.read(cue * (MAX_CUES + 1))
 
 
 PIECES = st.sampled_from(
@@ -154,4 +154,4 @@ def test_whatever_becomes_of_a_text_is_webvtt(text: str) -> None:
 @given(st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="{}"), min_size=1, max_size=50))
 def test_text_without_tags_is_shown_as_it_is(text: str) -> None:
     if not any(tag in text.lower() for tag in ("<i", "<b", "<u", "<font", "</")):
-        assert plain(_cue(text)) == " ".join(text.split())
+        assert plain_text(_cue(text)) == " ".join(text.split())

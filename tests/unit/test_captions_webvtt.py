@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.captions import webvtt
-from shared.captions.cues import LATEST, LONGEST_CUE, MOST_CUES, Cue, InvalidCaptions, clock, plain
+from shared.captions.cues import LATEST, LONGEST_CUE, MAX_CUES, Cue, InvalidCaptions, format_time, plain_text
 
 
 def _file(*blocks: str) -> str:
@@ -250,10 +250,10 @@ def test_cues_may_overlap_and_end_at_the_latest_time() -> None:
 
 
 def test_the_number_of_cues_has_a_limit() -> None:
-    most = [Cue(number, number + 1, "") for number in range(MOST_CUES)]
-    assert len(webvtt.read(webvtt.write(most))) == MOST_CUES
-    refusal = _refusal(webvtt.write([*most, Cue(MOST_CUES, LATEST, "")]))
-    assert refusal == f"Line {3 + 2 * MOST_CUES}: this is one cue more than 20,000, which is the most."
+    most = [Cue(number, number + 1, "") for number in range(MAX_CUES)]
+    assert len(webvtt.read(webvtt.write(most))) == MAX_CUES
+    refusal = _refusal(webvtt.write([*most, Cue(MAX_CUES, LATEST, "")]))
+    assert refusal == f"Line {3 + 2 * MAX_CUES}: this is one cue more than 20,000, which is the most."
 
 
 @pytest.mark.parametrize(
@@ -268,14 +268,14 @@ def test_the_number_of_cues_has_a_limit() -> None:
     ],
 )
 def test_the_words_of_a_cue(text: str, words: str) -> None:
-    assert plain(_cue(text)) == words
+    assert plain_text(_cue(text)) == words
 
 
 @pytest.mark.parametrize(
     ("time", "text"), [(0, "00:00:00.000"), (3_723_004, "01:02:03.004"), (LATEST, "100:00:00.000")]
 )
 def test_times_are_written_with_hours(time: int, text: str) -> None:
-    assert clock(time) == text
+    assert format_time(time) == text
 
 
 WORDS = st.text(st.characters(blacklist_categories=("Cc", "Cs"), blacklist_characters="<>&"), max_size=20)
@@ -312,7 +312,7 @@ def test_what_is_written_is_read_again(cues: list[Cue]) -> None:
     assert webvtt.read(webvtt.write(read)) == read
     # A language or a voice is written with one space before it; everything else is as it was.
     assert [cue._replace(text="") for cue in read] == [cue._replace(text="") for cue in cues]
-    assert [plain(cue) for cue in read] == [plain(cue) for cue in cues]
+    assert [plain_text(cue) for cue in read] == [plain_text(cue) for cue in cues]
 
 
 PIECES = st.sampled_from(

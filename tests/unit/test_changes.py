@@ -12,14 +12,14 @@ from shared.core.changes import (
     TruncatedValue,
     changes_between,
     covers,
-    cut_fields,
-    escaped,
-    fitting,
+    escape_pointer,
     json_of,
     overlap,
-    parts_of,
-    plain,
-    taken_back,
+    revert_change,
+    split_pointer,
+    to_json_value,
+    truncate_to_fit,
+    truncated_fields,
 )
 
 NAMES = st.text(alphabet="ab/~.#", min_size=1, max_size=3)
@@ -35,8 +35,8 @@ class TestTakingBack:
     def test_all_changes_taken_back_lead_to_the_item_before(self, old: dict[str, Any], new: dict[str, Any]) -> None:
         state = new
         for change in reversed(list(changes_between(old, new))):
-            state = taken_back(state, change)
-        assert plain(state) == plain(old)
+            state = revert_change(state, change)
+        assert to_json_value(state) == to_json_value(old)
         assert list(changes_between(state, old)) == []
 
     @given(ITEMS)
@@ -45,14 +45,14 @@ class TestTakingBack:
 
     def test_the_item_that_it_is_taken_back_in_stays_as_it_is(self) -> None:
         new = {"map": {"a": 1}}
-        assert taken_back(new, {"field": "/map/a", "from": 2, "to": 1}) == {"map": {"a": 2}}
+        assert revert_change(new, {"field": "/map/a", "from": 2, "to": 1}) == {"map": {"a": 2}}
         assert new == {"map": {"a": 1}}
 
     def test_a_value_that_was_cut_is_known_to_be_and_so_is_what_lay_in_it(self) -> None:
-        state = taken_back({"map": "text"}, {"field": "/map", "from": "{", "fromBytes": 5000, "to": "text"})
-        state = taken_back(state, {"field": "/map/a", "from": 1, "to": 2})
+        state = revert_change({"map": "text"}, {"field": "/map", "from": "{", "fromBytes": 5000, "to": "text"})
+        state = revert_change(state, {"field": "/map/a", "from": 1, "to": 2})
         assert isinstance(state["map"], TruncatedValue)
-        assert list(cut_fields(state)) == ["/map"]
+        assert list(truncated_fields(state)) == ["/map"]
 
     def test_a_map_that_is_always_there_is_no_news_when_it_comes_or_goes_empty(self) -> None:
         assert list(changes_between({}, {"metadata": {}}, always=("metadata",))) == []
@@ -63,7 +63,7 @@ class TestTakingBack:
 class TestPointers:
     @given(st.lists(NAMES, max_size=4))
     def test_its_parts_are_those_that_it_was_made_of(self, parts: list[str]) -> None:
-        assert parts_of("".join(f"/{escaped(part)}" for part in parts)) == parts
+        assert split_pointer("".join(f"/{escape_pointer(part)}" for part in parts)) == parts
 
     @pytest.mark.parametrize(
         ("field", "other", "is_covered"),
@@ -87,7 +87,7 @@ class TestFitting:
             for number, (before, after) in enumerate(lengths)
         ]
         item: dict[str, Any] = {"pk": "VIDEO#1", "changes": changes}
-        made = fitting(item, largest)
+        made = truncate_to_fit(item, largest)
         assert len(json_of(made)) <= largest
         assert len(made["changes"]) + made.get("omitted", 0) == len(changes)
         for change, whole in zip(made["changes"], changes, strict=False):
@@ -101,6 +101,6 @@ class TestFitting:
         changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]
         whole = len(json_of({"changes": changes}))
         for largest in range(whole - 80, whole + 1):
-            made = fitting({"changes": changes}, largest)
+            made = truncate_to_fit({"changes": changes}, largest)
             assert len(json_of(made)) <= largest
             assert len(made["changes"]) + made.get("omitted", 0) == count

@@ -426,7 +426,7 @@ class TestPlaylists:
         assert (item["result"], item["skipped"]) == ("skipped", [{"field": f"/entries/{second}", "reason": "gone"}])
 
     def test_many_entries_come_back_in_several_writes(self, undoing: Undoing, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("shared.history.playlist_reverts.MOST_PLACED", 2)
+        monkeypatch.setattr("shared.history.playlist_reverts.MAX_PLACED", 2)
         playlist_id, video_ids = self._list(undoing, 5)
         before = self._shown(undoing, playlist_id)
         for video_id in video_ids:

@@ -12,7 +12,7 @@ from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
-from shared.core.caller import request_of
+from shared.core.caller import request_id_of
 from shared.history import changesets
 from shared.openapi.document import document
 from shared.routes import ROUTES
@@ -28,7 +28,7 @@ def trailed(api: Api) -> Trailed:
 
 def _last_request(trailed: Trailed, video_id: str) -> str:
     """The id of the request that wrote a video last."""
-    return str(request_of(trailed.item(video_id)))
+    return str(request_id_of(trailed.item(video_id)))
 
 
 def _batch(trailed: Trailed, *owners: str) -> tuple[str, list[str]]:

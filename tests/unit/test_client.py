@@ -498,8 +498,8 @@ class TestEvents:
     """What is put on an event bus."""
 
     def _put(self, client: Any) -> list[ReceiverResponse]:
-        tries = EventBus("the-bus", client).carry({}, [[CHANGED]], lambda: True)
-        return [tried.answer for tried in tries]
+        tries = EventBus("the-bus", client).deliver({}, [[CHANGED]], lambda: True)
+        return [tried.response for tried in tries]
 
     @pytest.fixture
     def bus(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -559,7 +559,7 @@ class TestTls:
 
     def test_aws_is_verified_by_amazons_own_roots(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
-        context = connections.context("dynamodb.eu-west-1.amazonaws.com")
+        context = connections.make_tls_context("dynamodb.eu-west-1.amazonaws.com")
         roots: Any = context.get_ca_certs()
         names = {dict(part for group in root["subject"] for part in group)["commonName"] for root in roots}
         assert names == {

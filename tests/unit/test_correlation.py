@@ -30,7 +30,7 @@ from shared.aws.s3 import Objects
 from shared.aws.stream import Record, StreamProcessor
 from shared.background.aggregates import Aggregates
 from shared.core.attributes import Item, decode_item
-from shared.core.caller import Caller, done_for, request_of
+from shared.core.caller import Caller, request_id_of, with_request_id
 from shared.core.errors import Unavailable
 from shared.core.settings import LambdaHandler
 from shared.core.telemetry import service_logger
@@ -143,7 +143,7 @@ class TestAnUpload:
             service.deliver("thumbnails")
 
         # Items: the upload, the video and all jobs that came of it.
-        written = {item["sk"]: request_of(item) for item in service.items(video_id)}
+        written = {item["sk"]: request_id_of(item) for item in service.items(video_id)}
         jobs = ("JOB#probe", "JOB#poster", "JOB#storyboard", "JOB#transcode.240p")
         assert {name: id_ for name, id_ in written.items() if name in ("#META", *jobs)} == dict.fromkeys(
             ("#META", *jobs), begun
@@ -195,8 +195,8 @@ class TestAnUpload:
         service.settle()
         (job,) = service.items(video_id, "JOB#transcode.240p")
         (video,) = service.items(video_id, "#META")
-        assert (job["state"], job["updatedBy"], request_of(job)) == ("done", "transcoder", begun)
-        assert (video["status"], request_of(video)) == ("ready", begun)
+        assert (job["state"], job["updatedBy"], request_id_of(job)) == ("done", "transcoder", begun)
+        assert (video["status"], request_id_of(video)) == ("ready", begun)
 
     def test_a_retry_is_another_request(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
@@ -216,7 +216,7 @@ class TestAnUpload:
         with log_lines() as lines:
             service.settle()
         (job,) = service.items(video_id, "JOB#probe")
-        assert (job["state"], request_of(job)) == ("withdrawn", deleted)
+        assert (job["state"], request_id_of(job)) == ("withdrawn", deleted)
         assert "job no longer wanted" in _messages(lines, deleted)
 
     def test_a_notification_of_no_upload_has_none(self, service: Service) -> None:
@@ -268,7 +268,7 @@ class TestOtherWrites:
         unnamed = [item["sk"] for item in items if ("updatedBy" in item) != ("updatedFor" in item)]
         assert unnamed == [RATING_TOTALS.sk]  # what the stream brought them may be of many requests
         by_place = {(item["pk"].partition("#")[0], item["sk"].partition("#")[0] or item["sk"]): item for item in items}
-        told = {place: request_of(item) for place, item in by_place.items() if "updatedBy" in item}
+        told = {place: request_id_of(item) for place, item in by_place.items() if "updatedBy" in item}
         assert told[("IDEMPOTENCY", "#KEY")] == created
         assert (
             told[("VIDEO", "#META")]
@@ -293,12 +293,12 @@ class TestOtherWrites:
         videos.create(item, alice, NOW)
         ratings.set_imported("v", 7.0, 10, alice, NOW)
         totals.settle(["v"], NOW, {"v": "first"})
-        assert [request_of(table.get(key)) for key in keys] == ["first"] * 3
+        assert [request_id_of(table.get(key)) for key in keys] == ["first"] * 3
 
         videos.change("v", nobody, NOW, lambda found: found | {"title": "u", "duration": 1})
         ratings.set_imported("v", 7.5, 10, nobody, NOW)
         totals.settle(["v"], NOW)
-        assert [request_of(table.get(key)) for key in keys] == [None] * 3
+        assert [request_id_of(table.get(key)) for key in keys] == [None] * 3
 
     def test_totals_that_several_requests_moved_at_once_name_none(self, table: Table) -> None:
         videos = VideoStore(table)
@@ -308,8 +308,8 @@ class TestOtherWrites:
             )
             videos.create(item, Caller("a", frozenset(), correlation_id=video_id), NOW)
         Aggregates(table).settle(["v", "w"], NOW, {"v": "v", "w": "w"})
-        assert request_of(table.get(PROFILE.key(userId="a"))) is None
-        assert [request_of(table.get(MARKER.key(videoId=video_id))) for video_id in ("v", "w")] == ["v", "w"]
+        assert request_id_of(table.get(PROFILE.key(userId="a"))) is None
+        assert [request_id_of(table.get(MARKER.key(videoId=video_id))) for video_id in ("v", "w")] == ["v", "w"]
 
     def test_putting_the_same_again_for_another_request_writes_nothing(self, api: Api, table: Table) -> None:
         path = f"/v1/videos/{api.create()['videoId']}/credits/p"
@@ -484,4 +484,4 @@ class TestCaller:
         assert caller.acting_for(None).signed({"updatedFor": "before"}) == {"updatedBy": "alice"}
 
     def test_an_older_item_names_no_request(self) -> None:
-        assert (request_of(None), request_of({}), request_of(done_for({}, "r"))) == (None, None, "r")
+        assert (request_id_of(None), request_id_of({}), request_id_of(with_request_id({}, "r"))) == (None, None, "r")

@@ -15,7 +15,7 @@ from shared.aws.lean.client import ErrorResponse, ResponseLost
 from shared.background.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
 from shared.core.attributes import Item, encode_item
 from shared.core.errors import NotApplied, Throttled, Unavailable
-from shared.schema import MOST_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
+from shared.schema import MAX_VIEW_SHARDS, PARTITION_KEY, SCHEMA_VERSION, VIEW_COUNTER
 from shared.videos.counters import CALM, FOLD_SECONDS, KNOWN_SECONDS, LOOK_SECONDS, SUMS, ViewCounters, sums_of
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -122,9 +122,9 @@ class TestThrottled:
         assert _control(table) == {"shards": 16, "spread": 16}
 
     def test_there_are_never_more_than_can_be_read(self, counters: ViewCounters, table: Table) -> None:
-        with throttling(table, *range(2 * MOST_VIEW_SHARDS), but=_doubles), pytest.raises(NotApplied):
+        with throttling(table, *range(2 * MAX_VIEW_SHARDS), but=_doubles), pytest.raises(NotApplied):
             counters.add(VIDEO, ONE, NOW)
-        assert _control(table) == {"shards": MOST_VIEW_SHARDS, "spread": MOST_VIEW_SHARDS}
+        assert _control(table) == {"shards": MAX_VIEW_SHARDS, "spread": MAX_VIEW_SHARDS}
         assert counters.read([VIDEO])[VIDEO].views == 0
 
     def test_a_view_that_is_throttled_everywhere_is_not_counted(self, counters: ViewCounters, table: Table) -> None:
@@ -483,7 +483,7 @@ class TestStorm:
         assert self._counted(simulation) == storm.done == storm.calls - len(storm.failed)
         assert storm.done / storm.seconds > 18_000
         first = _first(simulation.table)
-        assert 20 <= first["shards"] == first["spread"] <= MOST_VIEW_SHARDS
+        assert 20 <= first["shards"] == first["spread"] <= MAX_VIEW_SHARDS
         # Once there are enough, a view is one request and one unit, and an instance reads the others once a second.
         after = simulation.run(0.25, 20_000, self._view)
         assert (after.failed, after.requests["throttled"], after.writes) == ([], 0, after.done)

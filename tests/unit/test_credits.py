@@ -412,7 +412,7 @@ def test_the_years_of_all_credits_are_moved(
         put(api, video_id, person)
     api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
 
-    assert EntryUpdater(table).move_entries(video_id, NOW) is None
+    assert EntryUpdater(table).update_entries(video_id, NOW) is None
     assert [sort_of(table, video_id, person) for person in "abcde"] == [1991] * 5
     assert {credit["version"] for credit in credits_of(api, video_id).json["items"]} == {1}
 
@@ -431,7 +431,7 @@ def test_a_credit_that_is_gone_is_not_moved(
 
     monkeypatch.setattr(entry_updates, "children_of", then_removed)
 
-    assert EntryUpdater(table).move_entries(video_id, NOW) is None
+    assert EntryUpdater(table).update_entries(video_id, NOW) is None
     assert table.get(CREDIT.key(videoId=video_id, personId="sam")) is None
 
 
@@ -446,7 +446,7 @@ def test_a_year_that_changes_while_a_credit_is_written_is_its_year(
             # The year changes, and is moved on all credits, before this one is there.
             monkeypatch.setattr(Table, "write", write)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
-            EntryUpdater(table).move_entries(video_id, NOW)
+            EntryUpdater(table).update_entries(video_id, NOW)
         return write(self, wanted, **options)
 
     monkeypatch.setattr(Table, "write", interrupted)
@@ -468,7 +468,7 @@ def test_an_outdated_year_does_not_come_back(
             # After the second look at the year, it changes again and is moved.
             reads.append(key)
             api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1992})
-            EntryUpdater(table).move_entries(video_id, NOW)
+            EntryUpdater(table).update_entries(video_id, NOW)
             return (item or {}) | {"releaseYear": 1991}
         return item
 

@@ -15,7 +15,7 @@ from moto import mock_aws
 from local.testbed.harness import NOW, Clock
 from shared.aws.lean.client import Client, ErrorResponse, ResponseLost
 from shared.aws.secrets import REQUEST_ATTEMPTS, secret_reader
-from shared.core.deadline import LONGEST_ATTEMPT, within
+from shared.core.deadline import LONGEST_ATTEMPT, limit_time
 from shared.core.errors import InvalidCursor, Unavailable
 from shared.core.position import Position
 from shared.web.cursors import LIFETIME_SECONDS, LONGEST, Cursors
@@ -128,7 +128,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
         (99, REQUEST_ATTEMPTS),
     ):
         tries, begun = 0, clock.now
-        with within(seconds, clock), pytest.raises(Unavailable):
+        with limit_time(seconds, clock), pytest.raises(Unavailable):
             read()
         assert tries == expected
         assert clock.now - begun <= seconds

@@ -45,9 +45,9 @@ from shared.search.builder import IndexBuilder
 from shared.search.generations import Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, UNCOUNTED, ViewCounters
-from shared.videos.video import pictured
+from shared.videos.video import apply_pictures
 from shared.views.rankings import Rankings
-from shared.webhooks.delivery_state import DeliveryStateStore, due
+from shared.webhooks.delivery_state import DeliveryStateStore, as_due
 from tests.integration.contents import items_of
 from tests.unit.test_videos import EVERYTHING
 from tools.lines import LineCheckpoint
@@ -139,12 +139,12 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     assert api.post(f"{path}/thumbnail", {"position": 7500}).status < 300
     backstage.settle_totals()
     poster = backstage.message("thumbnails", "poster").ticket
-    assert backstage.jobs.take(poster, WORKER, int(clock()))
+    assert backstage.jobs.claim(poster, WORKER, int(clock()))
     note(*items_of(table))
     pictures: Item = {"poster": {"url": "s3://media/thumbnails/a.jpg"}}
-    assert backstage.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: pictured(item, pictures))
+    assert backstage.jobs.complete(poster, {}, WORKER, int(clock()), lambda item: apply_pictures(item, pictures))
     rendition = backstage.message("transcode", "transcode.240p").ticket
-    assert backstage.jobs.take(rendition, WORKER, int(clock()))
+    assert backstage.jobs.claim(rendition, WORKER, int(clock()))
     assert backstage.jobs.fail(rendition, "It is damaged.", WORKER, int(clock()), retry=False)
     assert api.post(f"{path}/jobs/transcode.240p/retry").status == 202
     backstage.settle_totals()
@@ -169,7 +169,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     failing = str(api.create()["videoId"])
     backstage.arrive(failing)
     probe = backstage.message("probe", "probe").ticket
-    assert backstage.jobs.take(probe, WORKER, int(clock()))
+    assert backstage.jobs.claim(probe, WORKER, int(clock()))
     assert backstage.jobs.fail(probe, "It is no film.", WORKER, int(clock()), retry=False)
     for _ in range(JOB_QUEUES["probe"] + 1):
         backstage.arrive(str(api.create()["videoId"]))
@@ -199,10 +199,10 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         "queuedAt": 1,
         "answerMs": 7,
     }
-    place = places.save(place, due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
+    place = places.save(place, as_due(place | tried | {"lease": "worker", "leaseUntil": 1}, 1), int(clock()))
     note(*items_of(table))
     places.add_attempts(hook, 1, 1, [])
-    places.set_wake(place, int(clock()))
+    places.set_notified(place, int(clock()))
     places.pause(place, place, webhook, "The receiver answered 410 Gone.", int(clock()))
     note(*items_of(table), *items_of(audit.table))
     films = DocumentLoader(table, objects, MEDIA_BUCKET)
@@ -222,7 +222,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
         return next(left, True)
 
     for anew in (False, False, True):
-        builder.run(in_time, anew=anew)
+        builder.run(in_time, from_scratch=anew)
         note(*items_of(table))
     return attributes
 

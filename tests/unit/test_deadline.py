@@ -14,7 +14,7 @@ from local.testbed.wire import listening, raised
 from shared.aws.dynamodb import Table
 from shared.aws.lean import client
 from shared.aws.lean.client import ResponseLost
-from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, within
+from shared.core.deadline import LONGEST_ATTEMPT, READ_SECONDS, has_time, limit_time
 from shared.core.settings import Settings
 
 LIMIT = Settings.answer_seconds
@@ -138,7 +138,7 @@ def test_what_is_written_may_take_longer(slow: Slow) -> None:
 
 
 def test_the_time_is_that_of_one_request(clock: Clock) -> None:
-    with within(LONGEST_ATTEMPT, clock):
+    with limit_time(LONGEST_ATTEMPT, clock):
         assert (has_time(), has_time(pause=0.1)) == (True, False)
         clock.advance(0.1)
         assert not has_time()

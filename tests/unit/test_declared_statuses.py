@@ -330,7 +330,7 @@ def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> I
     past.settle()
     yield status()
     yield api.request(route.method, _place(route, film, changesetId="~" * 129)).status
-    monkeypatch.setattr(changeset_reverts, "AT_ONCE", 0)
+    monkeypatch.setattr(changeset_reverts, "MAX_ENTRIES_INLINE", 0)
     past.create()
     run = past.api.post(f"/v1/changesets/{changeset_id}/revert", user="admin")
     yield status()

@@ -20,12 +20,12 @@ from shared.core.settings import LambdaHandler
 from shared.feed.log import DAYS_KEPT, Feed, owner_log
 from shared.processing.messages import changed_message, deliver_message
 from shared.webhooks import delivery as delivering_module
-from shared.webhooks.delivery import BUS, GONE, INDEX_SECONDS, MOST_DELIVERED
-from shared.webhooks.delivery_state import LEASE_SECONDS, WAITING, WAKE_SECONDS, DeliveryStateStore
-from shared.webhooks.event import body_of
+from shared.webhooks.delivery import BUS, GONE, INDEX_SECONDS, MAX_DELIVERED
+from shared.webhooks.delivery_state import LEASE_SECONDS, NOTIFIED_SECONDS, WAITING, DeliveryStateStore
+from shared.webhooks.event import event_body
 from shared.webhooks.http_client import ReceiverResponse
-from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, GONE_FOR_GOOD, delay_after, is_due
-from shared.webhooks.transport import AT_A_TIME
+from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, STATUS_GONE, delay_after, is_due
+from shared.webhooks.transport import CONCURRENT_REQUESTS
 from tests import logs
 from tests.integration.faults import Line, meanwhile, throttled
 from tests.logs import log_lines
@@ -132,7 +132,7 @@ class TestWhoIsWoken:
         unread = service.place()
 
         def answer(_: dict[str, Any]) -> ReceiverResponse:
-            service.places.set_wake(unread, int(service.clock()))
+            service.places.set_notified(unread, int(service.clock()))
             service.deliver()
             return answered()
 
@@ -153,7 +153,7 @@ class TestWhoIsWoken:
             patched.setattr(service.queue, "send_all", refuse)
             assert not service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert service.tell("alice") == []
-        service.clock.advance(WAKE_SECONDS)
+        service.clock.advance(NOTIFIED_SECONDS)
         assert service.tell("alice") == ["hook"]
 
     def test_a_webhook_is_sent_its_message_when_the_mark_cannot_be_written(
@@ -164,7 +164,7 @@ class TestWhoIsWoken:
 
         service.create()
         with monkeypatch.context() as patched:
-            patched.setattr(DeliveryStateStore, "set_wake", refuse)
+            patched.setattr(DeliveryStateStore, "set_notified", refuse)
             assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert len(service.queue.waiting) == 1
 
@@ -187,7 +187,9 @@ class TestWhatIsSent:
         service.create()
         changes = [service.change(f"c{number}") for number in range(5)]
         service.deliver()
-        assert [(url, body) for url, _, body in service.receiver.got] == [(URL, body_of(change)) for change in changes]
+        assert [(url, body) for url, _, body in service.receiver.got] == [
+            (URL, event_body(change)) for change in changes
+        ]
         assert all(headers["webhook-signature"].startswith("v1,") for _, headers, _ in service.receiver.got)
         service.deliver()
         assert len(service.receiver.got) == 5
@@ -226,9 +228,9 @@ class TestWhatIsSent:
     ) -> None:
         """Each request waits until as many are under way as may be; of one video, there are never two."""
         service.create()
-        for number in range(AT_A_TIME * 2):
-            service.change(f"c{number}", f"v{number % AT_A_TIME}")
-        barrier, under_way = threading.Barrier(AT_A_TIME, timeout=LIMIT), set[str]()
+        for number in range(CONCURRENT_REQUESTS * 2):
+            service.change(f"c{number}", f"v{number % CONCURRENT_REQUESTS}")
+        barrier, under_way = threading.Barrier(CONCURRENT_REQUESTS, timeout=LIMIT), set[str]()
 
         def answer(event: dict[str, Any]) -> ReceiverResponse:
             video = event["data"]["videoId"]
@@ -240,14 +242,14 @@ class TestWhatIsSent:
 
         service.receiver.answer = answer
         assert service.deliver()
-        assert len(service.receiver.ids) == AT_A_TIME * 2
+        assert len(service.receiver.ids) == CONCURRENT_REQUESTS * 2
 
     def test_page_by_page(self, service: Delivering) -> None:
         service.create()
-        for number in range(2 * MOST_DELIVERED + 1):
+        for number in range(2 * MAX_DELIVERED + 1):
             service.change(f"c{number}")
         service.deliver()
-        assert service.receiver.ids == [f"c{number}" for number in range(2 * MOST_DELIVERED + 1)]
+        assert service.receiver.ids == [f"c{number}" for number in range(2 * MAX_DELIVERED + 1)]
         assert service.is_caught_up()
 
     def test_ten_thousand_changes_of_other_types_are_passed_over_with_few_writes(self, service: Delivering) -> None:
@@ -296,18 +298,18 @@ class TestWhatFails:
     def test_what_was_taken_is_not_sent_again(self, service: Delivering) -> None:
         """Other videos go on behind it, until a page of them is taken."""
         service.create()
-        for number in range(MOST_DELIVERED + 9):
+        for number in range(MAX_DELIVERED + 9):
             service.change(f"c{number}", f"v{number}")
         service.receiver.answer = only_failing("c0")
         service.deliver()
         service.wait()
         service.wait()
         again = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(again) == len(set(again)) == MOST_DELIVERED - 1
+        assert len(again) == len(set(again)) == MAX_DELIVERED - 1
         service.receiver.answer = only_failing()
         service.wait()
         taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(taken) == len(set(taken)) == MOST_DELIVERED + 8
+        assert len(taken) == len(set(taken)) == MAX_DELIVERED + 8
 
     def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: Delivering) -> None:
         service.create()
@@ -354,7 +356,7 @@ class TestWhatFails:
     def test_one_video_that_is_never_taken_does_not_hide_behind_others_for_good(
         self, service: Delivering, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(delivering_module, "MOST_DELIVERED", 4)
+        monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 4)
         service.create()
         service.receiver.answer = only_failing("poison")
         service.change("poison", "bad")
@@ -390,7 +392,7 @@ class TestWhatFails:
     @pytest.mark.parametrize(
         ("answer", "because"),
         [
-            (answered(410), GONE_FOR_GOOD),
+            (answered(410), STATUS_GONE),
             (answered(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
         ],
         ids=["gone", "forbidden"],
@@ -635,7 +637,7 @@ class TestWhatWakesIt:
         assert service.is_caught_up()
 
     def test_also_between_two_pages(self, service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(delivering_module, "MOST_DELIVERED", 2)
+        monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 2)
         service.create()
         for number in range(6):
             service.change(f"c{number}")
@@ -764,17 +766,17 @@ class TestWhoeverMeddles:
 
     def test_more_types_do_not_repeat_what_was_taken(self, service: Delivering) -> None:
         service.create(types=["video.changed"])
-        for number in range(2 * MOST_DELIVERED):
+        for number in range(2 * MAX_DELIVERED):
             service.change(f"c{number}", f"v{number}", type_="video.deleted" if number % 2 else "video.changed")
         service.receiver.answer = only_failing("c0")
         service.deliver()
         service.wait()
-        assert len(set(service.receiver.ids)) == MOST_DELIVERED
+        assert len(set(service.receiver.ids)) == MAX_DELIVERED
         service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always)
         service.receiver.answer = only_failing()
         service.deliver()
         taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
-        assert len(taken) == len(set(taken)) == 2 * MOST_DELIVERED - 1
+        assert len(taken) == len(set(taken)) == 2 * MAX_DELIVERED - 1
         service.clock.advance(INDEX_SECONDS)
         service.deliver()
         assert service.is_caught_up()

@@ -16,7 +16,7 @@ from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
 from shared.processing.messages import changed_message, deliver_message
 from shared.routes import READ, WRITE
-from shared.webhooks.delivery import MOST_REST, QUOTA_SECONDS, REST_TIMES
+from shared.webhooks.delivery import MAX_REST, QUOTA_SECONDS, REST_TIMES
 from shared.webhooks.delivery_state import LEASE_SECONDS, DeliveryStateStore
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import ALL_SLOW, EVERYBODY, QUICK, SLOW, SLOW_MS, average_ms, is_slow
@@ -318,7 +318,7 @@ class TestASlowReceiver:
         self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
-        rest = min(MOST_REST, REST_TIMES * 2 * SECONDS)
+        rest = min(MAX_REST, REST_TIMES * 2 * SECONDS)
         assert service.receiver.ids == ["a", "b"]
         assert service.place()["nextAttemptAt"] == int(service.clock()) + rest
         assert service.queue.waits == [rest]
@@ -340,7 +340,7 @@ class TestASlowReceiver:
         service.change("b")
         service.deliver()
         assert service.receiver.ids == ["a"]
-        service.clock.advance(MOST_REST)
+        service.clock.advance(MAX_REST)
         service.work()
         assert service.receiver.ids == ["a", "b"]
 
@@ -352,7 +352,7 @@ class TestASlowReceiver:
         service.change("a")
         service.deliver()
         service.queue.waiting.clear()
-        service.clock.advance(MOST_REST)
+        service.clock.advance(MAX_REST)
         assert service.sweep() == 1
 
     def test_is_quick_again_after_some_quick_turns(
@@ -366,7 +366,7 @@ class TestASlowReceiver:
         turns = 0
         while is_slow(service.place()):
             turns += 1
-            service.clock.advance(MOST_REST)
+            service.clock.advance(MAX_REST)
             service.change(f"c{turns}")
             service.deliver()
         assert 3 <= turns <= 8
@@ -528,7 +528,7 @@ def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_sl
     service.receiver.answer = slow
     service.change("a")
     service.deliver()
-    service.clock.advance(MOST_REST)
+    service.clock.advance(MAX_REST)
     service.change("b")
     others = {f"other{number}" for number in range(DELIVERY_SHARES[ALL_SLOW])}
     share = {"pk": f"SHARE#{EVERYBODY}", "sk": f"SENT#{ALL_SLOW}", "jobs": others, "checkedAt": int(service.clock())}

@@ -13,7 +13,7 @@ from shared.core.caller import Caller
 from shared.core.errors import VersionMismatch
 from shared.feed.log import LogCursor, owner_log
 from shared.routes import READ, WRITE
-from shared.webhooks.delivery_state import DeliveryStateStore, due, idle, plain
+from shared.webhooks.delivery_state import DeliveryStateStore, as_due, as_idle, encode_cursors
 from shared.webhooks.store import WebhookStore
 from tests.integration.faults import Line, answer_lost, meanwhile
 
@@ -56,7 +56,7 @@ def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookSto
     created(hooks)
     line, place = Line(places.table.client), place_of(places)
     line.arm(answer_lost, at=0)
-    assert places.save(place, idle(place), NOW) == place_of(places)
+    assert places.save(place, as_idle(place), NOW) == place_of(places)
     assert line.calls == ["UpdateItem", "UpdateItem", "GetItem"]
 
 
@@ -74,7 +74,7 @@ def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places:
 
     line.arm(lost_then_replayed, at=0)
     with pytest.raises(LeaseLost):
-        places.save(place, idle(place), NOW)
+        places.save(place, as_idle(place), NOW)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_changes_what_is_delivered_takes_the_turn(
     place, hook = place_of(places), hook_of(places)
     meddle(hooks)
     with pytest.raises(LeaseLost):
-        places.save(place, idle(place), NOW)
+        places.save(place, as_idle(place), NOW)
     with pytest.raises(LeaseLost):
         places.pause(place, place, hook, "It says so.", NOW)
 
@@ -105,7 +105,7 @@ def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
 ) -> None:
     created(hooks)
     place = place_of(places)
-    places.pause(place, due(place, NOW + 5) | {"failures": 3}, hook_of(places), "It says so.", NOW)
+    places.pause(place, as_due(place, NOW + 5) | {"failures": 3}, hook_of(places), "It says so.", NOW)
     document = hooks.read_for("a", ALICE).document(NOW)
     assert (document["paused"], document["pausedBecause"], document["version"]) == (True, "It says so.", 2)
     assert place_of(places).keys() & {"rel", "leaseUntil", "nextAttemptAt"} == set()
@@ -140,7 +140,7 @@ def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
 def test_a_follower_of_our_own_begins_once(places: DeliveryStateStore) -> None:
     places.begin("bus", {LOG: LogCursor(0, 0)})
     place = place_of(places, "bus")
-    places.save(place, place | {"places": plain({LOG: LogCursor(3, 1)})}, NOW)
+    places.save(place, place | {"places": encode_cursors({LOG: LogCursor(3, 1)})}, NOW)
     places.begin("bus", {LOG: LogCursor(0, 0)})
     assert place_of(places, "bus")["places"] == {LOG: [3, 1]}
 

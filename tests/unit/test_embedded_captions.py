@@ -12,8 +12,8 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.captions import embedded_store, webvtt
-from shared.captions.embedded import cues_of, texts_of
-from shared.captions.languages import tag_of
+from shared.captions.embedded import extract_cues, extract_texts
+from shared.captions.languages import language_tag
 from shared.captions.store import captions_folder
 from shared.core.attributes import Item
 from shared.core.errors import Unavailable
@@ -176,7 +176,7 @@ def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: Workers
 
 
 def test_a_job_that_fails_keeps_no_video_from_being_ready(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subtitles, "MOST_READ", 0)
+    monkeypatch.setattr(subtitles, "MAX_READ", 0)
     monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
     workers.begin()
     video_id = uploaded(workers, Spoken(), container="matroska")
@@ -197,7 +197,7 @@ class _Here(Sandbox):
 
 
 def test_a_video_takes_no_more_languages_than_it_may_have(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_store, "MOST_LANGUAGES", 2)
+    monkeypatch.setattr(embedded_store, "MAX_LANGUAGES", 2)
     video_id = str(workers.api.create()["videoId"])
     send(workers, video_id, "mi")
     uploaded(workers, Spoken(), GERMAN, video_id=video_id)
@@ -212,14 +212,14 @@ def track(*texts: tuple[int, int, str], codec: str = "subrip", number: int = 1, 
 def test_more_languages_than_one_transaction_takes_are_left() -> None:
     names = [f"q{one}{two}" for one in "abcdefghi" for two in "klmnopqrstu"]
     tracks = [track((0, 900, "a"), number=number, language=name) for number, name in enumerate(names, 1)]
-    texts, left = texts_of(tracks)
+    texts, left = extract_texts(tracks)
     assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The film has more than 90 languages.")
 
 
 def test_what_captions_do_not_take_is_left_out() -> None:
     kept = (1000, 2000, "Kept.")
     strange = [(0, 900, "x" * 2001), (5, 5, "never shown"), (9, 360_000_001, "too late"), (0, 900, "{\\b1}")]
-    assert [cue.text for cue in cues_of(track(*strange, kept, kept))] == ["Kept."]
+    assert [cue.text for cue in extract_cues(track(*strange, kept, kept))] == ["Kept."]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_what_captions_do_not_take_is_left_out() -> None:
     ],
 )
 def test_texts_become_payloads_that_every_player_reads(codec: str, text: str, payload: str) -> None:
-    (cue,) = cues_of(track((0, 900, text), codec=codec))
+    (cue,) = extract_cues(track((0, 900, text), codec=codec))
     assert cue.text == payload
     assert webvtt.read(webvtt.write([cue])) == [cue]
 
@@ -248,7 +248,7 @@ def test_texts_become_payloads_that_every_player_reads(codec: str, text: str, pa
     ],
 )
 def test_languages_have_the_services_tags(name: str, tag: str) -> None:
-    assert tag_of(name) == tag
+    assert language_tag(name) == tag
 
 
 # Repeats, faults and races ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from local.testbed.background import Backstage
 from local.testbed.harness import NOW, Api, Clock, Context, recorded
 from shared import schema
 from shared.aws.dynamodb import Table
-from shared.aws.listing import Lists, Window, sharded, unsharded
+from shared.aws.listing import Lists, Window, sharded_partitions, single_partition
 from shared.background.sweeper import AHEAD
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -62,10 +62,10 @@ def entries_of(table: Table) -> dict[str, int]:
     """How many entries are in the index below each relation that leads strangers to videos."""
     lists = Lists(table)
     partitions = {
-        "tag": sharded(schema.tag_relation("boats")),
-        "region": sharded(schema.region_relation("NZ")),
-        "person": unsharded(schema.person_relation("sam")),
-        "feed": sharded(schema.FEED),
+        "tag": sharded_partitions(schema.tag_relation("boats")),
+        "region": sharded_partitions(schema.region_relation("NZ")),
+        "person": single_partition(schema.person_relation("sam")),
+        "feed": sharded_partitions(schema.FEED),
     }
     window = Window(0, 2**40, limit=100)
     return {name: len(lists.related(parts, window).items) for name, parts in partitions.items()}
@@ -158,7 +158,7 @@ class TestMoves:
         backstage.settle_totals()
         for _ in range(2):
             with recorded(table.client) as operations:
-                assert EntryUpdater(table).move_entries(video_id, NOW) is None
+                assert EntryUpdater(table).update_entries(video_id, NOW) is None
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
@@ -172,7 +172,7 @@ class TestMoves:
             if wanted.kind == "Put":
                 monkeypatch.setattr(Table, "write", write)
                 api.patch(f"/v1/videos/{video_id}", {"visibility": "private"})
-                EntryUpdater(table).move_entries(video_id, NOW)
+                EntryUpdater(table).update_entries(video_id, NOW)
             return write(self, wanted, **options)
 
         monkeypatch.setattr(Table, "write", interrupted)
@@ -268,7 +268,7 @@ class TestTime:
         video_id = film(api, publishAt=NOW + 10, visibility="private")
         backstage.settle_totals()
         clock.advance(10)
-        EntryUpdater(table).move_entries(video_id, int(clock()))  # finds it private, and has nothing to move
+        EntryUpdater(table).update_entries(video_id, int(clock()))  # finds it private, and has nothing to move
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
@@ -281,7 +281,7 @@ class TestTime:
         video_id = film(api, publishAt=NOW + 10)
 
         def edit(item: Item) -> Item:
-            EntryUpdater(table).move_entries(video_id, NOW + 10)  # between the reading and the writing
+            EntryUpdater(table).update_entries(video_id, NOW + 10)  # between the reading and the writing
             return item | {"title": "Changed"}
 
         VideoStore(table).change(video_id, Caller("alice", frozenset()), NOW + 9, edit)
@@ -294,7 +294,7 @@ class TestTime:
         backstage.settle_totals()
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.take(ticket, Caller.job("thumbnails"), int(clock()))
+        assert backstage.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
 
         def unreachable(*_: object, **__: object) -> None:
             raise Unavailable
@@ -329,7 +329,7 @@ class TestTime:
     ) -> None:
         for number in range(130):
             video = api.publish("alice", publishAt=NOW + 3600 + number % 7)
-            EntryUpdater(table).move_entries(video["videoId"], NOW)
+            EntryUpdater(table).update_entries(video["videoId"], NOW)
         clock.advance(3600)
         backstage.queues["aggregates"].take()
         assert backstage.sweep()["scheduled"] == 130
@@ -342,7 +342,7 @@ class TestTime:
         backstage.settle_totals()
         clock.advance(10 + GRACE_SECONDS)
         with recorded(table.client) as operations:
-            assert EntryUpdater(table).move_entries(video_id, int(clock())) is None
+            assert EntryUpdater(table).update_entries(video_id, int(clock())) is None
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
     @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
@@ -352,7 +352,7 @@ class TestTime:
         video_id = film(api, **{field: NOW + 10})
         before = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         clock.advance(5000)
-        EntryUpdater(table).move_entries(video_id, int(clock()))
+        EntryUpdater(table).update_entries(video_id, int(clock()))
         after = table.get(schema.VIDEO.key(videoId=video_id)) or {}
         changed = {name for name in {*before, *after} if after.get(name) != before.get(name)}
         assert changed == {"rel", "categoryShard"}

@@ -137,13 +137,13 @@ class TestFollowing:
         jobs, mover = VideoStore(table, moves_entries=False), EntryUpdater(table)
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "processing"})
         assert entry(table, video_id) is not None
-        mover.move_entries(video_id, NOW)
+        mover.update_entries(video_id, NOW)
         assert entry(table, video_id) is None
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "ready"})
         assert entry(table, video_id) is None
-        mover.move_entries(video_id, NOW)
+        mover.update_entries(video_id, NOW)
         assert listed(api, series) == [video_id]
-        mover.move_entries(video_id, NOW + 1000)
+        mover.update_entries(video_id, NOW + 1000)
         assert entry(table, video_id) is None
 
     def test_an_entry_that_is_wrong_is_found_and_put_right(self, api: Api, table: Table, series: str) -> None:
@@ -155,7 +155,7 @@ class TestFollowing:
             if wrong:
                 table.write(table.put(wrong))
             assert comparison.entries(comparison.family(video_id))
-            EntryUpdater(table).move_entries(video_id, NOW)
+            EntryUpdater(table).update_entries(video_id, NOW)
             assert comparison.entries(comparison.family(video_id)) is None
             assert entry(table, video_id) == (series_relation(series, "alice"), 0, 1_000_002, video_id)
 

@@ -19,7 +19,7 @@ from shared.core.attributes import Item
 from shared.core.change_types import TYPES
 from shared.core.errors import Gone, Unavailable
 from shared.feed import log, reader
-from shared.feed.change import LONGEST_FIELDS, Change, change_of, is_of
+from shared.feed.change import LONGEST_FIELDS, Change, change_of, has_type
 from shared.feed.log import DAYS_KEPT, OLDEST, Feed, LogCursor, logs_of, owner_log, shard_logs
 from shared.openapi.document import document
 from shared.routes import CHANGES, READ
@@ -66,8 +66,8 @@ def told(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 
     found: list[tuple[int, str]] = []
     while True:
         stretch = feed.read(name, place, step)
-        found += [(one.position, one.change["id"]) for one in stretch.told]
-        place = stretch.place
+        found += [(one.position, one.change["id"]) for one in stretch.entries]
+        place = stretch.cursor
         if stretch.is_end:
             return found
 
@@ -117,7 +117,7 @@ class TestAChange:
         assert {name: value for name, value in captions.items() if name != "id"} == wanted
         wanted = same | {"type": "chapters.changed", "fields": ["/chapters"]}
         assert {name: value for name, value in chapters.items() if name != "id"} == wanted
-        assert [is_of(captions, [type_]) for type_ in ("captions.*", "chapters.*", "captions.changed")] == [
+        assert [has_type(captions, [type_]) for type_ in ("captions.*", "chapters.*", "captions.changed")] == [
             *(True, False, True)
         ]
 
@@ -140,10 +140,10 @@ class TestAChange:
         assert {len(id_) for id_ in ids} == {20}
 
     def test_is_of_its_type_and_of_its_group(self) -> None:
-        assert is_of(change(), ())
-        assert is_of(change(), ("video.changed",))
-        assert is_of(change(), ("job.done", "video.*"))
-        assert not is_of(change(), ("video.created", "playlist.*"))
+        assert has_type(change(), ())
+        assert has_type(change(), ("video.changed",))
+        assert has_type(change(), ("job.done", "video.*"))
+        assert not has_type(change(), ("video.created", "playlist.*"))
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -250,7 +250,7 @@ class TestWhatIsDeliveredAgain:
 
     @pytest.fixture(autouse=True)
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(log, "MOST_BLOCKS", 5)
+        monkeypatch.setattr(log, "MAX_BLOCKS", 5)
 
     @pytest.fixture
     def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -300,7 +300,7 @@ class TestWhatIsDeliveredAgain:
         # One Query back, a search by time (one block for each doubling), and one or two forward.
         doublings = count.bit_length()
         assert len(reads) <= len(batches) * (doublings + 4)
-        assert sum(reads) <= len(batches) * (doublings + 4 * log.MOST_BLOCKS)
+        assert sum(reads) <= len(batches) * (doublings + 4 * log.MAX_BLOCKS)
 
     def test_a_retry_of_a_moment_ago_is_one_query(
         self, feed: Feed, trail: Table, clock: Clock, reads: list[int]
@@ -370,7 +370,7 @@ class TestReading:
         for number in range(2, 8):
             tell(feed, change(number))
         monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
-        assert told(feed, place=stretch.place) == dense(*range(1, 8))[1:]
+        assert told(feed, place=stretch.cursor) == dense(*range(1, 8))[1:]
         assert hidden
 
     @pytest.mark.parametrize("place", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
@@ -411,7 +411,7 @@ class TestReading:
 
     def test_what_is_past_its_time_is_gone_though_dynamodb_has_it_still(self, feed: Feed, clock: Clock) -> None:
         tell(feed, change(1))
-        place = feed.read(ALICES, OLDEST, 1000).place
+        place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(2, 12):
             tell(feed, change(number))
         clock.advance(DAYS_KEPT * DAY + 1)
@@ -451,7 +451,7 @@ class TestReading:
     def test_who_began_before_the_first_change_is_told_when_that_is_no_longer_kept(
         self, feed: Feed, clock: Clock
     ) -> None:
-        place = feed.read(ALICES, OLDEST, 1000).place
+        place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(1, 12):
             tell(feed, change(number))
         assert told(feed, place=place) == dense(*range(1, 12))
@@ -538,13 +538,13 @@ class TestFollowing:
     @pytest.mark.parametrize("types", ["video.created", "video.created,video.expired", "credit.*", "video.*,credit.*"])
     def test_types_and_groups_select(self, ask: Ask, told_of: list[Change], types: str) -> None:
         items = followed(ask, f"types={types}&limit=5")
-        wanted = sorted(made["id"] for made in told_of if is_of(made, types.split(",")))
+        wanted = sorted(made["id"] for made in told_of if has_type(made, types.split(",")))
         assert sorted(item["id"] for item in items) == wanted
 
     def test_a_page_ends_short_when_it_has_looked_at_many(
         self, ask: Ask, told_of: list[Change], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(reader, "MOST_EXAMINED", 10)
+        monkeypatch.setattr(reader, "MAX_EXAMINED", 10)
         page = ask("types=video.created").json
         assert len(page["items"]) < 10
         assert not page["caughtUp"]

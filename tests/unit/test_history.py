@@ -14,9 +14,9 @@ from local.testbed.wire import come_between
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
-from shared.core.caller import request_of
+from shared.core.caller import request_id_of
 from shared.history.entries import FIELDS, entry
-from shared.history.trail import MOST_QUERIES, AuditStore
+from shared.history.trail import MAX_QUERIES, AuditStore
 from shared.openapi.document import document
 from shared.schema import AUDIT, AUDIT_TABLE_NAME, PLAYLIST, PLAYLIST_AUDIT, VIDEO
 from shared.web.cursors import LIFETIME_SECONDS
@@ -109,7 +109,7 @@ class TestWhatIsShown:
             "entity": "video",
             "action": "changed",
             "by": {"kind": "person", "id": "admin"},
-            "correlationId": request_of(trail.api.table.get(VIDEO.key(videoId=video_id))),
+            "correlationId": request_id_of(trail.api.table.get(VIDEO.key(videoId=video_id))),
             "at": (NOW + 1) * 1000,
             "version": 2,
             "changes": [{"field": "/title", "from": "A film", "to": "New"}],
@@ -297,7 +297,7 @@ class TestPages:
         trail.api.clock.now = NOW + DAYS * 86400
         with recorded(trail.table.client) as seen:
             reply = trail.get(video_id, "order=asc&limit=1", user="admin")
-        assert (reply.json["items"], len(seen)) == ([], MOST_QUERIES)
+        assert (reply.json["items"], len(seen)) == ([], MAX_QUERIES)
         assert reply.json["nextCursor"]
         assert [page for page in pages(trail, video_id, "order=asc&limit=1", user="admin") if page] == [["last"]]
 

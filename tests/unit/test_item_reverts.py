@@ -13,7 +13,7 @@ from shared.core.attributes import Item
 from shared.core.caller import IMPORT, Caller
 from shared.core.errors import Gone, IllegalTransition, InvalidContent, NotFound, QuotaExceeded, TrailBehind
 from shared.history.outcome import RevertResult
-from shared.history.revert_plan import RevertPlan, SkippedField, keeper, without_set
+from shared.history.revert_plan import RevertPlan, SkippedField, find_later_author, plan_without_set
 from shared.routes import WRITE
 from shared.schema import CHANGESET, VIDEO
 from shared.videos.store import VideoStore
@@ -44,7 +44,7 @@ def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> R
     """The plan for the entries of `set`; entries are given oldest first."""
     newest_first = list(reversed(later))
     entries = [entry for entry in newest_first if entry[CHANGESET] == "set"]
-    return without_set(now, entries, newest_first, "run", writable=lambda field: field != "/server", force=force)
+    return plan_without_set(now, entries, newest_first, "run", writable=lambda field: field != "/server", force=force)
 
 
 class TestThePlan:
@@ -116,11 +116,13 @@ class TestThePlan:
     def test_who_keeps_what_was_created(self) -> None:
         created, job, other = made(1, "set"), made(2, "x"), made(3, "another-import", ("/a", 1, 2))
         job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
-        assert keeper([created], [job, created], "run") is None
-        assert keeper([created], [other, job, created], "run") == SkippedField("", "changedSince", other["by"], 3, 3)
-        assert keeper([created], [made(4, "run", ("/a", 2, 3)), created], "run") is None
-        assert keeper([created], [made(4, "nothing shown"), created], "run") is None
-        assert keeper([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
+        assert find_later_author([created], [job, created], "run") is None
+        assert find_later_author([created], [other, job, created], "run") == SkippedField(
+            "", "changedSince", other["by"], 3, 3
+        )
+        assert find_later_author([created], [made(4, "run", ("/a", 2, 3)), created], "run") is None
+        assert find_later_author([created], [made(4, "nothing shown"), created], "run") is None
+        assert find_later_author([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
 
 
 class Undoing(Trailed):
@@ -141,7 +143,7 @@ class Undoing(Trailed):
     ) -> RevertResult:
         """Take back what one change set did to one video, as alice."""
         self.clock.advance(1)
-        outcome = self.reverts.take_back(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
+        outcome = self.reverts.revert_changes(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
         if settle:
             self.settle()
         return outcome

@@ -42,7 +42,7 @@ class Work:
     def finish(self, ticket: JobAttempt, *, retry: bool = False) -> Job:
         """A worker begins a job and fails, so that the video wants nothing more."""
         now = int(self.backstage.clock())
-        assert self.backstage.jobs.take(ticket, WORKER, now)
+        assert self.backstage.jobs.claim(ticket, WORKER, now)
         ended = self.backstage.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
         self.backstage.settle()
         assert ended
@@ -161,7 +161,7 @@ def test_what_could_not_be_sent_is_sent_when_the_record_is_delivered_again(
         raise Unavailable
 
     now = int(work.backstage.clock())
-    assert work.backstage.jobs.take(begun[0].ticket, WORKER, now)
+    assert work.backstage.jobs.claim(begun[0].ticket, WORKER, now)
     assert work.backstage.jobs.fail(begun[0].ticket, "It is not a film.", WORKER, now, retry=False)
     records = work.backstage.records()
     with monkeypatch.context() as patch:
@@ -177,7 +177,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
         work.upload("alice")
     for message in work.received():
         now = int(clock())
-        assert work.backstage.jobs.take(message.ticket, WORKER, now)
+        assert work.backstage.jobs.claim(message.ticket, WORKER, now)
         assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
     work.backstage.records()  # lost: nobody hears that they ended
     last = work.upload("alice")
@@ -192,7 +192,7 @@ def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
     for _ in range(SHARE):
         work.upload("alice")
     for message in work.received():
-        assert work.backstage.jobs.take(message.ticket, WORKER, int(clock()))
+        assert work.backstage.jobs.claim(message.ticket, WORKER, int(clock()))
         assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, int(clock()), retry=False)
     work.backstage.records()
     clock.advance(CHECK_SECONDS)
@@ -203,7 +203,7 @@ def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
 def test_a_job_that_is_gone_with_its_video_gives_its_place_up(work: Work) -> None:
     videos = [work.upload("alice") for _ in range(SHARE + 1)]
     gone = work.received()[0]
-    assert work.backstage.jobs.take(gone.ticket, WORKER, int(work.backstage.clock()))
+    assert work.backstage.jobs.claim(gone.ticket, WORKER, int(work.backstage.clock()))
     remove_video(work.backstage.table, gone.videoId)
     work.backstage.settle()
     assert [message.videoId for message in work.received()] == [videos[-1]]

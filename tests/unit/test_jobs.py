@@ -16,7 +16,7 @@ from shared.core.caller import Caller
 from shared.core.errors import IllegalTransition, NotFound, Unavailable
 from shared.entities import Job
 from shared.job_kinds import kind_of
-from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, delay_before, ticket_of, tries
+from shared.processing.job_states import LAST_ATTEMPT, JobAttempt, attempt_number, delay_before, ticket_of
 from shared.processing.job_store import JobStore
 from shared.schema import SCHEMA_VERSION, VIDEO
 from shared.videos import video
@@ -41,7 +41,7 @@ def _item(table: Table, video_id: str) -> Item:
 def _finish(backstage: Backstage, ticket: JobAttempt, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
     done = backstage.jobs.complete(
-        ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.rendered(item, name, uri)
+        ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.add_rendition(item, name, uri)
     )
     backstage.settle()
     return done
@@ -96,10 +96,10 @@ class TestWhatAChangeSetsInMotion:
 
     def test_a_change_of_the_title_sets_nothing_in_motion(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
-        before = backstage.jobs.of_video(video_id)
+        before = backstage.jobs.list_for_video(video_id)
         api.patch(f"/v1/videos/{video_id}", {"title": "new"})
         backstage.settle()
-        assert backstage.jobs.of_video(video_id) == before
+        assert backstage.jobs.list_for_video(video_id) == before
 
     def test_another_film_replaces_all_jobs_and_what_they_made(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
@@ -138,16 +138,16 @@ class TestRepeatsAndDisorder:
     def test_stream_records_delivered_twice_change_nothing(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
-        before = backstage.jobs.of_video(video_id)
+        before = backstage.jobs.list_for_video(video_id)
         backstage.replay()
-        assert backstage.jobs.of_video(video_id) == before
+        assert backstage.jobs.list_for_video(video_id) == before
 
     def test_stream_records_delivered_in_reverse_change_nothing(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         backstage.arrive(video_id, upload="0002", etag="e2")
-        before = backstage.jobs.of_video(video_id)
+        before = backstage.jobs.list_for_video(video_id)
         backstage.replay(*reversed(backstage.seen))
-        assert backstage.jobs.of_video(video_id) == before
+        assert backstage.jobs.list_for_video(video_id) == before
 
     @pytest.mark.parametrize("seed", range(5))
     def test_stream_records_in_any_order_end_in_the_same_wishes(
@@ -155,24 +155,24 @@ class TestRepeatsAndDisorder:
     ) -> None:
         video_id = backstage.uploaded_film(api)
         backstage.arrive(video_id, upload="0002", etag="e2")
-        wishes = {job["kind"]: job["inputHash"] for job in backstage.jobs.of_video(video_id)}
+        wishes = {job["kind"]: job["inputHash"] for job in backstage.jobs.list_for_video(video_id)}
         shuffled = [*backstage.seen, *backstage.seen]
         random.Random(seed).shuffle(shuffled)
         backstage.replay(*shuffled)
-        assert {job["kind"]: job["inputHash"] for job in backstage.jobs.of_video(video_id)} == wishes
+        assert {job["kind"]: job["inputHash"] for job in backstage.jobs.list_for_video(video_id)} == wishes
 
     def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, backstage: Backstage) -> None:
         backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock()))
-        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock())) is None
+        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock()))
+        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock())) is None
 
     def test_a_message_of_an_earlier_attempt_is_not_worked_on(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
         _fail(backstage, ticket, retry=True)
         assert backstage.job(video_id, "poster")["attempt"] == 2
-        assert backstage.jobs.take(ticket, WORKER, int(backstage.clock())) is None
+        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock())) is None
 
     def test_a_result_for_another_film_is_dropped(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
@@ -190,7 +190,9 @@ class TestRepeatsAndDisorder:
         ticket = backstage.message("transcode", "transcode.360p").ticket
         item = _item(backstage.table, video_id)
         newer = item["source"] | {"uploadId": "0002", "etag": "e2"}
-        backstage.videos.change(video_id, WORKER, int(backstage.clock()), lambda current: video.arrived(current, newer))
+        backstage.videos.change(
+            video_id, WORKER, int(backstage.clock()), lambda current: video.attach_source(current, newer)
+        )
         assert _finish(backstage, ticket) is None
 
     def test_a_result_that_is_reported_twice_counts_once(self, api: Api, backstage: Backstage) -> None:
@@ -210,7 +212,7 @@ class TestRepeatsAndDisorder:
             # The other result gets in between reading and writing, once.
             if "240p" not in item["source"]["made"]:
                 _finish(backstage, second, "240p")
-            return video.rendered(item, "360p", "s3://media/360p.mp4")
+            return video.add_rendition(item, "360p", "s3://media/360p.mp4")
 
         assert backstage.jobs.complete(first, {}, WORKER, int(backstage.clock()), meanwhile)
         assert _item(backstage.table, video_id)["status"] == "ready"
@@ -265,7 +267,7 @@ class TestDeletion:
         video_id = backstage.uploaded_film(api)
         for begun in range(LAST_ATTEMPT):
             assert backstage.job(video_id, "poster")["attempt"] == begun + 1
-            assert backstage.jobs.take(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+            assert backstage.jobs.claim(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
             api.delete(f"/v1/videos/{video_id}")
             backstage.settle()
             api.post(f"/v1/videos/{video_id}/restore")
@@ -339,14 +341,14 @@ class TestSweeper:
     def test_a_worker_that_dies_loses_its_job_to_another(self, api: Api, backstage: Backstage, clock: Clock) -> None:
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.take(ticket, WORKER, int(clock()))
+        assert backstage.jobs.claim(ticket, WORKER, int(clock()))
         clock.advance(kind_of("poster").lease)
         assert not any(backstage.sweep().values())
         clock.advance(1)
         assert backstage.sweep()["requeued"] == 1
         again = backstage.message("thumbnails", "poster").ticket
         assert again.attempt == 2
-        assert backstage.jobs.take(again, WORKER, int(clock()))
+        assert backstage.jobs.claim(again, WORKER, int(clock()))
         assert backstage.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
 
     def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
@@ -354,8 +356,8 @@ class TestSweeper:
     ) -> None:
         for _ in range(2):
             backstage.uploaded_film(api)
-            assert backstage.jobs.take(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
-        videos = [place["pk"] for place in backstage.jobs.pending("running")]
+            assert backstage.jobs.claim(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+        videos = [place["pk"] for place in backstage.jobs.list_pending("running")]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update({"pk": videos[0], "sk": "JOB#poster"}, newer))
         table.write(table.update({"pk": videos[0], "sk": VIDEO.sk}, newer))
@@ -367,18 +369,18 @@ class TestSweeper:
     ) -> None:
         backstage.uploaded_film(api)
         ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.jobs.take(ticket, WORKER, int(clock()))
+        backstage.jobs.claim(ticket, WORKER, int(clock()))
         clock.advance(kind_of("transcode").lease + 1)
         backstage.sweep()
         assert _finish(backstage, ticket)
         assert (
-            backstage.jobs.take(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock())) is None
+            backstage.jobs.claim(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock())) is None
         )
 
     def test_a_worker_that_reports_keeps_its_job(self, api: Api, backstage: Backstage, clock: Clock) -> None:
         video_id = backstage.uploaded_film(api)
         ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.jobs.take(ticket, WORKER, int(clock()))
+        backstage.jobs.claim(ticket, WORKER, int(clock()))
         for progress in (20, 40, 60):
             clock.advance(kind_of("transcode").lease)
             assert backstage.jobs.advance(ticket, progress, WORKER, int(clock()))
@@ -418,7 +420,7 @@ class TestSweeper:
     def test_a_job_that_kills_every_worker_ends(self, api: Api, backstage: Backstage, clock: Clock) -> None:
         video_id = backstage.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
-            assert backstage.jobs.take(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            assert backstage.jobs.claim(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
             clock.advance(kind_of("transcode").lease + 1)
             backstage.sweep()
         assert backstage.job(video_id, "transcode.360p")["state"] == "failed"
@@ -469,7 +471,7 @@ class TestSweeper:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, int(clock()), lambda item: video.arrived(item, source))
+        backstage.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, source))
         backstage.records()  # and the router never saw them
         clock.now = clock.now // 3600 * 3600 + 3540
         assert backstage.sweep()["recovered"] == 0
@@ -499,7 +501,7 @@ class TestRetry:
         assert (document["status"], "failure" in document) == ("processing", False)
         job = backstage.job(video_id, "transcode.360p")
         # The attempt has a number of its own, so that a late word on the first is not taken for one on this.
-        assert (job["state"], job["attempt"], tries(job), "error" in job) == ("queued", 2, 1, False)
+        assert (job["state"], job["attempt"], attempt_number(job), "error" in job) == ("queued", 2, 1, False)
         assert _fail(backstage, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
             assert _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
@@ -535,7 +537,7 @@ class TestRetry:
         self, api: Api, backstage: Backstage
     ) -> None:
         video_id = self._failed(api, backstage)
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.upload_refused(item, "0002", "Too long.", 1))
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.reject_upload(item, "0002", "Too long.", 1))
         assert _item(backstage.table, video_id)["failure"]["job"] == "transcode.360p"
         self._retry(backstage, video_id, "transcode.360p")
         for name in RENDITIONS:
@@ -546,7 +548,7 @@ class TestRetry:
     def test_a_poster_whose_stream_record_was_given_up_is_made_by_it(self, api: Api, backstage: Backstage) -> None:
         video_id = backstage.uploaded_film(api)
         done = backstage.message("thumbnails", "poster").ticket
-        backstage.jobs.complete(done, {}, WORKER, 1, lambda item: video.pictured(item, {}))
+        backstage.jobs.complete(done, {}, WORKER, 1, lambda item: video.apply_pictures(item, {}))
         api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
         backstage.records()  # the router never saw them
         assert self._retry(backstage, video_id, "poster") == ["alice"]
@@ -573,7 +575,7 @@ class TestRetry:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.arrived(item, source))
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
         backstage.records()  # the router never saw them
         assert self._retry(backstage, video_id, "probe") == ["alice"]
         assert backstage.message("probe", "probe").attempt == 1
@@ -639,7 +641,7 @@ class TestWhatAPersonWrote:
             {},
             WORKER,
             int(backstage.clock()),
-            lambda item: video.pictured(item, made),
+            lambda item: video.apply_pictures(item, made),
         )
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["thumbnails"] == mine | {"other": {"url": "https://pictures.example/thumbnails/o.jpg"}}
@@ -679,7 +681,7 @@ class TestCrashes:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.arrived(item, source))
+        backstage.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
         records = backstage.records()
         with monkeypatch.context() as patch:
             self._calls(table, patch, at, applied=applied)

@@ -101,7 +101,7 @@ class TestWhyNotReady:
 
     def test_a_job_that_the_stream_has_not_announced_yet(self, api: Api, backstage: Backstage, table: Table) -> None:
         video_id = backstage.uploaded_film(api)
-        for job in backstage.jobs.of_video(video_id):
+        for job in backstage.jobs.list_for_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
         assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
@@ -138,7 +138,7 @@ class TestWhyNotReady:
             video_id,
             Caller.job("arrivals"),
             1,
-            lambda item: video.arrived(item, newer | {"uploadId": "0002", "etag": "e2"}),
+            lambda item: video.attach_source(item, newer | {"uploadId": "0002", "etag": "e2"}),
         )
         assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
@@ -305,7 +305,7 @@ class TestReports:
         def contended(*_: object) -> None:
             raise WriteContention
 
-        monkeypatch.setattr(JobStore, "take", contended)
+        monkeypatch.setattr(JobStore, "claim", contended)
         reply = _report(api, backstage, state="running")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 

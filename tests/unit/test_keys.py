@@ -21,7 +21,7 @@ from shared.relations.ranks import LONGEST as LONGEST_RANK
 from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
 from shared.videos.models import Tag
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 from shared.web.requests import LONGEST_KEY
 
 LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
@@ -49,7 +49,7 @@ PARTS: dict[str, list[str]] = {
     # A batch adds the place of an operation to its key.
     "key": ["%" * LONGEST_KEY + f"#{LARGEST_BATCH - 1}"],
     "id": ["%" * LONGEST_KEY],
-    "shard": [str(schema.MOST_VIEW_SHARDS - 1)],
+    "shard": [str(schema.MAX_VIEW_SHARDS - 1)],
     "lane": [str(schema.LANES - 1)],
     "hour": ["2026-01-31T23"],
     "day": ["2026-01-31"],
@@ -188,5 +188,5 @@ class TestTheLargestValuesAreThoseThatAreLetIn:
             assert TypeAdapter(type_).validate_python(text) == text
 
     def test_no_character_of_a_tag_stands_for_several_that_are_escaped(self) -> None:
-        escaped = [folded(chr(point)) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+        escaped = [normalise_tag(chr(point)) for point in range(0x110000) if not 0xD800 <= point < 0xE000]
         assert max(len(re.findall("[#%]", text)) for text in escaped) == 1

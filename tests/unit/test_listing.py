@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.aws.listing import hydrated, located
+from shared.aws.listing import entry_position, hydrate_page
 from shared.core.attributes import Item
 from shared.core.position import Page, Position
 
@@ -21,15 +21,15 @@ def _reader(entries: Sequence[Item], sizes: list[int] | None = None) -> Callable
     def read(after: Position | None, limit: int) -> Page[Item]:
         if sizes is not None:
             sizes.append(limit)
-        rest = [entry for entry in entries if after is None or located(entry) > after]
+        rest = [entry for entry in entries if after is None or entry_position(entry) > after]
         page = rest[:limit]
-        return Page(page, located(page[-1]) if len(rest) > limit else None)
+        return Page(page, entry_position(page[-1]) if len(rest) > limit else None)
 
     return read
 
 
 def _page(entries: Sequence[Item], visible: set[str], limit: int, after: Position | None, budget: int) -> Page[str]:
-    return hydrated(
+    return hydrate_page(
         _reader(entries),
         lambda found: [entry["relId"] if entry["relId"] in visible else None for entry in found],
         limit=limit,
@@ -75,13 +75,15 @@ def test_what_is_hidden_behind_the_last_is_not_a_next_page() -> None:
 @pytest.mark.parametrize("limit", [25, 100])
 def test_a_page_that_shows_all_is_read_at_once(limit: int) -> None:
     sizes: list[int] = []
-    hydrated(_reader(_entries(160), sizes), lambda found: [entry["relId"] for entry in found], limit=limit, after=None)
+    hydrate_page(
+        _reader(_entries(160), sizes), lambda found: [entry["relId"] for entry in found], limit=limit, after=None
+    )
     assert sizes == [limit + 1]
 
 
 def test_reads_grow_while_nothing_is_found() -> None:
     sizes: list[int] = []
-    hydrated(_reader(_entries(500), sizes), lambda found: [None] * len(found), limit=1, after=None)
+    hydrate_page(_reader(_entries(500), sizes), lambda found: [None] * len(found), limit=1, after=None)
     assert sizes == [2, 5, 10, 20, 40, 80, 100, 100, 100, 100]
 
 

@@ -670,6 +670,6 @@ class TestSharedCache:
         assert self.answers(cache_control, status, {}, {}, method=method) == [b"call 1", b"call 2"]
 
     def test_a_full_cache_is_emptied(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "MOST_RESPONSES", 1)
+        monkeypatch.setattr(engine, "MAX_RESPONSES", 1)
         other = {"path": "/b"}
         assert self.answers(self.IMMUTABLE, 200, {}, other, other, {}) == [b"call 1", b"call 2", b"call 2", b"call 3"]

@@ -158,7 +158,7 @@ class TestPresigned:
         return query
 
     def test_a_put_is_bound_to_type_and_size_and_to_an_unused_key(self, objects: Objects) -> None:
-        url, headers = objects.presigned_put(URI, "video/mp4", 123, 3600)
+        url, headers = objects.presign_put(URI, "video/mp4", 123, 3600)
         query = self._signed(url)
         assert query["X-Amz-SignedHeaders"] == ["content-length;content-type;host;if-none-match"]
         assert query["X-Amz-Expires"] == ["3600"]
@@ -167,13 +167,13 @@ class TestPresigned:
     def test_the_signature_depends_on_the_size(self, objects: Objects) -> None:
         signatures = set()
         for size in (122, 123):
-            query = self._signed(objects.presigned_put(URI, "video/mp4", size, 3600)[0])
+            query = self._signed(objects.presign_put(URI, "video/mp4", size, 3600)[0])
             # The time is part of a signature; without it only the size differs.
             signatures.add((query["X-Amz-Signature"][0], query["X-Amz-Date"][0]))
         assert len({signature for signature, _ in signatures}) == 2
 
     def test_a_part_is_bound_to_its_size_and_number(self, objects: Objects) -> None:
-        url = objects.presigned_part(URI, "multipart", 7, 123, 60)
+        url = objects.presign_part(URI, "multipart", 7, 123, 60)
         query = self._signed(url)
         assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
         assert (query["partNumber"], query["uploadId"]) == (["7"], ["multipart"])
@@ -183,12 +183,12 @@ class TestPresigned:
         self, monkeypatch: pytest.MonkeyPatch, region: str
     ) -> None:
         monkeypatch.setenv("AWS_DEFAULT_REGION", region)
-        url, _ = Objects(module.make_client()).presigned_put(URI, "video/mp4", 1, 60)
+        url, _ = Objects(module.make_client()).presign_put(URI, "video/mp4", 1, 60)
         assert url.startswith(f"https://sources.s3.{region}.amazonaws.com/v/u?")
 
     def test_on_this_machine_it_leads_to_the_endpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
-        url, _ = Objects(module.make_client()).presigned_put(URI, "video/mp4", 1, 60)
+        url, _ = Objects(module.make_client()).presign_put(URI, "video/mp4", 1, 60)
         assert url.startswith("http://127.0.0.1:4566/sources/v/u?")
 
 

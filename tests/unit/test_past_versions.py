@@ -137,7 +137,7 @@ class TestVersions:
         video_id = trail.uploaded_film(api)
         ticket = trail.message("thumbnails", "poster").ticket
         worker, now = Caller.job("thumbnails"), int(api.clock())
-        assert trail.jobs.take(ticket, worker, now)
+        assert trail.jobs.claim(ticket, worker, now)
         made = {"poster": {"url": "s3://media/thumbnails/1/poster.jpg"}}
         assert trail.jobs.complete(ticket, {}, worker, now, lambda item: item | {"pictures": made})
         trail.settle()

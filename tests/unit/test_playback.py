@@ -11,12 +11,12 @@ from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
 from shared.captions.models import ChaptersContent
-from shared.captions.store import MOST_LANGUAGES, CaptionStore
+from shared.captions.store import MAX_LANGUAGES, CaptionStore
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.processing.playback import SECONDS
 from shared.schema import VIDEO
-from shared.videos.video import rendered
+from shared.videos.video import add_rendition
 
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 SIZES = {"360p": 3_000_000, "240p": 1_500_000}
@@ -190,7 +190,7 @@ class TestCaptionsAndChapters:
     def test_all_languages_that_a_video_may_have_come_at_once_with_the_chapters(
         self, api: Api, table: Table, film: str
     ) -> None:
-        languages = [f"en-x-{number:03}" for number in range(MOST_LANGUAGES)]
+        languages = [f"en-x-{number:03}" for number in range(MAX_LANGUAGES)]
         for language in languages:
             _caption(table, film, language)
         content = ChaptersContent.read({"chapters": [{"start": 0, "title": "All of it"}]})
@@ -273,7 +273,7 @@ class TestWhoMay:
         self, api: Api, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         api.patch(f"/v1/videos/{film}", {"visibility": "private"})
-        monkeypatch.setattr(Objects, "presigned_get", None)
+        monkeypatch.setattr(Objects, "presign_get", None)
         assert _asked(api, film, "bob").status == 404
 
 
@@ -391,7 +391,7 @@ class TestSizes:
     ) -> None:
         item = _item(table, film)
         assert item["source"]["sizes"] == SIZES
-        again = rendered(item, "360p", item["source"]["made"]["360p"])
+        again = add_rendition(item, "360p", item["source"]["made"]["360p"])
         assert again["source"]["sizes"] == {"240p": SIZES["240p"]}
 
     @pytest.mark.parametrize("size", [0, -1, 1.5, "1", 500_000_000_001])

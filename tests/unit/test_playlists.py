@@ -109,7 +109,7 @@ class TestPlaylists:
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
     def test_an_owner_has_a_largest_number_of_playlists(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 2)
+        monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 2)
         path, _ = _playlist(api), _playlist(api)
         refused = api.post("/v1/playlists", {"title": "t"})
         assert (refused.status, refused.slug) == (409, "limit-reached")
@@ -314,7 +314,7 @@ class TestEntries:
         assert api.get(path).json["version"] == 1
 
     def test_a_list_has_a_largest_number_of_entries(self, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(playlist_entries, "MOST_ENTRIES", 2)
+        monkeypatch.setattr(playlist_entries, "MAX_ENTRIES", 2)
         films = _films(api, 3)
         path = _playlist(api, *films[:2])
         refused = _append(api, path, films[2])
@@ -330,7 +330,7 @@ class TestEntries:
         path = _playlist(api)
         first = _append(api, path, films[0], headers=KEY)
         api.clock.advance(5)
-        monkeypatch.setattr(playlist_entries, "MOST_ENTRIES", 1)
+        monkeypatch.setattr(playlist_entries, "MAX_ENTRIES", 1)
         again = _append(api, path, films[0], headers=KEY)
         assert (first.status, again.status, again.body) == (201, 201, first.body)
         other = _append(api, path, films[1], headers=KEY)

@@ -13,7 +13,7 @@ from shared.aws import runtime
 from shared.aws import sqs as module
 from shared.aws.messages import BatchedProcessor, GroupProcessor, Message, MessageProcessor
 from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Queue
-from shared.core.errors import PASSING, InternalError, NewerSchema, Unavailable
+from shared.core.errors import TRANSIENT_ERRORS, InternalError, NewerSchema, Unavailable
 from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
 
 
@@ -84,7 +84,9 @@ class TestProcess:
     def test_an_empty_batch_is_not_a_mistake(self) -> None:
         assert process(_event(), lambda _: None) == _failed()
 
-    @pytest.mark.parametrize(("error", "level"), [*((error(), "WARNING") for error in PASSING), (OSError(), "ERROR")])
+    @pytest.mark.parametrize(
+        ("error", "level"), [*((error(), "WARNING") for error in TRANSIENT_ERRORS), (OSError(), "ERROR")]
+    )
     def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
         self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
     ) -> None:
@@ -159,7 +161,7 @@ class TestProcessTogether:
     def test_all_can_fail(self) -> None:
         assert self._calls(['{"a": 1}'] * 5)[0] == _failed(*(f"m{number}" for number in range(5)))
 
-    @pytest.mark.parametrize("error", [error() for error in PASSING])
+    @pytest.mark.parametrize("error", [error() for error in TRANSIENT_ERRORS])
     def test_when_something_is_busy_or_contended_all_are_delivered_again(self, error: Exception) -> None:
         calls: list[int] = []
 
@@ -190,7 +192,7 @@ class TestProcessGroups:
         calls: list[object] = []
         assert (process_groups(_event(), calls.append), calls) == (_failed(), [])
 
-    @pytest.mark.parametrize("error", [error() for error in PASSING])
+    @pytest.mark.parametrize("error", [error() for error in TRANSIENT_ERRORS])
     def test_what_is_busy_or_contended_keeps_back_its_group_and_no_other(self, error: Exception) -> None:
         calls: list[str] = []
 

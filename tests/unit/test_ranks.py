@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.relations import ranks
-from shared.relations.ranks import DIGITS, LONG, LONGEST, MOST_SPREAD, WIDTH, NoRoomError
+from shared.relations.ranks import DIGITS, LONG, LONGEST, MAX_SPREAD, WIDTH, NoRoomError
 
 MOVES = st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=60)
 
@@ -20,7 +20,7 @@ def _put(order: list[str], place: int, *, ascending: bool) -> int:
         anchor, neighbours = (order[place - 1] if place else None), order[place:]
     else:
         anchor, neighbours = (order[place] if place < len(order) else None), order[:place][::-1]
-    made = ranks.placed(anchor, neighbours[: MOST_SPREAD + 1], ascending=ascending)
+    made = ranks.placed(anchor, neighbours[: MAX_SPREAD + 1], ascending=ascending)
     moved = len(made) - 1
     if ascending:
         order[place : place + moved] = made
@@ -98,7 +98,7 @@ def test_a_place_without_room_is_an_error() -> None:
     low = ranks.first()
     high = low + DIGITS[0] * LONGEST + DIGITS[1]
     with pytest.raises(NoRoomError):
-        ranks.placed(low, [high] * (MOST_SPREAD + 1), ascending=True)
+        ranks.placed(low, [high] * (MAX_SPREAD + 1), ascending=True)
 
 
 def test_there_is_an_end_to_whole_ranks() -> None:

@@ -343,7 +343,7 @@ def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
         for record in records[start : start + 500]:
             if record.name != "REMOVE":
                 collector.rated(record)
-        for message in collector.take():
+        for message in collector.drain():
             tallies.apply([parse(TallyMessage, message)], NOW)
 
 
@@ -431,7 +431,7 @@ def test_totals_are_those_of_the_ratings_whatever_happens(
             store.rate(video_id, caller, choice, NOW)
             expected[user] = choice
         else:
-            store.take_back(video_id, caller, NOW)
+            store.delete(video_id, caller, NOW)
             expected.pop(user, None)
     assert_exact(table, video_id)
     assert {rating["userId"]: RatingChoice.of(rating) for rating in ratings(table, video_id)} == expected

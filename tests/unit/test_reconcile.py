@@ -361,7 +361,7 @@ class TestUnderTraffic:
     def test_a_repair_waits_for_the_stream_however_often_it_has(
         self, table: Table, video_id: str, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.background.reconcile.MOST_WAITS", 0)
+        monkeypatch.setattr("shared.background.reconcile.MAX_WAITS", 0)
         RatingStore(table).rate(video_id, Caller("zoe", frozenset()), RatingChoice(2), NOW)
         run.meanwhile = partial(settle_ratings, table)
         assert run(repair=True) == []
@@ -381,7 +381,7 @@ class TestUnderTraffic:
         self, api: Api, run: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.reconcile.VIDEOS_AHEAD", 1)
-        monkeypatch.setattr("shared.background.reconcile.MOST_WAITS", 2)
+        monkeypatch.setattr("shared.background.reconcile.MAX_WAITS", 2)
         for _ in range(4):
             api.publish()
         assert len(run()) == 4

@@ -5,7 +5,16 @@ import pytest
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression, change_between
 from shared.aws.failures import ConditionFailed
-from shared.aws.records import ABSENT, absent_or_purged, at_version, is_ours, key_of, signing, stamped, unchanged
+from shared.aws.records import (
+    ABSENT,
+    absent_or_purged,
+    at_version,
+    is_own_write,
+    key_of,
+    signing,
+    unchanged,
+    with_version,
+)
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 
@@ -16,7 +25,7 @@ KEY = {"pk": "VIDEO#1", "sk": "META"}
 @pytest.fixture
 def stored(table: Table) -> Item:
     """An item at its first version."""
-    item = stamped({**KEY, "title": "Harbour"}, ALICE, 1000, version=1)
+    item = with_version({**KEY, "title": "Harbour"}, ALICE, 1000, version=1)
     table.write(table.put(item, condition=ABSENT))
     return item
 
@@ -67,18 +76,18 @@ def test_a_stamp_says_who_wrote_the_item_when_and_for_which_request(stored: Item
 
 
 def test_an_item_is_unchanged_until_it_is_written_again(table: Table, stored: Item) -> None:
-    again = stamped(stored, ALICE, 1001, version=1)
+    again = with_version(stored, ALICE, 1001, version=1)
     table.write(table.update(KEY, change_between(stored, again), condition=unchanged(stored)))
     with pytest.raises(ConditionFailed) as failure:
         table.write(table.put(stored, condition=unchanged(stored)))
-    assert is_ours(failure.value.item, again)
-    assert not is_ours(failure.value.item, stored)
+    assert is_own_write(failure.value.item, again)
+    assert not is_own_write(failure.value.item, stored)
 
 
 def test_what_was_absent_is_unchanged_while_nothing_is_there(table: Table, stored: Item) -> None:
     with pytest.raises(ConditionFailed):
         table.write(table.put(stored, condition=unchanged(None)))
-    assert not is_ours(None, stored)
+    assert not is_own_write(None, stored)
 
 
 @pytest.mark.parametrize(("purge_at", "replaced"), [(1999, True), (2000, True), (2001, False), (None, False)])

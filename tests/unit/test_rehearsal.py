@@ -29,7 +29,7 @@ from shared.core.attributes import Item, encode_item
 from shared.relations.ratings import rating_key
 from shared.schema import AUDIT as AUDIT_ENTRY
 from shared.schema import AUDIT_TABLE_NAME, PLAYLIST_AUDIT, SCHEMA_VERSION, TAG, VIDEO
-from shared.videos.video import upgraded
+from shared.videos.video import to_current_schema
 from tests.polling import LIMIT
 
 NAMES = [index["name"] for index in present()["indexes"]]
@@ -240,8 +240,8 @@ def test_an_older_video_of_the_sample_is_upgraded_as_its_owner_wrote_it(table: T
     TableSample(boto3.client("dynamodb"), table.name).make_older(sample)
     older, present_one = (table.get(VIDEO.key(videoId=video_id)) or {} for video_id in ("old", "new"))
     assert older["tags"] == {"Sea", "sea", "Boats", "boats"}
-    assert upgraded(older) == older | {"tags": {"Sea", "Boats"}, "schemaVersion": SCHEMA_VERSION}
-    assert upgraded(present_one) is present_one
+    assert to_current_schema(older) == older | {"tags": {"Sea", "Boats"}, "schemaVersion": SCHEMA_VERSION}
+    assert to_current_schema(present_one) is present_one
 
 
 class TestTheCommand:

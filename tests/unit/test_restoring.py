@@ -317,7 +317,7 @@ def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept:
 
 
 def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playlists, "MOST_PLAYLISTS", 1)
+    monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
     kept.api.delete(f"/v1/playlists/{kept.playlist}")
     kept.api.post("/v1/playlists", {"title": "Another"})
     _, told = kept.restore(RestorePlan(force=True))
@@ -632,7 +632,7 @@ class TestWorkOfJobs:
         backstage.probe(video_id)
         store, worker = VideoStore(api.table), Caller.job("transcode")
         for name in RENDITIONS:
-            edit = partial(video.rendered, name=name, uri=f"s3://media/{name}")
+            edit = partial(video.add_rendition, name=name, uri=f"s3://media/{name}")
             store.change(video_id, worker, LATER, edit)
         return kept, video_id
 

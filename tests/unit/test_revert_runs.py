@@ -26,9 +26,9 @@ COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a set of three entries be a large one, and a turn take two."""
-    monkeypatch.setattr(undoing_module, "AT_ONCE", 2)
-    monkeypatch.setattr(undoing_module, "TURN", 2)
-    monkeypatch.setattr(undoing_module, "WAITING_TURN", 2)
+    monkeypatch.setattr(undoing_module, "MAX_ENTRIES_INLINE", 2)
+    monkeypatch.setattr(undoing_module, "ENTRIES_PER_TURN", 2)
+    monkeypatch.setattr(undoing_module, "WAITING_PARTS_PER_TURN", 2)
 
 
 def _renamed(undoing: Undoing, count: int, changeset_id: str = "set", owner: str = "alice") -> list[str]:
@@ -117,7 +117,7 @@ class TestTheRun:
         revert_id = _begun(undoing)
         seen: list[int] = []
         sets = ChangeSetReverts(undoing.table, undoing.trail, QuotaStore(undoing.table, JOBS_PER_DAY))
-        sets.carry_on(revert_id, undoing.clock, lambda: True, lambda run: seen.append(run["examined"]))
+        sets.resume(revert_id, undoing.clock, lambda: True, lambda run: seen.append(run["examined"]))
         assert seen == [0, 1, 2, 3]  # before each turn, of which the last one has two
 
     def test_it_acts_as_who_asked(self, undoing: Undoing, small_pages: None) -> None:
@@ -301,7 +301,7 @@ class TestTheTrailIsBehind:
         self, undoing: Undoing, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
     ) -> None:
         undoing.take_back_pages(pages)
-        monkeypatch.setattr(undoing_module, "TURN", 8)  # what belongs to one video is on one page
+        monkeypatch.setattr(undoing_module, "ENTRIES_PER_TURN", 8)  # what belongs to one video is on one page
         chance = random.Random(seed)
         whole = undoing.whole("set", videos=2)
         video_ids = _renamed(undoing, 12)
@@ -346,7 +346,7 @@ class TestTheTrailIsBehind:
             assert undoing.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
         undoing.backstage_forgets()
         messages = undoing.work(follow=False)
-        assert messages <= undoing_module.MOST_STALLS + 3
+        assert messages <= undoing_module.MAX_STALLS + 3
         report = undoing.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("done", {"examined": 5, "reverted": 2, "failed": 3})
         assert {item["problem"]["type"].rpartition(":")[2] for item in report["items"]} == {"trail-behind"}

@@ -12,13 +12,13 @@ from local.testbed.background import MEDIA
 from local.testbed.harness import NOW, Api, recorded
 from local.testbed.wire import come_between
 from shared.core.attributes import Item
-from shared.core.changes import plain
+from shared.core.changes import to_json_value
 from shared.core.errors import IllegalTransition, InvalidContent
 from shared.openapi.document import document
 from shared.schema import VIDEO
 from shared.videos.documents import audited
 from shared.videos.models import VideoContent
-from shared.videos.video import deleted, is_writable, new_item, restored, reverted
+from shared.videos.video import apply_revert, is_writable, mark_deleted, new_item, restore
 
 MISSING = "00000000-0000-4000-8000-000000000000"
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
@@ -39,7 +39,7 @@ def item_of(**fields: Any) -> Item:
 
 def state_of(item: Item) -> Item:
     """The item as the audit trail has it."""
-    state: Item = plain(audited(item)) | {"videoId": item["videoId"]}
+    state: Item = to_json_value(audited(item)) | {"videoId": item["videoId"]}
     return state
 
 
@@ -64,8 +64,8 @@ class TestTheItem:
     def test_every_kind_of_value_comes_back_and_goes_again(self, earlier: Item) -> None:
         one = item_of(**earlier)
         other = item_of(tags=["z"], metadata={"k": 2, "gone": "x"}, thumbnails={"b": {"url": "s3://bucket/c"}})
-        assert reverted(other, state_of(one), NOW) == one
-        assert reverted(one, state_of(other), NOW) == other
+        assert apply_revert(other, state_of(one), NOW) == one
+        assert apply_revert(one, state_of(other), NOW) == other
 
     def test_what_people_do_not_write_stays_as_it_is(self) -> None:
         item = item_of(title="New") | {"source": {"media": MEDIA}, "pictures": {"poster": {"url": "s3://m/p"}}}
@@ -76,7 +76,7 @@ class TestTheItem:
             "userId": "bob",
             "purgeAt": 1,
         }
-        assert reverted(item, state, NOW) == item | {"title": "Old"}
+        assert apply_revert(item, state, NOW) == item | {"title": "Old"}
 
     def test_all_that_a_client_can_send_and_nothing_else_is_written_by_people(self) -> None:
         item = item_of() | {"source": {}, "pictures": {}, "failure": {}, "purgeAt": 1}
@@ -87,40 +87,40 @@ class TestTheItem:
     def test_a_value_that_a_person_sets_back_is_a_persons(self) -> None:
         now = item_of(duration=5, format="mp4") | {"origins": {"duration": "job", "format": "job"}}
         state = {name: value for name, value in state_of(now).items() if name != "format"} | {"duration": 4}
-        assert reverted(now, state, NOW)["origins"] == {"duration": "person"}
+        assert apply_revert(now, state, NOW)["origins"] == {"duration": "person"}
 
     @pytest.mark.parametrize(
         ("now", "then"), [("ready", "processing"), ("processing", "failed"), ("failed", "uploaded")]
     )
     def test_a_status_goes_back_where_a_patch_could_set_it(self, now: str, then: str) -> None:
-        assert reverted(item_of(status=now), state_of(item_of(status=then)), NOW) == item_of(status=then)
+        assert apply_revert(item_of(status=now), state_of(item_of(status=then)), NOW) == item_of(status=then)
 
     def test_and_nowhere_else(self) -> None:
         with pytest.raises(IllegalTransition, match="ready can become processing, not uploaded"):
-            reverted(item_of(status="ready"), state_of(item_of()), NOW)
+            apply_revert(item_of(status="ready"), state_of(item_of()), NOW)
 
     def test_a_status_that_is_no_failure_any_more_has_none(self) -> None:
         failed = item_of(status="failed") | {"failure": {"job": "probe", "reason": "broken", "at": NOW}}
-        assert "failure" not in reverted(failed, state_of(item_of(status="processing")), NOW)
+        assert "failure" not in apply_revert(failed, state_of(item_of(status="processing")), NOW)
 
     def test_a_deletion_comes_and_goes_with_all_else(self) -> None:
         live = item_of(title="New", status="ready")
-        gone = deleted(live, NOW)
-        assert reverted(live, state_of(gone), NOW) == gone
-        assert reverted(gone, state_of(live), NOW) == restored(gone) == live
-        assert reverted(live, state_of(gone) | {"title": "Old"}, NOW) == gone | {"title": "Old"}
-        assert reverted(gone, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
-        assert reverted(gone, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
+        gone = mark_deleted(live, NOW)
+        assert apply_revert(live, state_of(gone), NOW) == gone
+        assert apply_revert(gone, state_of(live), NOW) == restore(gone) == live
+        assert apply_revert(live, state_of(gone) | {"title": "Old"}, NOW) == gone | {"title": "Old"}
+        assert apply_revert(gone, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
+        assert apply_revert(gone, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
 
     def test_what_is_deleted_and_stays_so_is_not_changed(self) -> None:
-        gone = deleted(item_of(title="New"), NOW)
+        gone = mark_deleted(item_of(title="New"), NOW)
         with pytest.raises(IllegalTransition, match="restore it first"):
-            reverted(gone, state_of(gone) | {"title": "Old"}, NOW)
+            apply_revert(gone, state_of(gone) | {"title": "Old"}, NOW)
 
     def test_an_older_video_that_is_not_valid_any_more_can_still_be_deleted_and_restored(self) -> None:
         odd = item_of(title="")
-        assert reverted(odd, state_of(deleted(odd, NOW)), NOW) == deleted(odd, NOW)
-        assert reverted(deleted(odd, NOW), state_of(odd), NOW) == odd
+        assert apply_revert(odd, state_of(mark_deleted(odd, NOW)), NOW) == mark_deleted(odd, NOW)
+        assert apply_revert(mark_deleted(odd, NOW), state_of(odd), NOW) == odd
 
     @pytest.mark.parametrize(
         ("state", "pointer"),
@@ -137,12 +137,12 @@ class TestTheItem:
     def test_what_todays_model_refuses_is_named(self, state: Item, pointer: str) -> None:
         item = item_of(title="New") | {"source": {"media": MEDIA}}
         with pytest.raises(InvalidContent) as refused:
-            reverted(item, state_of(item) | state, NOW)
+            apply_revert(item, state_of(item) | state, NOW)
         assert [error["pointer"] for error in refused.value.errors] == [pointer]
 
     def test_a_moment_needs_a_film(self) -> None:
         with pytest.raises(InvalidContent) as refused:
-            reverted(item_of(), state_of(item_of()) | {"posterTime": 0}, NOW)
+            apply_revert(item_of(), state_of(item_of()) | {"posterTime": 0}, NOW)
         assert refused.value.errors == [{"pointer": "/posterTime", "detail": "needs a film"}]
 
 

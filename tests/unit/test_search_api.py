@@ -125,7 +125,7 @@ class TestAnAnswer:
     ) -> None:
         for title in ("Apples apples", "Apples", "Of apples"):
             service.say(service.film(title), "All apples of this orchard")
-        monkeypatch.setattr("shared.search.video_search.MOST_QUOTED", 2 * len("All apples of this orchard "))
+        monkeypatch.setattr("shared.search.video_search.MAX_QUOTED", 2 * len("All apples of this orchard "))
         found = ask(api, q="apples orchard").json["items"]
         assert ["quote" in item for item in found] == [True, True, False]
         assert all(item["highlights"] for item in found)
@@ -608,7 +608,7 @@ class TestTheIndex:
         manifest = f"index/{holds}/manifest.json"
         read = {asked.parameters["Key"] for asked in operations}
         assert {manifest, mark} <= read
-        assert read < {found.key for found in objects.listed(MEDIA_BUCKET, "index/")}, "most is there"
+        assert read < {found.key for found in objects.list_objects(MEDIA_BUCKET, "index/")}, "most is there"
 
     def test_is_not_looked_at_for_every_question(self, service: Followed, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
@@ -668,4 +668,4 @@ class TestBadInput:
 
     def test_limits_are_those_of_the_engine(self) -> None:
         assert query_parser.LONGEST == LONGEST_QUESTION
-        assert (engine.DEEPEST, engine.MOST_VALUES) == (openapi.DEEPEST, openapi.MOST_VALUES)
+        assert (engine.DEEPEST, engine.MAX_VALUES) == (openapi.DEEPEST, openapi.MAX_VALUES)

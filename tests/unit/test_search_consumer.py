@@ -9,13 +9,13 @@ from local.testbed.harness import MEDIA_BUCKET, Clock, recorded, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import cues
-from shared.captions.store import MOST_STORED
+from shared.captions.store import MAX_STORED
 from shared.core.errors import Gone
 from shared.feed import log
 from shared.feed.log import DAYS_KEPT, OLDEST, LogCursor, shard_logs
-from shared.feed.reader import ends
+from shared.feed.reader import end_cursors
 from shared.search.consumer import SLICE, FeedConsumer
-from shared.search.document import LARGEST_CAPTIONS, MOST_CUES, searched
+from shared.search.document import LARGEST_CAPTIONS, MAX_CUES, searchable_texts
 from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.fields import StoredFields
 from tests.indexed import Followed
@@ -135,7 +135,7 @@ class TestEachKindOfChange:
     ) -> None:
         film = service.film("Apples")
         service.say(film, "An apple a day")
-        (text,) = objects.listed(MEDIA_BUCKET, "captions/")
+        (text,) = objects.list_objects(MEDIA_BUCKET, "captions/")
         service.say(film, "Ein Apfel am Tag", "de")
         objects.put(MEDIA_BUCKET, text.key, damaged, "text/vtt")
         with log_lines() as lines:
@@ -148,10 +148,10 @@ class TestEachKindOfChange:
     def test_of_many_captions_only_those_that_are_searched_are_read(
         self, service: Followed, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("shared.search.document.MOST_CUES", 1)
+        monkeypatch.setattr("shared.search.document.MAX_CUES", 1)
         film = service.film("Apples", language="fr")
         service.say(film, "An apple a day")
-        (english,) = objects.listed(MEDIA_BUCKET, "captions/")
+        (english,) = objects.list_objects(MEDIA_BUCKET, "captions/")
         service.say(film, "Une pomme par jour", "fr")
         objects.put(MEDIA_BUCKET, english.key, b"damaged", "text/vtt")
         with log_lines() as lines:
@@ -167,7 +167,7 @@ class TestEachKindOfChange:
         service.write("PUT", f"/v1/videos/{film}/rating", {"value": 7}, user="bob")
         assert follower.catch_up()
         assert follower.put == 1
-        assert follower.has(ends(service.feed, shard_logs())), "it knows all the same that it has seen them"
+        assert follower.has(end_cursors(service.feed, shard_logs())), "it knows all the same that it has seen them"
 
     def test_of_many_changes_a_video_is_read_once(
         self, service: Followed, follower: FeedConsumer, table: Table
@@ -231,7 +231,7 @@ class TestHowFar:
     def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
         self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
-        monkeypatch.setattr("shared.feed.reader.MOST_EXAMINED", 2)
+        monkeypatch.setattr("shared.feed.reader.MAX_EXAMINED", 2)
         for number in range(5):
             service.api.post("/v1/playlists", {"title": f"Mine {number}"})
         service.settle()
@@ -264,7 +264,7 @@ class TestHowFar:
         self, service: Followed, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
-        places = ends(service.feed, shard_logs())
+        places = end_cursors(service.feed, shard_logs())
         assert follower.wait_for(places, lambda: True)
         assert engine.stored(film)
         ahead = {name: LogCursor(place.first, place.skip + 1) for name, place in places.items()}
@@ -276,11 +276,11 @@ class TestHowFar:
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")
-        in_the_tail = ends(service.feed, shard_logs())
+        in_the_tail = end_cursors(service.feed, shard_logs())
         for number in range(9):
             service.patch(film, title=f"Apples {number}")
         assert follower.wait_for(in_the_tail, lambda: True)
-        assert follower.has(ends(service.feed, shard_logs()))
+        assert follower.has(end_cursors(service.feed, shard_logs()))
 
     def test_what_the_feed_no_longer_keeps_cannot_be_followed(
         self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
@@ -313,15 +313,15 @@ class TestWhichCaptions:
     )
     def test_those_in_the_films_own_language_come_first(self, language: str | None, expected: list[str]) -> None:
         captions = [{"language": spoken, "size": 9, "cues": 1} for spoken in ("de", "en-GB", "en-NZ", "fr")]
-        assert [item["language"] for item in searched(captions, language)] == expected
+        assert [item["language"] for item in searchable_texts(captions, language)] == expected
 
-    @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MOST_CUES", "cues")])
+    @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MAX_CUES", "cues")])
     def test_those_beyond_the_most_are_left_out(self, monkeypatch: pytest.MonkeyPatch, limit: str, of: str) -> None:
         monkeypatch.setattr(f"shared.search.document.{limit}", 12)
         sizes = {"de": 5, "en": 10, "fr": 2}
         captions = [{"language": language, "size": 0, "cues": 0} | {of: size} for language, size in sizes.items()]
-        assert [item["language"] for item in searched(captions, "en")] == ["en", "fr"]
+        assert [item["language"] for item in searchable_texts(captions, "en")] == ["en", "fr"]
 
     def test_the_largest_that_there_may_be_are_searched(self) -> None:
-        assert 2 * MOST_STORED <= LARGEST_CAPTIONS
-        assert 2 * cues.MOST_CUES <= MOST_CUES
+        assert 2 * MAX_STORED <= LARGEST_CAPTIONS
+        assert 2 * cues.MAX_CUES <= MAX_CUES

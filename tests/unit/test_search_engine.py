@@ -21,7 +21,7 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidParameter
 from shared.feed.log import LogCursor
 from shared.routes import ADMIN
-from shared.search.document import FORM, VideoDocument, film_of
+from shared.search.document import FORM, VideoDocument, build_document
 from shared.search.engine import (
     _SLACK,
     DEEPEST,
@@ -36,7 +36,7 @@ from shared.search.fields import SCHEMA
 from shared.search.index_query import GRAIN, IndexQuery, SearchFilters
 from shared.search.query_parser import Clause, QueryWord, SearchQuery, parse
 from shared.search.tokenizer import joined, tokens, words
-from shared.videos.tags import folded
+from shared.videos.tags import normalise_tag
 
 NOW = 1_700_000_000
 NOBODY = Caller("", frozenset())
@@ -111,7 +111,7 @@ def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
 
 def test_what_is_gone_is_not_found(engine: SearchEngine) -> None:
     put(engine, a_film(1, "The Matrix"), a_film(2, "Matrix Reloaded"))
-    engine.put([], gone=[video_id(1), video_id(9)])
+    engine.put([], deleted_ids=[video_id(1), video_id(9)])
     engine.commit(AT)
     found = engine.search(parse("matrix"), NOBODY, NOW, facets=FACETS)
     assert (ids(found), found.total) == ([video_id(2)], 1)
@@ -142,7 +142,7 @@ def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
 
 def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(a_film(number, f"Film {number}") for number in range(20)))
-    engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], gone=[video_id(0)])
+    engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], deleted_ids=[video_id(0)])
     left = copied(tmp_path / "index", tmp_path / "left")
     found = SearchEngine(left)
     assert (found.size, found.mark) == (20, AT)
@@ -156,7 +156,7 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(engine, a_film(1, "The Matrix"))
-    engine.put([a_film(2, "Heat")], gone=[video_id(1)])
+    engine.put([a_film(2, "Heat")], deleted_ids=[video_id(1)])
     with monkeypatch.context() as broken:
         broken.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
@@ -164,7 +164,7 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
     engine.close()
     again = SearchEngine(tmp_path / "index")
     assert again.mark == AT
-    again.put([a_film(2, "Heat")], gone=[video_id(1)])
+    again.put([a_film(2, "Heat")], deleted_ids=[video_id(1)])
     again.commit(replace(AT, as_of=1))
     assert (again.size, titles(again, "heat"), titles(again, "matrix")) == (1, ["Heat"], [])
     again.close()
@@ -205,7 +205,7 @@ def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: 
 def test_its_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(a_film(number, f"Film {number}") for number in range(5)))
     put(engine, a_film(6, "Heat"))
-    engine.put([], gone=[video_id(1)])
+    engine.put([], deleted_ids=[video_id(1)])
     engine.commit(AT)
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -523,7 +523,7 @@ def test_a_page_goes_on_where_a_film_stood_that_is_not_found_any_more(engine: Se
     put(engine, *(a_film(number, "Heat") for number in range(10)))
     every = ids(engine.search(parse("heat"), NOBODY, NOW))
     first = engine.search(parse("heat"), NOBODY, NOW, limit=5)
-    engine.put([], gone=[first.hits[-1].video_id])
+    engine.put([], deleted_ids=[first.hits[-1].video_id])
     engine.commit(AT)
     assert ids(engine.search(parse("heat"), NOBODY, NOW, after=first.hits[-1])) == every[5:]
 
@@ -638,7 +638,7 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
         {"chapters": [{"start": 0, "title": "Chapter"}]},
     ]
     cues = {"en": [Cue(100, 200, "<v Ash>You &amp; me,\n<i>Ripley</i>")]}
-    assert film_of(video, beside, cues) == VideoDocument(
+    assert build_document(video, beside, cues) == VideoDocument(
         video_id=video_id(1),
         user_id="alice",
         title="Alien",
@@ -658,14 +658,14 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
 
 def test_what_is_private_or_not_ready_is_kept_for_its_owner() -> None:
     for changed in ({"visibility": "private"}, {"status": "processing"}):
-        film = film_of(VIDEO | changed, [], {})
+        film = build_document(VIDEO | changed, [], {})
         assert film is not None
         assert not film.visible
 
 
 def test_what_is_deleted_or_gone_is_no_film() -> None:
-    assert film_of(None, [], {}) is None
-    assert film_of(VIDEO | {"status": "deleted"}, [], {}) is None
+    assert build_document(None, [], {}) is None
+    assert build_document(VIDEO | {"status": "deleted"}, [], {}) is None
 
 
 # Compared with a look at every film
@@ -752,7 +752,7 @@ def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Search
     for first in range(0, 200, 40):
         engine.put(films[first : first + 40])
         engine.commit(AT)
-    engine.put([], gone=[film.video_id for film in films[:20]])
+    engine.put([], deleted_ids=[film.video_id for film in films[:20]])
     engine.commit(AT)
     yield engine, films[20:]
     engine.close()
@@ -785,7 +785,7 @@ def is_kept(film: VideoDocument, filters: SearchFilters) -> bool:
     return (
         filters.user_id in (None, film.user_id)
         and filters.category in (None, film.facets.get("category"))
-        and (filters.tag is None or folded(filters.tag) in {folded(tag) for tag in film.tags})
+        and (filters.tag is None or normalise_tag(filters.tag) in {normalise_tag(tag) for tag in film.tags})
         and (filters.language is None or f"{language}-".startswith(f"{filters.language.lower()}-"))
         and (filters.created_from is None or filters.created_from <= film.created_at)
         and (filters.created_before is None or film.created_at < filters.created_before)
@@ -824,7 +824,7 @@ def test_totals_facets_and_pages_are_those_of_a_look_at_every_film(
     found = engine.search(question, caller, NOW, filters=filters, facets=FACETS, limit=1000)
     assert set(ids(found)) == {film.video_id for film in expected}
     assert len(found.hits) == found.total == len(expected)
-    tags = Counter(tag for film in expected for tag in {folded(tag) for tag in film.tags})
+    tags = Counter(tag for film in expected for tag in {normalise_tag(tag) for tag in film.tags})
     counted: dict[str, Counter[Any]] = {
         "category": Counter(film.facets.get("category") for film in expected),
         "tag": tags,

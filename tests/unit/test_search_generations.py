@@ -73,7 +73,7 @@ def manifest_of(service: Followed) -> str:
 
 def keys(objects: Objects) -> set[str]:
     """All objects of the index."""
-    return {found.key for found in objects.listed(MEDIA_BUCKET, "index/")}
+    return {found.key for found in objects.list_objects(MEDIA_BUCKET, "index/")}
 
 
 def deploy_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +172,7 @@ class TestPublishing:
         builder.run()
         # What the newer one needs of the older one's folder goes as well here, so it is built anew.
         objects.delete_prefix(MEDIA_BUCKET, "index/")
-        service.builder(tmp_path / "other").run(anew=True)
+        service.builder(tmp_path / "other").run(from_scratch=True)
         newest = service.generations.pointer
         answers = iter([old])
         monkeypatch.setattr(service.generations, "pointer", lambda: next(answers, None) or newest())
@@ -441,7 +441,7 @@ class TestARebuild:
         film = service.film("Apples")
         builder.run()
         held = service.generations.pointer().generation
-        assert builder.run(lambda: False, anew=True).outcome == "unfinished"
+        assert builder.run(lambda: False, from_scratch=True).outcome == "unfinished"
         assert service.generations.pointer().generation == held
         assert titles(service, fresh(), film) == ["Apples"]
         assert builder.run().outcome == "published"
@@ -454,7 +454,7 @@ class TestARebuild:
         builder.run()
         table.delete({"pk": f"VIDEO#{film}", "sk": "#META"})
         assert titles(service, fresh(), film) == ["Apples"]
-        builder.run(anew=True)
+        builder.run(from_scratch=True)
         assert titles(service, fresh(), film) == [None]
 
     def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
@@ -623,7 +623,7 @@ class TestTidying:
 def _written(objects: Objects) -> list[ListedObject]:
     """An object that was written just now."""
     objects.put(MEDIA_BUCKET, "now", b"", "text/plain")
-    return list(objects.listed(MEDIA_BUCKET, "now"))
+    return list(objects.list_objects(MEDIA_BUCKET, "now"))
 
 
 def test_the_item_is_where_the_schema_says(builder: IndexBuilder, table: Table) -> None:

@@ -15,7 +15,7 @@ from shared.search.fields import StoredFields, document_of, stored_of
 from shared.search.highlights import (
     CUT,
     LONGEST_PART,
-    MOST_VALUES,
+    MAX_VALUES,
     CaptionQuote,
     HighlightedPart,
     Highlighter,
@@ -111,7 +111,7 @@ def test_typos_are_marked_only_where_nothing_fits_better() -> None:
 def test_of_names_and_tags_those_are_shown_that_fit_best() -> None:
     names = ["Al Pacino", "Al", "Robert De Niro", *(f"Al {number}" for number in range(5))]
     assert parts("al pacino", title="Heat", names=names) == ["names: [Al] [Pacino]", "names: [Al]", "names: [Al] 0"]
-    assert len(parts("al ", title="Heat", names=names)) == MOST_VALUES
+    assert len(parts("al ", title="Heat", names=names)) == MAX_VALUES
     assert parts("noir", title="Heat", tags=["Neo Noir", "USA"]) == ["tags: Neo [Noir]"]
 
 
@@ -187,7 +187,7 @@ def test_hostile_captions_are_compared_a_limited_number_of_times(monkeypatch: py
         return distance(one, other, most)
 
     monkeypatch.setattr("shared.search.query_parser.distance", counted)
-    monkeypatch.setattr("shared.search.highlights.MOST_COMPARED", 1_000)
+    monkeypatch.setattr("shared.search.highlights.MAX_COMPARED", 1_000)
     highlighter = Highlighter(parse(" ".join(anagrams[::30]) + " "))
     for number in range(3):
         said = [(place, " ".join(anagrams[place::9])) for place in range(9)]

@@ -8,7 +8,7 @@ from shared.core.errors import InvalidParameter
 from shared.search.query_parser import (
     EXACT,
     LONGEST,
-    MOST_CLAUSES,
+    MAX_CLAUSES,
     PREFIX,
     PREFIX_TYPO,
     TYPO,
@@ -101,8 +101,8 @@ def test_what_is_asked_twice_is_asked_once() -> None:
         ("a\0b", f"must have at most {LONGEST} characters and no control characters"),
         ("a\nb", f"must have at most {LONGEST} characters and no control characters"),
         (
-            " ".join(f"w{number}" for number in range(MOST_CLAUSES + 1)),
-            f"must have at most {MOST_CLAUSES} words and phrases",
+            " ".join(f"w{number}" for number in range(MAX_CLAUSES + 1)),
+            f"must have at most {MAX_CLAUSES} words and phrases",
         ),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from shared.core.settings import InvalidSettings, Settings, several
+from shared.core.settings import InvalidSettings, Settings, variable_group
 
 COMMON = {"ENVIRONMENT": "test", "TABLE_NAME": "videos"}
 
@@ -15,7 +15,7 @@ class Example(Settings):
     names: tuple[str, ...]
     shares: Mapping[str, int]
     bus: str | None = None
-    urls: Mapping[str, str] = several({"a": "A_URL", "b": "B_URL"})
+    urls: Mapping[str, str] = variable_group({"a": "A_URL", "b": "B_URL"})
 
 
 VALID = COMMON | {"MOST": "3", "NAMES": "240p,720p", "SHARES": "probe=4,purge=1", "A_URL": "1", "B_URL": "2"}

@@ -11,7 +11,7 @@ from local.testbed.harness import NOW
 from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
 from shared.aws import runtime
 from shared.aws.stream import Record, StoringProcessor, StreamProcessor
-from shared.core.errors import PASSING
+from shared.core.errors import TRANSIENT_ERRORS
 
 ITEM = {"pk": "VIDEO#v", "sk": "#META", "title": "A film", "tags": {"a", "b"}, "size": 1.5}
 
@@ -96,7 +96,9 @@ class TestProcess:
         assert process(event(*batch), reader) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
         assert reader.handled == [sequence_of(raw) for raw in batch[:2]]
 
-    @pytest.mark.parametrize(("error", "level"), [*((error(), "WARNING") for error in PASSING), (OSError(), "ERROR")])
+    @pytest.mark.parametrize(
+        ("error", "level"), [*((error(), "WARNING") for error in TRANSIENT_ERRORS), (OSError(), "ERROR")]
+    )
     def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
         self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
     ) -> None:

@@ -16,7 +16,7 @@ from shared.background import sweeper as sweeping
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.settings import LambdaHandler
-from shared.core.telemetry import METRICS, correlated, emit, emit_views, service_logger
+from shared.core.telemetry import METRICS, emit, emit_views, service_logger, use_correlation_id
 from shared.job_kinds import kind_of
 from shared.processing.job_store import JobStore
 from shared.schema import AUDIT_TABLE_NAME, JOB, SORT_KEY, VIDEO
@@ -201,7 +201,7 @@ class TestSweeper:
         backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
         clock.advance(100)
-        assert backstage.jobs.take(ticket, Caller.job("thumbnails"), int(clock()))
+        assert backstage.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
         clock.advance(kind_of("poster").lease + 1)
         assert self._sweep(backstage, capsys)[""] == {"JobsRequeued": 1}
         clock.advance(10)
@@ -255,7 +255,7 @@ class TestSweeper:
     def test_a_backlog_is_counted_up_to_a_bound_and_all_that_is_overdue_is_handled(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sweeping, "MOST_MEASURED", 3)
+        monkeypatch.setattr(sweeping, "MAX_MEASURED", 3)
         backstage = Backstage(table, clock)
         for _ in range(5):
             backstage.arrive(api.create()["videoId"])
@@ -279,12 +279,12 @@ class TestLogger:
     def test_the_previous_id_is_back_afterwards(self) -> None:
         logger = service_logger()
         with log_lines() as lines:
-            with correlated("outer"):
-                with correlated("inner"):
+            with use_correlation_id("outer"):
+                with use_correlation_id("inner"):
                     logger.info("1")
-                with correlated(None):
+                with use_correlation_id(None):
                     logger.info("2")
-                with pytest.raises(OSError, match="broken"), correlated("failing"):
+                with pytest.raises(OSError, match="broken"), use_correlation_id("failing"):
                     raise OSError("broken")
                 logger.info("3")
             logger.info("4")
@@ -353,4 +353,4 @@ class TestThePage:
         assert any("emit_views(" in source for source in sources)
 
     def test_its_bound_of_open_jobs_is_that_of_the_code(self) -> None:
-        assert f"{sweeping.MOST_MEASURED:,} open jobs" in PAGE
+        assert f"{sweeping.MAX_MEASURED:,} open jobs" in PAGE

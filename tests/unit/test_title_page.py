@@ -316,7 +316,7 @@ def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monk
 def test_a_limited_number_of_releases_is_read_for_a_title(
     api: Api, film: dict[str, Any], table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(title_page, "MOST_RELEASES", 2)
+    monkeypatch.setattr(title_page, "MAX_RELEASES", 2)
     release(api, "AT/de", "AU/en", "NZ/en", "NZ/mi")
 
     def title(query: str, languages: str | None = None) -> Any:

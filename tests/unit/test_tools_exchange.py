@@ -96,7 +96,9 @@ def _fill(api: Api) -> None:
     assert api.patch(f"/v1/playlists/{made}/entries/{VIDEO_ID}", {"before": None}, user="bob").status == 200
     api.post("/v1/playlists", {"title": "Empty"}, user="alice")
     video = api.table.get(VIDEO.key(videoId=VIDEO_ID)) or {}
-    JobStore(api.table).want(video | {"source": {"arrivedAt": 1, "uploadId": "1"}}, "probe", {"uri": "s3://a/b"}, NOW)
+    JobStore(api.table).request(
+        video | {"source": {"arrivedAt": 1, "uploadId": "1"}}, "probe", {"uri": "s3://a/b"}, NOW
+    )
     settle(api.table)
 
 

@@ -15,7 +15,7 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tools import ToolError, rate_limit
 from tools.__main__ import main
-from tools.history import LONGEST, Histories, told, told_change
+from tools.history import LONGEST, Histories, describe_change, describe_entry
 
 DAYS = 36_500
 """How long entries are kept here: the command goes by today's clock."""
@@ -250,7 +250,7 @@ def made(**attributes: Any) -> Item:
     ],
 )
 def test_each_kind_of_entry_is_said_in_words(attributes: dict[str, Any], heading: str) -> None:
-    (line,) = told(made(**attributes))
+    (line,) = describe_entry(made(**attributes))
     assert line.plain == f"2025-06-15 15:06:40Z  {heading}"
 
 
@@ -269,11 +269,11 @@ def test_each_kind_of_entry_is_said_in_words(attributes: dict[str, Any], heading
     ],
 )
 def test_a_value_is_one_line_and_harmless(changed: dict[str, Any], words: str) -> None:
-    assert told_change({"field": "/f", **changed}).plain == words
+    assert describe_change({"field": "/f", **changed}).plain == words
 
 
 def test_that_changes_were_left_out_is_said() -> None:
-    lines = [line.plain for line in told(made(omitted=3))]
+    lines = [line.plain for line in describe_entry(made(omitted=3))]
     assert lines[-1] == "    and 3 more, too large to keep"
 
 

@@ -18,7 +18,7 @@ from shared.background.aggregates import Aggregates
 from shared.core.attributes import Item, decode_item
 from shared.core.caller import UPDATED_FOR
 from shared.relations.children import children_of
-from shared.relations.models import MOST_ROLES
+from shared.relations.models import MAX_ROLES
 from shared.schema import RATING_TOTALS, VIDEO
 from tests.integration.contents import items_of
 from tests.integration.faults import Crash, crash_after
@@ -263,7 +263,7 @@ def test_directors_and_writers_are_credits(imdb: Importer) -> None:
 
 
 def test_crew_that_is_not_valid_is_refused_and_the_others_imported(imdb: Importer) -> None:
-    most = [("tt1", str(n), "nm3", "self", str(n), r"\N") for n in range(1, MOST_ROLES + 1)]
+    most = [("tt1", str(n), "nm3", "self", str(n), r"\N") for n in range(1, MAX_ROLES + 1)]
     imdb.write_all({BASICS: [FILM], PRINCIPALS: most, CREW: [("tt1", "nm1,x", "nm2"), ("tt1", "nm9", r"\N")]})
     imdb.run(CREWED)
     assert imdb.refused == [

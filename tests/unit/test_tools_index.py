@@ -68,7 +68,7 @@ class TestRebuilding:
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
         assert "It is built anew since 2025-06-15 15:06:" in told(service)
-        with mock.patch.object(builder, "some_videos", wraps=builder.some_videos) as asked:
+        with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as asked:
             assert rebuilt(service, tmp_path / "two") == len(films)
         first = asked.call_args_list[0].args[1]
         assert first.source > 0 or first.after

@@ -16,7 +16,7 @@ from local.ports import free_port, serving
 from shared.feed.change import Change
 from shared.webhooks import event
 from shared.webhooks.http_client import ReceiverResponse, send
-from shared.webhooks.signing import spelled
+from shared.webhooks.signing import encode_secret
 from tests.polling import LIMIT
 from tools import listening
 from tools.__main__ import main
@@ -62,8 +62,8 @@ class Fake(ThreadingHTTPServer):
 
     def tell(self, url: str, change: Change, *, secret: bytes = SECRET, late: float = 0, body: bytes = b"") -> None:
         """Deliver a change as the service does."""
-        content = event.body_of(change)
-        headers = event.headers_of(change["id"], content, [secret], time.time() - late)
+        content = event.event_body(change)
+        headers = event.event_headers(change["id"], content, [secret], time.time() - late)
         self.answers.append(send(url, headers, body or content, local=True, seconds=LIMIT))
 
     def handle_error(self, *_: object) -> None:
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.fake.made.append(hook)
         self.fake.hooks[hook["webhookId"]] = hook
         if not self.fake.is_mute:
-            self._end(201, hook | {"secret": spelled(SECRET)})
+            self._end(201, hook | {"secret": encode_secret(SECRET)})
             self.fake.threads.append(threading.Thread(target=self.fake.deliver, args=(self.fake, hook["url"])))
             self.fake.threads[-1].start()
         return None
@@ -130,7 +130,7 @@ def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Lets something happen in the terminal once this many events were shown: by default, Ctrl-C."""
 
     def end(events: int, how: Callable[[], object] = lambda: signal.raise_signal(signal.SIGINT)) -> None:
-        told, shown = listening.told, []
+        told, shown = listening.describe_event, []
 
         def count(*arguments: Any, **options: Any) -> Text:
             shown.append(told(*arguments, **options))
@@ -138,7 +138,7 @@ def ended_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 how()
             return shown[-1]
 
-        monkeypatch.setattr(listening, "told", count)
+        monkeypatch.setattr(listening, "describe_event", count)
 
     return end
 

@@ -13,7 +13,7 @@ from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, CREDIT, JOB, VIDEO, VIEW_COUNTER
 from tools import ToolError, rate_limit
 from tools.__main__ import main
-from tools.rate_limit import MOST_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, LagSample, PacedTable, Pool, TrailLagLimiter
+from tools.rate_limit import MAX_BEHIND, STANDSTILL_SECONDS, WAIT_SECONDS, LagSample, PacedTable, Pool, TrailLagLimiter
 
 RUN = "import-1"
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -58,20 +58,20 @@ class Command:
 
 class TestWaiting:
     def test_a_command_whose_trail_keeps_up_never_waits(self, table: Table, clock: Clock) -> None:
-        command = Command(table, clock, lag=MOST_BEHIND - 1)
+        command = Command(table, clock, lag=MAX_BEHIND - 1)
         command.write(100)
         assert command.waits == []
         assert 0 < command.trail.asked <= 100
 
     def test_a_short_command_never_asks_the_trail(self, table: Table, clock: Clock) -> None:
         command = Command(table, clock, lag=1_000)
-        command.write(MOST_BEHIND)
+        command.write(MAX_BEHIND)
         assert (command.waits, command.trail.asked) == ([], 0)
 
     def test_a_command_writes_no_faster_than_its_trail_follows(
         self, table: Table, clock: Clock, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        command = Command(table, clock, lag=2 * MOST_BEHIND)
+        command = Command(table, clock, lag=2 * MAX_BEHIND)
         start = clock()
         command.write(200)
         assert command.waits
@@ -149,7 +149,7 @@ class TestWithATrail:
         monkeypatch.setattr("tools.target.TrailLagLimiter", Recorded)
         monkeypatch.setattr(rate_limit, "SAMPLE_SECONDS", 0)
         monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
-        monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
+        monkeypatch.setattr("shared.history.parts.CONCURRENT_PARTS", 1)
         initialise = Pool.__init__
         monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
         return made
@@ -172,7 +172,7 @@ class TestWithATrail:
         assert not any(self.followed(films, imported))
         films.settle()
         assert all(self.followed(films, imported))
-        monkeypatch.setattr("shared.history.changeset_reverts.AT_ONCE", 5)
+        monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 5)
         assert main(["undo", imported._id, "--table", api.table.name]) == 0
         undone = paces[1]
         assert "video" in {sample.entity for sample in undone._samples}

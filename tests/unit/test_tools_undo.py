@@ -26,7 +26,7 @@ from tools import ToolError
 from tools.__main__ import main
 from tools.progress import Advance, Bars
 from tools.rate_limit import THREADS, WAIT_SECONDS
-from tools.undo import UNDOER, SavedRevert, UndoCommand, entries_of, told
+from tools.undo import UNDOER, SavedRevert, UndoCommand, describe_part, entries_of
 
 LATER = "2025-06-15 15:06:4"
 """Seconds after the beginning of the tests' present."""
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("tools.__main__.UNDOS", folder)
     monkeypatch.setattr("local.testbed.audited.DAYS", 36_500)
     # moto copies all its tables for each transaction, and puts the copy back when that fails.
-    monkeypatch.setattr("shared.history.parts.SIDE_BY_SIDE", 1)
+    monkeypatch.setattr("shared.history.parts.CONCURRENT_PARTS", 1)
     monkeypatch.setattr("tools.__main__.THREADS", 1)
     return folder
 
@@ -90,8 +90,8 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has more than 2 entries is large, and taken back 2 at a time."""
-    monkeypatch.setattr("shared.history.changeset_reverts.AT_ONCE", 2)
-    monkeypatch.setattr("shared.history.changeset_reverts.TURN", 2)
+    monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 2)
+    monkeypatch.setattr("shared.history.changeset_reverts.ENTRIES_PER_TURN", 2)
 
 
 class Counting(Bars):
@@ -419,9 +419,9 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
     ],
 )
 def test_each_outcome_is_said_in_words(report: Item, lines: list[str]) -> None:
-    assert [line.plain for line in told(report, is_rehearsal=False)] == lines
+    assert [line.plain for line in describe_part(report, is_rehearsal=False)] == lines
 
 
 def test_a_rehearsal_says_what_would_be() -> None:
-    lines = [line.plain for line in told(part(fields=["/title"]), is_rehearsal=True)]
+    lines = [line.plain for line in describe_part(part(fields=["/title"]), is_rehearsal=True)]
     assert lines == ["video v: would come back: title"]

@@ -335,7 +335,7 @@ class TestRuns:
     def test_the_categories_with_the_most_views_have_lists(
         self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(rankings, "MOST_CATEGORIES", 2)
+        monkeypatch.setattr(rankings, "MAX_CATEGORIES", 2)
         for number in range(4):
             viewed.categories[str(number)] = f"c{number}"
             viewed.count(str(number), NOW, views=number + 1)
@@ -351,14 +351,14 @@ class TestRuns:
             for video_id in ("a", "b"):
                 viewed.count(video_id, HOUR - hours * HOUR_SECONDS)
         viewed.store()
-        monkeypatch.setattr(rankings, "MOST_ENTRIES", 21)
+        monkeypatch.setattr(rankings, "MAX_ENTRIES", 21)
         compute(table)
         top = TopStore(table).read("day", ALL, NOW)
         # Ten whole hours have 20 entries: five for the window, and five for the one before.
         assert top
         assert top.start == HOUR - 4 * HOUR_SECONDS
         assert [(video.views, video.before) for video in top.videos] == [(5, 5)] * 2
-        monkeypatch.setattr(rankings, "MOST_ENTRIES", 1)
+        monkeypatch.setattr(rankings, "MAX_ENTRIES", 1)
         compute(table)
         top = TopStore(table).read("day", ALL, NOW)
         assert top

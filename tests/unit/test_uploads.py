@@ -14,7 +14,7 @@ from moto.s3 import models as moto_s3
 from local.testbed.harness import JOBS_PER_UPLOAD, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects, make_client, object_uri
-from shared.core.limits import LARGEST_FILM, MOST_PARTS
+from shared.core.limits import LARGEST_FILM, MAX_PARTS
 from shared.entities import Upload
 from shared.openapi.document import document
 from shared.processing.daily_quota import DAY
@@ -123,12 +123,12 @@ class TestIds:
 
 
 class TestPartSizes:
-    @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MOST_PARTS, 10**11, LARGEST_FILM])
+    @pytest.mark.parametrize("size", [1, LARGEST_PUT, 10**10, 32 * MIB * MAX_PARTS, 10**11, LARGEST_FILM])
     def test_parts_are_few_large_and_whole(self, size: int) -> None:
         one = part_size(size)
         assert one % MIB == 0
         assert SMALLEST_PART <= one <= 5 * 1024 * MIB
-        assert -(-size // one) <= MOST_PARTS
+        assert -(-size // one) <= MAX_PARTS
 
 
 class TestPut:
@@ -235,7 +235,7 @@ class TestParts:
         )
         assert reply.status == 201
         assert "X-Amz-Security-Token" in reply.json["parts"][0]["url"]
-        assert len(reply.json["parts"]) <= MOST_PARTS
+        assert len(reply.json["parts"]) <= MAX_PARTS
         assert sum(part["size"] for part in reply.json["parts"]) == LARGEST_FILM
         # Lambda takes 6 MB, in the JSON around it, where every quotation mark is escaped.
         assert len(json.dumps(reply.body.decode())) < 4_000_000
@@ -289,7 +289,7 @@ class TestParts:
             [{"partNumber": 1}],
             [{"partNumber": 1, "etag": ""}],
             [{"partNumber": 1, "etag": "a\nb"}],
-            [{"partNumber": number, "etag": '"e"'} for number in range(1, MOST_PARTS + 2)],
+            [{"partNumber": number, "etag": '"e"'} for number in range(1, MAX_PARTS + 2)],
             "parts",
             None,
         ],
@@ -471,7 +471,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("state", ["received", "refused"])
     def test_what_has_arrived_has_no_urls(self, api: Api, video_id: str, table: Table, state: str) -> None:
         upload_id = _begin(api, video_id, self.SMALL)["uploadId"]
-        UploadStore(table).move(_item(table, video_id, upload_id), state)
+        UploadStore(table).set_state(_item(table, video_id, upload_id), state)
         assert _ended(_read(api, video_id, upload_id), self.SMALL) == state
 
     def test_what_the_bucket_s_rules_removed_is_aborted(
@@ -509,7 +509,7 @@ class TestGoingOn:
         first = _begin(api, video_id, film)["uploadId"]
         api.clock.advance(1)
         second = _begin(api, video_id, film)["uploadId"]
-        UploadStore(table).move(_item(table, video_id, first), state)
+        UploadStore(table).set_state(_item(table, video_id, first), state)
         _film_of(table, video_id, second)
         assert _ended(_read(api, video_id, first), film) == shown
 
@@ -567,7 +567,7 @@ class TestAbortOfAPut:
     @pytest.mark.parametrize("state", ["received", "refused"])
     def test_what_has_arrived_stays(self, api: Api, video_id: str, table: Table, state: str) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
-        UploadStore(table).move(_item(table, video_id, upload_id), state)
+        UploadStore(table).set_state(_item(table, video_id, upload_id), state)
         assert _abort(api, video_id, upload_id).status == 409
 
     def test_an_arrival_at_the_same_time_wins_or_loses_but_never_both(
@@ -576,7 +576,7 @@ class TestAbortOfAPut:
         upload_id = _begin(api, video_id)["uploadId"]
         item = _item(table, video_id, upload_id)
         store = UploadStore(table)
-        assert [store.move(item, "received"), store.move(item, "aborted")] == ["received", "received"]
+        assert [store.set_state(item, "received"), store.set_state(item, "aborted")] == ["received", "received"]
 
 
 class TestWhoMay:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.webhooks.address import LONGEST_URL, ForbiddenAddress, fault_of, forbidden, receiver_of
+from shared.webhooks.address import LONGEST_URL, ForbiddenAddress, find_fault, forbidden_reason, parse_receiver
 from shared.webhooks.http_client import ReceiverResponse, send
 
 PUBLIC = "93.184.215.14"
@@ -148,12 +148,14 @@ class TestANameThatResolvesTo:
 
 @given(st.ip_addresses())
 def test_whatever_the_standard_library_does_not_know_as_public_is_forbidden(address: IPv4Address | IPv6Address) -> None:
-    if forbidden(str(address), local=False) is None:
+    if forbidden_reason(str(address), local=False) is None:
         last = ip_address(int(address) % 2**32)
         assert address.is_global
         assert not address.is_multicast
         assert (
-            isinstance(address, IPv4Address) or address.exploded[0] in "23" or forbidden(str(last), local=False) is None
+            isinstance(address, IPv4Address)
+            or address.exploded[0] in "23"
+            or forbidden_reason(str(last), local=False) is None
         )
 
 
@@ -302,7 +304,7 @@ LOCAL_URLS = {
 class TestAUrl:
     @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: ascii(url)[:60])
     def test_that_leads_elsewhere_is_refused_with_a_sentence_and_not_called(self, url: str) -> None:
-        fault = fault_of(url, local=False)
+        fault = find_fault(url, local=False)
         assert fault is not None
         assert fault[0].isupper()
         assert fault.endswith(".")
@@ -312,9 +314,9 @@ class TestAUrl:
 
     @pytest.mark.parametrize("url", GOOD_URLS, ids=lambda url: url[:60])
     def test_that_leads_to_the_public_is_called(self, url: str) -> None:
-        assert fault_of(url, local=False) is None
+        assert find_fault(url, local=False) is None
         host, port, path, authority = GOOD_URLS[url]
-        receiver = receiver_of(url, local=False)
+        receiver = parse_receiver(url, local=False)
         assert (receiver.host, receiver.port, receiver.path, receiver.authority) == (host, port, path, authority)
         network = Network([PUBLIC])
         network.send(url)
@@ -322,9 +324,9 @@ class TestAUrl:
 
     @pytest.mark.parametrize("url", LOCAL_URLS)
     def test_may_lead_to_this_machine_on_a_laptop_only(self, url: str) -> None:
-        assert fault_of(url, local=False)
-        assert fault_of(url, local=True) is None
-        receiver = receiver_of(url, local=True)
+        assert find_fault(url, local=False)
+        assert find_fault(url, local=True) is None
+        receiver = parse_receiver(url, local=True)
         assert (receiver.host, receiver.port) == LOCAL_URLS[url]
 
     @pytest.mark.parametrize(
@@ -342,7 +344,7 @@ class TestAUrl:
         ],
     )
     def test_may_lead_to_nothing_else_within_a_network_on_a_laptop(self, url: str) -> None:
-        assert fault_of(url, local=True)
+        assert find_fault(url, local=True)
 
     @given(
         st.text(alphabet="ahtps:/@.?#[]%\\ 0179x-_&é．\t", max_size=40).map("https://".__add__)
@@ -351,7 +353,7 @@ class TestAUrl:
     def test_is_read_as_others_read_it(self, url: str) -> None:
         """Else one program would check another host than the next one calls."""
         try:
-            receiver = receiver_of(url, local=False)
+            receiver = parse_receiver(url, local=False)
         except ForbiddenAddress:
             return
         read = urlsplit(url)

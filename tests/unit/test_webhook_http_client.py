@@ -18,7 +18,7 @@ import pytest
 from local.ports import free_port
 from local.testbed.harness import Clock
 from shared.webhooks import http_client
-from shared.webhooks.http_client import MOST_BYTES, Connect, ReceiverResponse, seconds_of, send
+from shared.webhooks.http_client import MAX_BYTES, Connect, ReceiverResponse, seconds_of, send
 from tests.certificates import make_certificate, server_side
 from tests.connections import Listener
 from tests.polling import LIMIT, eventually
@@ -220,7 +220,7 @@ HUGE = {
 def test_of_a_megabyte_the_first_64_kb_are_read(receiver: Make, rest: bytes) -> None:
     came = sent(receiver(says(b"HTTP/1.1 200 OK\r\n" + rest)))
     assert (came.status, came.error, set(came.body)) == (200, None, set(b"x"))
-    assert MOST_BYTES - 2000 < len(came.body) < MOST_BYTES
+    assert MAX_BYTES - 2000 < len(came.body) < MAX_BYTES
 
 
 NOT_ANSWERS = {
@@ -378,7 +378,7 @@ class TestOverTls:
         # However much it answers, and whether or not it ends TLS as it should.
         one.converse = says(b"HTTP/1.1 200 OK\r\n\r\n" + MEGABYTE)
         came, _ = self.send(one, trust)
-        assert (came.status, MOST_BYTES - 2000 < len(came.body) < MOST_BYTES) == (200, True)
+        assert (came.status, MAX_BYTES - 2000 < len(came.body) < MAX_BYTES) == (200, True)
 
     @pytest.mark.parametrize(
         ("host", "days", "reason"),

@@ -13,8 +13,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from local import ROOT
 from shared.feed.change import Change
 from shared.webhooks import event
-from shared.webhooks.event import TEST_TYPE, body_of, headers_of
-from shared.webhooks.signing import secret_of, signature, spelled
+from shared.webhooks.event import TEST_TYPE, event_body, event_headers
+from shared.webhooks.signing import encode_secret, secret_of, signature
 
 MASTER = "the service's own"
 CHANGE: Change = {
@@ -30,27 +30,29 @@ CURRENT, PREVIOUS, STRANGE = (secret_of(MASTER, "hook", generation) for generati
 
 
 def test_a_library_verifies_what_is_sent() -> None:
-    body = body_of(CHANGE)
-    headers = headers_of("Zm9v", body, [CURRENT], time.time())
-    assert Webhook(spelled(CURRENT)).verify(body, headers)["type"] == "video.changed"
+    body = event_body(CHANGE)
+    headers = event_headers("Zm9v", body, [CURRENT], time.time())
+    assert Webhook(encode_secret(CURRENT)).verify(body, headers)["type"] == "video.changed"
 
 
 def test_both_secrets_verify_for_a_day_after_a_rotation_and_no_other_does() -> None:
-    body = body_of(CHANGE)
-    headers = headers_of("Zm9v", body, [CURRENT, PREVIOUS], time.time())
-    assert Webhook(spelled(CURRENT)).verify(body, headers) == Webhook(spelled(PREVIOUS)).verify(body, headers)
+    body = event_body(CHANGE)
+    headers = event_headers("Zm9v", body, [CURRENT, PREVIOUS], time.time())
+    assert Webhook(encode_secret(CURRENT)).verify(body, headers) == Webhook(encode_secret(PREVIOUS)).verify(
+        body, headers
+    )
     with pytest.raises(WebhookVerificationError):
-        Webhook(spelled(STRANGE)).verify(body, headers)
+        Webhook(encode_secret(STRANGE)).verify(body, headers)
 
 
 @pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
 def test_what_was_altered_on_its_way_is_not_verified(header: str) -> None:
-    body, now = body_of(CHANGE), time.time()
-    headers = headers_of("Zm9v", body, [CURRENT], now)
-    altered = headers_of("Zm9w", body + b" ", [CURRENT], now - 1)[header]
+    body, now = event_body(CHANGE), time.time()
+    headers = event_headers("Zm9v", body, [CURRENT], now)
+    altered = event_headers("Zm9w", body + b" ", [CURRENT], now - 1)[header]
     for data, sent in ((body, headers | {header: altered}), (body + b" ", headers)):
         with pytest.raises(WebhookVerificationError):
-            Webhook(spelled(CURRENT)).verify(data, sent)
+            Webhook(encode_secret(CURRENT)).verify(data, sent)
 
 
 def example(name: str) -> Callable[..., Any]:
@@ -64,16 +66,16 @@ def example(name: str) -> Callable[..., Any]:
 
 def test_the_examples_of_the_page_verify_what_is_sent_and_nothing_else() -> None:
     receive, is_ours = example("receive"), example("is_ours")
-    body, now = body_of(CHANGE), time.time()
-    headers = headers_of("Zm9v", body, [CURRENT, PREVIOUS], now)
+    body, now = event_body(CHANGE), time.time()
+    headers = event_headers("Zm9v", body, [CURRENT, PREVIOUS], now)
     for secret in (CURRENT, PREVIOUS):
-        assert receive(spelled(secret), headers, body)["data"]["videoId"] == "v"
-        assert is_ours(spelled(secret), headers, body)
-    late = headers_of("Zm9v", body, [CURRENT], now - 301)
+        assert receive(encode_secret(secret), headers, body)["data"]["videoId"] == "v"
+        assert is_ours(encode_secret(secret), headers, body)
+    late = event_headers("Zm9v", body, [CURRENT], now - 301)
     for secret, sent, content in ((STRANGE, headers, body), (CURRENT, headers, body + b" "), (CURRENT, late, body)):
-        assert not is_ours(spelled(secret), sent, content)
+        assert not is_ours(encode_secret(secret), sent, content)
         with pytest.raises(WebhookVerificationError):
-            receive(spelled(secret), sent, content)
+            receive(encode_secret(secret), sent, content)
 
 
 def test_the_signature_is_that_of_the_specification() -> None:
@@ -93,14 +95,14 @@ def test_each_webhook_and_each_rotation_has_a_secret_of_its_own() -> None:
 
 
 def test_the_body_has_the_change_and_when_it_was_made() -> None:
-    sent = json.loads(body_of(CHANGE))
+    sent = json.loads(event_body(CHANGE))
     assert list(sent) == ["type", "timestamp", "data"]
     assert sent["timestamp"] == "2026-11-22T21:50:06.007Z"
     assert {"type": sent["type"], **sent["data"]} == CHANGE
 
 
 def test_the_same_change_has_the_same_body_and_id_however_often_it_is_sent() -> None:
-    first, later = (headers_of(CHANGE["id"], body_of(CHANGE), [CURRENT], now) for now in (1000.9, 2000))
+    first, later = (event_headers(CHANGE["id"], event_body(CHANGE), [CURRENT], now) for now in (1000.9, 2000))
     assert (first["webhook-id"], first["webhook-timestamp"]) == (later["webhook-id"], "1000")
     assert first["webhook-signature"] != later["webhook-signature"]
 
@@ -108,7 +110,7 @@ def test_the_same_change_has_the_same_body_and_id_however_often_it_is_sent() -> 
 def test_each_test_is_an_event_of_its_own() -> None:
     one, two = (event.test_change("hook", 1000.25) for _ in range(2))
     assert one["id"] != two["id"]
-    assert json.loads(body_of(one)) == {
+    assert json.loads(event_body(one)) == {
         "type": TEST_TYPE,
         "timestamp": "1970-01-01T00:16:40.250Z",
         "data": {"id": one["id"], "webhookId": "hook", "at": 1_000_250},

@@ -30,11 +30,11 @@ from shared.processing.messages import DELIVER_SCHEMA
 from shared.routes import CHANGES, READ, WRITE
 from shared.schema import AUDIT_TABLE_NAME, DUE, WEBHOOK, WEBHOOKS, follower_relation
 from shared.web.http import http_function
-from shared.webhooks.delivery_state import DeliveryStateStore, due, plain
+from shared.webhooks.delivery_state import DeliveryStateStore, as_due, encode_cursors
 from shared.webhooks.event import TEST_TYPE
 from shared.webhooks.http_client import ReceiverResponse
-from shared.webhooks.signing import secret_of, signature, spelled
-from shared.webhooks.store import MOST_WEBHOOKS, OVERLAP_SECONDS, secrets_of
+from shared.webhooks.signing import encode_secret, secret_of, signature
+from shared.webhooks.store import MAX_WEBHOOKS, OVERLAP_SECONDS, secrets_of
 
 URL = "https://hooks.acme.com/changes"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -120,7 +120,7 @@ class Service:
 
     def next_change(self, webhook_id: str, log: str) -> str | None:
         """The id of the change with which a webhook goes on in a log."""
-        told = self.feed.read(log, LogCursor(*self.place(webhook_id)["places"][log]), 1).told
+        told = self.feed.read(log, LogCursor(*self.place(webhook_id)["places"][log]), 1).entries
         return str(told[0].change["id"]) if told else None
 
     def work(self, webhook_id: str) -> "Worker":
@@ -132,7 +132,7 @@ class Service:
         place = self.place(webhook_id)
         failing = place | {"failures": 3, "failingSince": NOW, "tried": {"c1": 3}, "oldestWaiting": NOW * 1000}
         if because is None:
-            self.places.save(place, due(failing, NOW + 600), NOW)
+            self.places.save(place, as_due(failing, NOW + 600), NOW)
         else:
             self.places.pause(place, failing, self.hook(webhook_id), because, NOW)
 
@@ -148,7 +148,7 @@ class Worker:
     def save(self, places: Mapping[str, LogCursor]) -> bool:
         """Whether how far it has come counts."""
         try:
-            self.place = self.places.save(self.place, self.place | {"places": plain(places)}, NOW)
+            self.place = self.places.save(self.place, self.place | {"places": encode_cursors(places)}, NOW)
         except LeaseLost:
             return False
         return True
@@ -216,7 +216,7 @@ class TestCreate:
         assert reply.headers["location"] == f"webhooks/{created['webhookId']}"
         _conforms("WebhookWithSecret", created)
         secret = created.pop("secret")
-        assert secret == spelled(secret_of(MASTER, created["webhookId"], 1))
+        assert secret == encode_secret(secret_of(MASTER, created["webhookId"], 1))
         assert {name: value for name, value in created.items() if name != "webhookId"} == {
             "userId": "alice",
             "url": URL,
@@ -328,7 +328,7 @@ class TestLimit:
     @pytest.fixture
     def nearly(self, service: Service) -> Service:
         """A user has one less."""
-        for _ in range(MOST_WEBHOOKS - 1):
+        for _ in range(MAX_WEBHOOKS - 1):
             service.create()
         return service
 
@@ -336,7 +336,7 @@ class TestLimit:
         last = nearly.create()["webhookId"]
         refused = nearly.post("", {"url": URL})
         assert (refused.status, refused.slug) == (409, "limit-reached")
-        assert len(nearly.ids()) == MOST_WEBHOOKS
+        assert len(nearly.ids()) == MAX_WEBHOOKS
         assert nearly.create("bob")["userId"] == "bob"
         assert nearly.delete(last).status == 204
         assert nearly.post("", {"url": URL}).status == 201
@@ -346,14 +346,14 @@ class TestLimit:
         with _meanwhile(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
             replies.append(nearly.post("", {"url": URL}))
         assert [reply.status for reply in replies] == [201, 409]
-        assert len(nearly.ids()) == MOST_WEBHOOKS
+        assert len(nearly.ids()) == MAX_WEBHOOKS
 
     def test_a_lost_answer_makes_no_second_one(self, nearly: Service, table: Table) -> None:
         with _lost(table, "TransactWriteItems") as tries:
             created = nearly.create()
         assert len(tries) == 2
         assert created["webhookId"] in nearly.ids()
-        assert len(nearly.ids()) == MOST_WEBHOOKS
+        assert len(nearly.ids()) == MAX_WEBHOOKS
 
     def test_a_key_that_was_used_is_answered_also_at_the_limit(self, nearly: Service) -> None:
         first, again = (nearly.post("", {"url": URL}, headers=KEY) for _ in range(2))
@@ -363,7 +363,7 @@ class TestLimit:
         last = nearly.create()["webhookId"]
         assert nearly.delete(last, user="admin").status == 204
         listed = nearly.table.get(WEBHOOKS.key(userId="alice")) or {}
-        assert len(listed["ids"]) == MOST_WEBHOOKS - 1
+        assert len(listed["ids"]) == MAX_WEBHOOKS - 1
         assert nearly.create()["webhookId"]
 
 
@@ -763,7 +763,7 @@ class TestSecrets:
         created = service.create()
         reply = service.post(f"/{created['webhookId']}/rotate")
         _conforms("WebhookWithSecret", reply.json)
-        assert reply.json["secret"] == spelled(secret_of(MASTER, created["webhookId"], 2))
+        assert reply.json["secret"] == encode_secret(secret_of(MASTER, created["webhookId"], 2))
         assert (reply.json["version"], reply.json["previousSecretUntil"]) == (2, NOW + DAY)
         read = service.get(f"/{created['webhookId']}").json
         assert {**read, "secret": reply.json["secret"]} == reply.json
@@ -813,7 +813,7 @@ class TestSecrets:
         webhook_id = service.create()["webhookId"]
         with _lost(table, operation):
             reply = service.post(f"/{webhook_id}/rotate", headers=headers)
-        assert reply.json["secret"] == spelled(secret_of(MASTER, webhook_id, 2))
+        assert reply.json["secret"] == encode_secret(secret_of(MASTER, webhook_id, 2))
         assert service.hook(webhook_id)["generation"] == 2
 
     def test_two_rotations_at_a_time_are_two(self, service: Service, table: Table) -> None:
@@ -825,7 +825,7 @@ class TestSecrets:
 
         with _meanwhile(table, "UpdateItem", rotate):
             rotate()
-        assert secrets == [spelled(secret_of(MASTER, webhook_id, generation)) for generation in (2, 3)]
+        assert secrets == [encode_secret(secret_of(MASTER, webhook_id, generation)) for generation in (2, 3)]
 
 
 class TestReplay:
@@ -841,7 +841,7 @@ class TestReplay:
         reply = service.post(f"/{webhook_id}/replay", {"from": start})
         _conforms("Webhook", reply.json)
         assert service.woken == [(webhook_id, 0)]
-        told = service.feed.read(log, LogCursor(*service.place(webhook_id)["places"][log]), 40).told
+        told = service.feed.read(log, LogCursor(*service.place(webhook_id)["places"][log]), 40).entries
         again = [change.change["at"] // 1000 for change in told]
         assert [at for at in again if at >= start] == [NOW + 10 * number for number in range(25, 40)]
 

@@ -232,7 +232,7 @@ class TestRepeats:
         for queue in workers.handlers:
             bodies = workers.backstage.queues[queue].take()
             assert workers.deliver(queue, *bodies, *reversed(bodies)) == {"batchItemFailures": []}
-        assert {job["attempt"] for job in workers.backstage.jobs.of_video(video_id)} == {1}
+        assert {job["attempt"] for job in workers.backstage.jobs.list_for_video(video_id)} == {1}
 
     def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: Workers) -> None:
         video_id = workers.upload(film(1))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from shared.aws.lean.connections import Response, Unsupported, connector, posted
+from shared.aws.lean.connections import Response, Unsupported, format_post, make_connector
 from shared.aws.lean.signing import Credentials, signed_headers
 
 UNSUPPORTED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
@@ -79,7 +79,7 @@ class Client:
     ) -> None:
         self._idle: list[HTTPConnection] = []
         url = urlsplit(endpoint)
-        self._connect = connector(url, connect_seconds)
+        self._connect = make_connector(url, connect_seconds)
         self._host, self._region, self._service = url.netloc.rpartition("@")[2], region, service
         self._credentials, self._read_seconds, self._user_agent = credentials, read_seconds, user_agent
 
@@ -99,7 +99,7 @@ class Client:
 
     def close(self) -> None:
         """Close all idle connections."""
-        for connection in iter(self._kept, None):
+        for connection in iter(self._take_idle, None):
             connection.close()
 
     __del__ = close
@@ -107,7 +107,7 @@ class Client:
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
         """Send a request; the returned function waits for the result. Several requests can be in flight without threads."""
         body = orjson.dumps(parameters, default=_base64)
-        request = posted(self._signed(operation, body), body)
+        request = format_post(self._sign(operation, body), body)
         connection = self._connection()
         end = time.monotonic() + self._read_seconds
         try:
@@ -115,16 +115,16 @@ class Client:
         except OSError as error:
             connection.close()
             raise ResponseLost from error
-        return lambda: self._answer(connection, end)
+        return lambda: self._read_response(connection, end)
 
-    def _kept(self) -> HTTPConnection | None:
+    def _take_idle(self) -> HTTPConnection | None:
         try:
             return self._idle.pop()
         except IndexError:  # asked without a lock, so another thread may have had the last
             return None
 
     def _connection(self) -> HTTPConnection:
-        for connection in iter(self._kept, None):
+        for connection in iter(self._take_idle, None):
             # A connection that is readable before a request was closed by the server.
             closed = select.poll()
             closed.register(connection.sock, select.POLLIN)
@@ -139,7 +139,7 @@ class Client:
         connection.sock.settimeout(self._read_seconds)
         return connection
 
-    def _answer(self, connection: HTTPConnection, end: float) -> Any:
+    def _read_response(self, connection: HTTPConnection, end: float) -> Any:
         """Wait for the response until `end`, in monotonic seconds."""
         try:
             connection.sock.settimeout(max(end - time.monotonic(), SHORTEST_WAIT))
@@ -168,7 +168,7 @@ class Client:
             raise ResponseLost("the answer is not an object of JSON")
         return answer
 
-    def _signed(self, operation: str, body: bytes) -> dict[str, str]:
+    def _sign(self, operation: str, body: bytes) -> dict[str, str]:
         service, credentials = self._service, self._credentials()
         target = f"{service.target}.{operation}"
         headers = signed_headers(

@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from importlib.util import find_spec
 from urllib.parse import SplitResult
 
-LONGEST_LINE, MOST_HEADERS = 65_536, 100
+LONGEST_LINE, MAX_HEADERS = 65_536, 100
 """Bytes of a header, and headers of a response: the limits of http.client."""
 _ONCE = ("connection", "content-length", "transfer-encoding")
 """Headers that decide where a response ends."""
@@ -21,7 +21,7 @@ class Unsupported(Exception):
     """A setting of the environment that is invalid, or that needs boto3."""
 
 
-def posted(headers: Mapping[str, str], body: bytes, target: str = "/") -> bytes:
+def format_post(headers: Mapping[str, str], body: bytes, target: str = "/") -> bytes:
     """Return the bytes of a POST, in one piece: one packet, one TLS record. Raises ValueError for a line break in a header."""
     lines = [f"{name}: {value}" for name, value in headers.items()]
     if any("\r" in line or "\n" in line for line in lines):
@@ -49,7 +49,7 @@ class Response(HTTPResponse):
         while line := self._line():
             name, colon, value = line.partition(":")
             name = name.lower()
-            if not colon or name[:1].isspace() or len(fields) == MOST_HEADERS or (name in fields and name in _ONCE):
+            if not colon or name[:1].isspace() or len(fields) == MAX_HEADERS or (name in fields and name in _ONCE):
                 raise HTTPException("too many headers, or what is none, or a second one that decides on the body")
             fields[name.rstrip()] = value.strip()
         self.fields = fields
@@ -68,15 +68,15 @@ class Response(HTTPResponse):
         return line.decode("latin-1").rstrip("\r\n")
 
 
-def connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnection]:
+def make_connector(url: SplitResult, seconds: float) -> Callable[[], HTTPConnection]:
     """Return a factory of connections to a URL, each of which opens within `seconds`; raises Unsupported for other URLs."""
     if url.scheme not in ("http", "https") or not url.hostname or url.path.strip("/"):
         raise Unsupported(f"{url.geturl()} is not the URL of an endpoint.")
-    kind = partial(HTTPSConnection, context=context(url.hostname)) if url.scheme == "https" else HTTPConnection
+    kind = partial(HTTPSConnection, context=make_tls_context(url.hostname)) if url.scheme == "https" else HTTPConnection
     return partial(kind, url.hostname, url.port, timeout=seconds)
 
 
-def context(host: str) -> ssl.SSLContext:
+def make_tls_context(host: str) -> ssl.SSLContext:
     """Return the context that verifies a host: by AWS_CA_BUNDLE, by Amazon's roots for AWS's hosts, or by the system's."""
     bundle = os.environ.get("AWS_CA_BUNDLE")
     if bundle or not host.endswith(".amazonaws.com"):

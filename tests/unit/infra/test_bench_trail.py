@@ -31,14 +31,14 @@ def test_shard_of_the_stream_is_read_at_the_rate_that_imports_rely_on(
     shards = Shards(DEPLOYED, owners=owners, processor=PROCESSOR)
     assert shards.read() > RATE
     # Each change is told once, at dense positions, although the readers of all shards append to the same logs.
-    assert shards.told() == 2 * SHARDS * BATCH
+    assert shards.count_logged_changes() == 2 * SHARDS * BATCH
 
 
 def test_one_request_after_another_would_be_several_times_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trail, "BATCHES", 1)
     shards = Shards(SEQUENTIAL, owners=50)
     assert 5 * shards.read() < RATE
-    assert shards.told() == SHARDS * SEQUENTIAL.batch
+    assert shards.count_logged_changes() == SHARDS * SEQUENTIAL.batch
 
 
 def test_bench_reads_the_stream_as_the_deployed_function_does(aws: Templates) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.api_stack import MOST_ASKED
+from infra.api_stack import BUSIEST_FUNCTIONS
 from infra.function import LOG_LEVELS, MEMORY_MB
 from infra.settings import LogLevel
 from local.testbed.harness import make_api
@@ -80,7 +80,7 @@ class TestColdStart:
         assert _kept_warm(snapshots) == {}
 
     def test_what_is_asked_most_can_be_kept_warm(self, chosen: Templates) -> None:
-        assert _kept_warm(chosen) == dict.fromkeys(sorted(MOST_ASKED), 3)
+        assert _kept_warm(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
         assert _starting_from_snapshots(chosen) == {}
 
     def test_the_architecture_is_a_choice_and_arm64_the_default(self, aws: Templates, chosen: Templates) -> None:
@@ -103,7 +103,7 @@ class TestWhatItCosts:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
         instance = self.GIGABYTE_MONTH * 0.0000033334
         assert f"**{instance:.2f} USD**" in page
-        assert f"**{len(MOST_ASKED) * instance:.2f} USD** for `provisioned:1`" in page
+        assert f"**{len(BUSIEST_FUNCTIONS) * instance:.2f} USD** for `provisioned:1`" in page
 
     def test_page_has_the_cost_of_the_alarms_that_watch_releases(self, prod: Templates) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")

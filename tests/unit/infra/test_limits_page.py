@@ -5,7 +5,7 @@ import re
 
 from infra.gateway import TESTS_RATE
 from local.testbed.limits import WRITES
-from shared.schema import LANES, MOST_VIEW_SHARDS
+from shared.schema import LANES, MAX_VIEW_SHARDS
 from tests.unit.infra.templates import ROOT, Templates
 
 PAGE = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
@@ -42,8 +42,8 @@ def test_lowest_limit_of_views_is_below_every_following_one() -> None:
     lowest, following = ROWS["views of one video without a viewer and a key"]
     limits = [int(number.replace(",", "")) for number in re.findall(r"\d+,000", following)]
     assert [_first_number(lowest), *limits] == sorted([_first_number(lowest), *limits])
-    assert MOST_VIEW_SHARDS * WRITES * 0.9 < limits[-1] <= MOST_VIEW_SHARDS * WRITES
-    assert f"the {MOST_VIEW_SHARDS} items of a counter" in following
+    assert MAX_VIEW_SHARDS * WRITES * 0.9 < limits[-1] <= MAX_VIEW_SHARDS * WRITES
+    assert f"the {MAX_VIEW_SHARDS} items of a counter" in following
     assert f"spread over {LANES} partitions" in SECTION
 
 

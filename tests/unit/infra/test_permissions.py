@@ -59,10 +59,10 @@ from shared.aws.records import ABSENT
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item
-from shared.core.caller import request_of
+from shared.core.caller import request_id_of
 from shared.core.settings import LambdaHandler
 from shared.feed.log import Feed
-from shared.history.changeset_reverts import AT_ONCE
+from shared.history.changeset_reverts import MAX_ENTRIES_INLINE
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.job_states import LAST_ATTEMPT
 from shared.processing.messages import aggregates_message, deliver_message, purge_message
@@ -543,14 +543,14 @@ def what_is_taken_back(service: Service) -> None:
     for position in (1, 2):
         undoing.write("POST", f"/v1/videos/{film}/thumbnail", {"position": position})
     sets = ["created", undoing.last_changeset(listed), undoing.last_changeset_of_playlist(playlist_id)]
-    sets.append(str(request_of(undoing.item(film))))
+    sets.append(str(request_id_of(undoing.item(film))))
     for changeset_id in sets:
         assert api.get(f"/v1/changesets/{changeset_id}", user="admin").status == 200
     # An even number of times, so that all is there again.
-    for most in (AT_ONCE, AT_ONCE, 0, 0):
-        with mock.patch("shared.history.changeset_reverts.AT_ONCE", most):
+    for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
+        with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
             sets = [_taken_back(service, undoing, changeset_id) for changeset_id in sets][::-1]
-    with mock.patch("shared.history.changeset_reverts.AT_ONCE", 0):
+    with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
         service.backstage.settle()

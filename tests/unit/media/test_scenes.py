@@ -15,7 +15,7 @@ from PIL import Image
 from local.testbed.video_files import RATE, TINY, Paint, clip, film
 from shared.media.probe import probe
 from shared.media.results import MediaChapter
-from shared.media.scenes import LEAST_MS, LONGEST_TITLE, MOST, MOST_OWN, Scenes
+from shared.media.scenes import LONGEST_TITLE, MAX_OWN, MIN_MS, MOST, Scenes
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import as_large
@@ -88,7 +88,7 @@ def test_there_are_not_too_many_and_they_are_some_seconds_apart() -> None:
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= hour // 40
     short = seen(range(0, 13_000, 1000)).starts(13_000)
     assert short[0] == 0
-    assert min(later - earlier for earlier, later in itertools.pairwise([*short, 13_000])) >= LEAST_MS
+    assert min(later - earlier for earlier, later in itertools.pairwise([*short, 13_000])) >= MIN_MS
 
 
 def divided(*chapters: tuple[int, str]) -> bytes:
@@ -130,4 +130,4 @@ def test_one_chapter_that_is_all_of_the_film_is_none() -> None:
 
 
 def test_of_very_many_only_the_first_are_proposed() -> None:
-    assert len(proposed(divided(*((number * 10, "x") for number in range(100))))) == MOST_OWN
+    assert len(proposed(divided(*((number * 10, "x") for number in range(100))))) == MAX_OWN

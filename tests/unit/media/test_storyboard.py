@@ -13,7 +13,7 @@ from local.testbed import video_files
 from shared.media.probe import probe
 from shared.media.results import MediaInfo, Storyboard
 from shared.media.source import BytesSource, FileSource
-from shared.media.source_video import SourceVideo, opened
+from shared.media.source_video import SourceVideo, open_video
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import Counted, Together, as_large, colour, near
 
@@ -172,7 +172,7 @@ def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> Non
 def test_of_a_longer_film_the_keyframes_alone_are_read_side_by_side() -> None:
     data = video_files.repeated(40, moov_at_start=True)
     facts = probe(BytesSource(data))
-    with opened(BytesSource(data)) as film:
+    with open_video(BytesSource(data)) as film:
         keyframes = [(entry.pos, entry.size) for entry in film.video.index_entries if entry.is_keyframe]
     # The first comes with the container's header and index.
     source = Together(data, keyframes[0][0], 3)

@@ -102,7 +102,7 @@ def test_of_an_mp4_only_the_index_and_the_texts_are_read() -> None:
 
 def test_a_film_that_would_have_to_be_read_for_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = spoken(Spoken())
-    monkeypatch.setattr(subtitles, "MOST_READ", len(data) - 1)
+    monkeypatch.setattr(subtitles, "MAX_READ", len(data) - 1)
     with pytest.raises(UnreadableVideo, match="more than 4 GB"):
         read(data)
 

@@ -97,7 +97,7 @@ answer = {{
 }}
 
 def begin(client, operation, **parameters):
-    client._signed(operation, json.dumps(parameters).encode())
+    client._sign(operation, json.dumps(parameters).encode())
     return lambda: answer
 
 shared.aws.lean.client.Client.begin = begin

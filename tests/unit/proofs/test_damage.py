@@ -16,7 +16,7 @@ from shared.media.errors import UnreadableVideo
 from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, Source
-from shared.media.source_video import MOST_DECODED, MOST_TRACKS, opened
+from shared.media.source_video import MAX_DECODED, MAX_TRACKS, open_video
 from shared.media.storyboard import storyboard
 from tests.unit.media.sources import Failing, Throttled, picture
 
@@ -129,8 +129,8 @@ def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
 
 
 def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_video, "MOST_DECODED", MOST_DECODED // 20)
-    source = BytesSource(video_files.crowded(2 * source_video.MOST_DECODED, 2))
+    monkeypatch.setattr(source_video, "MAX_DECODED", MAX_DECODED // 20)
+    source = BytesSource(video_files.crowded(2 * source_video.MAX_DECODED, 2))
     facts = probe(source)
     with pytest.raises(UnreadableVideo) as raised:
         storyboard(source, facts)
@@ -141,7 +141,7 @@ def test_a_film_of_very_many_tracks_is_refused() -> None:
     data = video_files.film()
     start, track = data.index(b"moov") - 4, data.index(b"trak") - 4
     length = int.from_bytes(data[track : track + 4], "big")
-    index = data[start + 8 : track] + (MOST_TRACKS + 1) * data[track : track + length] + data[track + length :]
+    index = data[start + 8 : track] + (MAX_TRACKS + 1) * data[track : track + length] + data[track + length :]
     with pytest.raises(UnreadableVideo) as raised:
         probe(BytesSource(data[:start] + (8 + len(index)).to_bytes(4, "big") + b"moov" + index))
     assert raised.value.reason == errors.TOO_MANY_TRACKS
@@ -154,7 +154,7 @@ def test_a_film_whose_sound_begins_first_is_read() -> None:
 
 
 def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
-    with pytest.raises(UnreadableVideo) as raised, opened(BytesSource(video_files.film())) as opened_film:
+    with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened_film:
         # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
         opened_film.container.streams[len(opened_film.container.streams)]
     assert (raised.value.reason, type(raised.value.__cause__)) == (errors.DAMAGED, IndexError)
@@ -162,7 +162,7 @@ def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
 
 def test_a_mistake_of_ours_is_not_blamed_on_the_film() -> None:
     nothing: list[int] = []
-    with pytest.raises(IndexError), opened(BytesSource(video_files.film())):
+    with pytest.raises(IndexError), open_video(BytesSource(video_files.film())):
         nothing[0]
 
 

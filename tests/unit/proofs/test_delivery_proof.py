@@ -26,7 +26,7 @@ from shared.feed.log import shard_logs
 from shared.processing.messages import changed_message, deliver_message
 from shared.webhooks.delivery_state import LEASE_SECONDS
 from shared.webhooks.http_client import send
-from shared.webhooks.signing import secret_of, spelled
+from shared.webhooks.signing import encode_secret, secret_of
 from shared.webhooks.transport import HttpTransport
 from tests.integration import faults
 from tests.integration.faults import Killed, Line
@@ -40,7 +40,7 @@ OUTCOMES = {"taken": 59, "failed": 30, "cut": 4, "lost": 4, "hung": 2, "gone": 2
 SHORT = 0.3
 """Seconds within which such a receiver has to answer; a slow machine makes more of them late."""
 WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
-SECRET = Webhook(spelled(secret_of(MASTER, "hook", 1)))
+SECRET = Webhook(encode_secret(secret_of(MASTER, "hook", 1)))
 
 
 class BadReceiver(ThreadingHTTPServer):

@@ -134,13 +134,13 @@ class Catalogue:
         elif old["status"] == "deleted":
             if self.chance.random() < 0.7:
                 return None
-            new = video.restored(old)
+            new = video.restore(old)
         elif self.chance.random() < 0.05:
-            new = video.deleted(old, now)
+            new = video.mark_deleted(old, now)
         else:
             status = self.chance.choice(sorted(video.TRANSITIONS[old["status"]]))
             visibility = self.chance.choice(("public", "private"))
-            new = video.patched(old, {"title": f"Title {number}", "status": status, "visibility": visibility}, now)
+            new = video.apply_patch(old, {"title": f"Title {number}", "status": status, "visibility": visibility}, now)
         return video.stamp(new, caller=writer, now=now, version=old["version"] + 1 if old else 1)
 
 
@@ -355,9 +355,11 @@ def _all(world: World, log: str) -> list[Item]:
     feed, place, told = Feed(world.shaky.table, world.clock), OLDEST, list[Item]()
     while True:
         stretch = feed.read(log, place, 1000)
-        assert [read.position for read in stretch.told] == list(range(len(told) + 1, len(told) + 1 + len(stretch.told)))
-        told += [read.change for read in stretch.told]
-        place = stretch.place
+        assert [read.position for read in stretch.entries] == list(
+            range(len(told) + 1, len(told) + 1 + len(stretch.entries))
+        )
+        told += [read.change for read in stretch.entries]
+        place = stretch.cursor
         if stretch.is_end:
             tail = world.shaky.table.get({PARTITION_KEY: log, SORT_KEY: TAIL}) or {}
             assert tail["first"] + tail["count"] == len(told) + 1
@@ -370,7 +372,7 @@ def test_followers_of_the_feed_have_what_an_export_has(world: World, tmp_path: P
     assert counts == {"Video": len(world.search.mirror)}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     # As GET shows them: a line has the attributes of the item.
-    exported = {line["videoId"]: LINKS.shown(document(line, view_count=0)) for line in lines}
+    exported = {line["videoId"]: LINKS.to_urls(document(line, view_count=0)) for line in lines}
     assert {line["status"] for line in lines} == set(video.STATUSES)
     assert world.search.positions.total() == CHANGES
     assert world.search.mirror == exported

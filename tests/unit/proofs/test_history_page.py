@@ -10,7 +10,7 @@ from typing import Any
 from local.testbed.harness import ADMIN_SCOPES, Api
 from shared.core.caller import Caller
 from shared.history.revert_plan import REASONS
-from shared.videos.video import patched
+from shared.videos.video import apply_patch
 from tests.reverting import Undoing
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ class Story(Undoing):
         importer = Caller.job("import").acting_for(RUN["changesetId"])
         for n, video_id in enumerate(self.ids):
             self.videos.change(
-                video_id, importer, self.now, partial(patched, patch={"title": f"film_{n}.mov"}, now=self.now)
+                video_id, importer, self.now, partial(apply_patch, patch={"title": f"film_{n}.mov"}, now=self.now)
             )
         self.settle()
 

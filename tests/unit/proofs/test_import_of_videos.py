@@ -24,7 +24,7 @@ PER_SECOND = 5_000
 WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
 """How many there are, how many messages they get at a time, and how many seconds these wait for each other: as in
 infra/jobs_stack.py, which tests/unit/infra/test_infra_jobs.py holds to it."""
-MOST_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
+MAX_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
 """Write units that workers may ask of a partition in one second: a transaction may be paid for in the next."""
 COUNTED_PER_SECOND = 1_500
 """Videos of one owner that are counted at least, where a transaction takes 33 ms (docs/limits.md)."""
@@ -104,7 +104,7 @@ def test_five_thousand_a_second_of_one_owner_with_one_tag_throttle_nothing() -> 
     videos = Import(_videos(number, [["drama"]]))
     run = videos.count()
     assert run.requests["throttled"] == 0
-    assert videos.busiest <= MOST_UNITS
+    assert videos.busiest <= MAX_UNITS
     assert_exact(videos, number, {"drama": number})
     # So long the totals are behind: they are as many seconds late as it takes to count what came in the first one.
     assert run.seconds < 1 + number / COUNTED_PER_SECOND
@@ -124,7 +124,7 @@ def test_nor_do_very_many_tags_that_share_the_partition_of_all_counts() -> None:
     videos = Import(_videos(500, tags))
     run = videos.count()
     assert run.requests["throttled"] == 0
-    assert videos.busiest <= MOST_UNITS
+    assert videos.busiest <= MAX_UNITS
     assert_exact(videos, 500, Counter(tag for sample in tags for tag in sample))
 
 

@@ -26,7 +26,7 @@ from shared.processing.job_states import ticket_of
 from shared.processing.job_store import JobStore, is_overdue
 from shared.schema import INDEX, JOB
 from shared.search.generations import GenerationPointer, Generations
-from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, DeliveryStateStore, idle
+from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, DeliveryStateStore, as_idle
 from tests.integration.faults import Incident, Killed, Line, answer_lost, killed_after, killed_before, request_lost
 
 YEAR = 365 * 86_400
@@ -70,7 +70,7 @@ class LeasedJob(Leased):
         version = next(self.versions)
         source = {"uploadId": "0001", "uri": f"s3://sources/{version}"}
         video = {"videoId": self.id, "userId": "alice", "version": version, "source": source}
-        self.jobs.want(video, "storyboard", {"source": source["uri"]}, now)
+        self.jobs.request(video, "storyboard", {"source": source["uri"]}, now)
 
     def job(self) -> Job:
         job = self.jobs.table.get(JOB.key(videoId=self.id, kind="storyboard"), consistent=True)
@@ -78,7 +78,7 @@ class LeasedJob(Leased):
         return cast(Job, job)
 
     def claim(self, worker: str, now: int) -> Item | None:
-        return cast(Item | None, self.jobs.take(ticket_of(self.job()), WORKER, now, worker))
+        return cast(Item | None, self.jobs.claim(ticket_of(self.job()), WORKER, now, worker))
 
     def write(self, worker: str, held: Item, value: int, now: int) -> Item:
         if job := self.jobs.advance(ticket_of(cast(Job, held)), value, WORKER, now, worker):
@@ -117,7 +117,7 @@ class LeasedWebhook(Leased):
         return self.places.save(held, held | {"caughtUpAt": value}, now)
 
     def release(self, held: Item, now: int) -> None:
-        self.places.save(held, idle(held), now)
+        self.places.save(held, as_idle(held), now)
 
     def value(self) -> int:
         place = self.places.read(self.id)

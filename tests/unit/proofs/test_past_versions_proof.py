@@ -34,7 +34,7 @@ from shared.aws.dynamodb import Table, make_client
 from shared.core.attributes import Item
 from shared.core.caller import Caller
 from shared.core.errors import Gone, NotFound, ServiceError, TrailBehind
-from shared.history.as_of import PastVersion, at_time, at_version, versions
+from shared.history.as_of import PastVersion, find_version, find_version_at, versions
 from shared.history.entries import UNKNOWN
 from shared.history.trail import AuditStore
 from shared.schema import AUDIT_TABLE_NAME, TABLE_NAME, VIDEO
@@ -241,18 +241,20 @@ class Chronicle:
             next(body for body in messages if body["videoId"] == message.videoId and body["kind"] == message.kind)
         )
         worker = Caller.job(queue)
-        if self.backstage.jobs.take(message.ticket, worker, self.now):
+        if self.backstage.jobs.claim(message.ticket, worker, self.now):
             self.backstage.jobs.complete(message.ticket, {}, worker, self.now, lambda item: edit(message, item))
 
     def probe(self, _: str) -> None:
         """A film is looked at."""
         facts = {"duration": self.random.randint(1, 9), "format": "mp4", "frameRate": 25.0}
-        self._worked("probe", lambda _, item: video.probed(item, MEDIA, facts, RENDITIONS))
+        self._worked("probe", lambda _, item: video.apply_probe(item, MEDIA, facts, RENDITIONS))
 
     def picture(self, _: str) -> None:
         """Pictures are made."""
         url = f"s3://media/thumbnails/{self.random.randint(0, 2)}.jpg"
-        self._worked("thumbnails", lambda message, item: video.pictured(item, {message.kind: {"url": url, "width": 2}}))
+        self._worked(
+            "thumbnails", lambda message, item: video.apply_pictures(item, {message.kind: {"url": url, "width": 2}})
+        )
 
     def report(self, _: str) -> None:
         """A transcoder says how far it is."""
@@ -370,7 +372,7 @@ class Trail:
 
     def entries(self, video_id: str) -> list[Item]:
         """The entries of a video, the newest first."""
-        return list(AuditStore(self.table).back(video_id, 0))
+        return list(AuditStore(self.table).iterate_back(video_id, 0))
 
     def partitions(self) -> dict[str, Any]:
         """Return what is stored of all videos and playlists, without the feed, whose order is that of the deliveries."""
@@ -404,7 +406,7 @@ def canonical(value: Any) -> str:
 
 def as_read(version: PastVersion) -> Item:
     """A version as it was read."""
-    document = LINKS.shown(version.document())
+    document = LINKS.to_urls(version.document())
     assert document.pop("without") == ["viewCount"]
     return document
 
@@ -424,11 +426,11 @@ class Once:
 
     def at_version(self, number: int) -> str | type[ServiceError]:
         """What is answered for a version: the document, or which error."""
-        return self._outcome(at_version, number)
+        return self._outcome(find_version, number)
 
     def at_time(self, second: int) -> str | type[ServiceError]:
         """What is answered for a time, likewise."""
-        return self._outcome(at_time, second)
+        return self._outcome(find_version_at, second)
 
     def _outcome(self, find: Callable[["Once", int], PastVersion], wanted: int) -> str | type[ServiceError]:
         try:

@@ -22,7 +22,7 @@ from shared.core.errors import TrailBehind
 from shared.history.outcome import RevertResult
 from shared.routes import ADMIN, WRITE
 from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
-from shared.videos.video import new_item, patched
+from shared.videos.video import apply_patch, new_item
 from tests.integration.faults import Killed
 from tests.reverting import Undoing
 from tests.unit.conftest import Shared
@@ -122,7 +122,9 @@ class Library(Undoing):
         self.reverted[video_id] = tuple(field for field in self.reverted[video_id] if field not in touched)
 
     def _write(self, video_id: str, caller: Caller, patch: Mapping[str, Any]) -> None:
-        self.videos.change(video_id, caller, int(self.clock()), lambda item: patched(item, patch, int(self.clock())))
+        self.videos.change(
+            video_id, caller, int(self.clock()), lambda item: apply_patch(item, patch, int(self.clock()))
+        )
 
     def add(self, made: Item) -> None:
         super().add(made)
@@ -142,7 +144,7 @@ class Library(Undoing):
         if not there:
             return None
         entries = [there[sort_key] for sort_key in sorted(there, reverse=True)]
-        return self.reverts.take_back(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
+        return self.reverts.revert_changes(entries, ROOT.acting_for(RUN), int(self.clock()), own=RUN)
 
     def take_set_back(self) -> dict[str, Any]:
         """Take the change set back by a request and the run that it begins; what there is to say of that in the end."""
