@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from local import ROOT
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Client, make_client
 from shared.schema import VIDEO
@@ -86,7 +86,7 @@ def _taking_everything(client: Client) -> tuple[Client, dict[str, int]]:
         counts["items"] += len(sent.get("TransactItems", "1"))
         return {}
 
-    come_between(client, answer)
+    intercept(client, answer)
     return client, counts
 
 

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     reader = Sandbox(seconds=SECONDS_A_TASK)
     while time.monotonic() - begun < options.seconds:
         for name, whole in kinds.items():
-            data = video_files.damaged(whole, random.Random(f"{name} {seed}"))
+            data = video_files.damage(whole, random.Random(f"{name} {seed}"))
             try:
                 video_files.read(reader, BytesSource(data))
                 result = "read"

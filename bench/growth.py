@@ -21,7 +21,7 @@ from local.access_patterns import ACCESS_PATTERNS
 from local.testbed.harness import NOW
 from local.testbed.meter import Meter
 from local.testbed.units import index_entry
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.listing import Window
 from shared.core.attributes import AttributeMap, Item, encode_item
 from shared.core.caller import Caller
@@ -215,7 +215,7 @@ LISTS: Mapping[str, Lister] = {
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
     """Empty tables behind a catalogue."""
     with made() as place:
-        undo = [come_between(client, catalogue.between) for client in clients()]
+        undo = [intercept(client, catalogue.between) for client in clients()]
         try:
             yield place
         finally:
@@ -232,7 +232,7 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
     window = Window(0, NOW, limit=items, after=position if number > 1 else None)
     with grown(catalogue) as place:
         lists, relations = VideoLists(VideoStore(place.table)), RelationStore(place.table)
-        with Meter(*clients()).measured() as used:
+        with Meter(*clients()).measure() as used:
             page = LISTS[name](lists, relations, window)
         if len(page.items) != items:
             raise RuntimeError(f"page {number} of {name} has {len(page.items)} items")

@@ -16,7 +16,7 @@ from bench.tables import Grid
 from functions.audit import handler as audit
 from local.testbed.harness import NOW, Context, FakeResources
 from local.testbed.limits import Simulation
-from local.testbed.streams import Raw, change, event
+from local.testbed.streams import Raw, event, stream_record
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -146,7 +146,7 @@ def _record(number: int, owners: int) -> Raw:
         status="ready",
         origin="import",
     )
-    return change(None, stamp(item, caller=IMPORT, now=NOW, version=1), sequence=number + 1)
+    return stream_record(None, stamp(item, caller=IMPORT, now=NOW, version=1), sequence=number + 1)
 
 
 def processor_seconds() -> float:

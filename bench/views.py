@@ -15,7 +15,7 @@ from local import ROOT
 from local.testbed.harness import NOW
 from local.testbed.limits import Simulation
 from local.testbed.meter import Meter
-from local.testbed.streams import change
+from local.testbed.streams import stream_record
 from shared.aws.stream import Record
 from shared.background.tallies import Collector, Tallies
 from shared.core.attributes import AttributeMap, Item, decode_item, encode_item
@@ -128,9 +128,9 @@ def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> in
     for old, new in changes:
         number = next(_SEQUENCE)
         before, after = (item and decode_item(item) for item in (old, new))
-        record = Record(change(before, after, sequence=number, at=NOW + number / load))
+        record = Record(stream_record(before, after, sequence=number, at=NOW + number / load))
         (collector.counter_changed if VIEW_COUNTER.has_sort_key(record.sk) else collector.viewed)(record)
-    with Meter(*clients()).measured() as used:
+    with Meter(*clients()).measure() as used:
         for message in collector.drain():
             Tallies(place.table).apply([parse(TallyMessage, message)], NOW)
     return used.units.writes

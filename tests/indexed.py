@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -24,10 +24,10 @@ WEBVTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
 
 def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
     """Build the first index, for tests that are of something else; `folder` is the builder's."""
-    assert Followed(table, objects, clock).builder(folder).run().outcome == "published"
+    assert IndexedService(table, objects, clock).builder(folder).run().outcome == "published"
 
 
-class Followed(Trailed):
+class IndexedService(AuditedService):
     """All that happens behind the API, the feed that tells of it, and what builders and readers of the index need."""
 
     def __init__(self, table: Table, objects: Objects, clock: Clock) -> None:

@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any
 
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.core.settings import LambdaHandler
 from shared.schema import AUDIT_TABLE_NAME, PARTITION_KEY, TABLE_NAME
-from tests.unit.infra.templates import Json, as_list, plain
+from tests.unit.infra.templates import Json, as_list, to_text
 
 ARCHIVE_BUCKET = "archive"
 
@@ -153,7 +153,7 @@ def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
 
 
 @dataclass(frozen=True)
-class Role:
+class IamRole:
     """What one function may do: what no statement allows is refused."""
 
     statements: Sequence[Json]
@@ -164,7 +164,7 @@ class Role:
             statement
             for statement in self.statements
             if access.action in as_list(statement["Action"])
-            and any(fnmatchcase(access.resource, plain(resource)) for resource in as_list(statement["Resource"]))
+            and any(fnmatchcase(access.resource, to_text(resource)) for resource in as_list(statement["Resource"]))
         ]
         if not about:
             return f"no statement allows {access.action} on {access.resource}"
@@ -176,7 +176,7 @@ def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, fr
     """The first condition that a request does not meet, in words."""
     for operator, wanted in conditions.items():
         for key, expected in wanted.items():
-            if not _holds(operator, [plain(value) for value in as_list(expected)], context.get(key)):
+            if not _holds(operator, [to_text(value) for value in as_list(expected)], context.get(key)):
                 actual = sorted(context.get(key, ()))
                 return f"{key} is {actual}, not {operator} {expected}"
     return None
@@ -197,10 +197,10 @@ def _holds(operator: str, expected: Sequence[str], actual: frozenset[str] | None
     raise NotImplementedError(f"the condition operator {operator}")
 
 
-class Watch:
+class PolicyWatch:
     """Holds functions to their roles: each request that one sends through a watched client is looked up in its role."""
 
-    def __init__(self, roles: Mapping[str, Role]) -> None:
+    def __init__(self, roles: Mapping[str, IamRole]) -> None:
         self.roles = roles
         self.seen: list[tuple[str, Access]] = []
         """Which function did what, in order."""
@@ -220,7 +220,7 @@ class Watch:
         """Watch what these clients send, and sign for others to send."""
         for client in clients:
             service = client.meta.service_model.service_name
-            come_between(client, partial(self._sent, service))
+            intercept(client, partial(self._sent, service))
             if service == "s3":
                 self._watch_signing(client)
 

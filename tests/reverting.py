@@ -7,10 +7,10 @@ from typing import Any
 from unittest.mock import patch
 
 from functions.reverts import handler as reverts
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.harness import Api, Context, FakeResources, Reply
 from local.testbed.streams import sqs_event
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.captions.models import ChaptersContent
@@ -38,12 +38,12 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWri
 """What changes a table."""
 
 
-def anybody(_: Item | None) -> bool:
+def allow_any(_: Item | None) -> bool:
     """No condition on what is there."""
     return True
 
 
-class Undoing(Trailed):
+class RevertTestbed(AuditedService):
     """The service, its trail, and the worker on the queue `reverts`."""
 
     def __init__(self, api: Api) -> None:
@@ -53,9 +53,9 @@ class Undoing(Trailed):
         self.ratings = RatingStore(api.table)
         self.playlists = PlaylistStore(api.table)
         self.entries_of_playlists = EntryStore(self.playlists)
-        self.take_back_pages(1)
+        self.set_page_size(1)
 
-    def take_back_pages(self, pages: int) -> None:
+    def set_page_size(self, pages: int) -> None:
         """Let a turn take back this many pages of a change set."""
         resources = FakeResources(self.api.table, self.clock, audit=self.trail.table, queues=self.queues)
         with patch.object(reverts, "ChangeSetReverts", partial(ChangeSetReverts, pages=pages)):
@@ -87,7 +87,7 @@ class Undoing(Trailed):
         """Let all that was written and not followed yet be lost to the trail."""
         self.records()
 
-    def whole(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "Whole":
+    def create_whole(self, changeset_id: str, user: str = "alice", *, videos: int = 1) -> "WholeChangeSet":
         """A change set that creates something of every kind."""
         caller = self.admin(changeset_id)._replace(subject=user)
         video_ids = []
@@ -100,13 +100,13 @@ class Undoing(Trailed):
                 CreditContent.model_validate({"ordering": 1, "roles": ROLES}),
                 caller,
                 self.now,
-                anybody,
+                allow_any,
             )
             release = ReleaseContent.model_validate({"titles": TITLES})
-            self.relations.put_release(video_id, "NZ", "mi", release, caller, self.now, anybody)
-            self.captions.put(video_id, "mi", CAPTIONS, caller, self.now, anybody)
+            self.relations.put_release(video_id, "NZ", "mi", release, caller, self.now, allow_any)
+            self.captions.put(video_id, "mi", CAPTIONS, caller, self.now, allow_any)
             chapters = ChaptersContent.model_validate(CONTENTS)
-            self.captions.put_chapters(video_id, chapters, caller, self.now, anybody)
+            self.captions.put_chapters(video_id, chapters, caller, self.now, allow_any)
             self.ratings.set_imported(video_id, 7.5, 10, caller, self.now, owner=user)
             video_ids.append(video_id)
         playlist_id = str(uuid.uuid4())
@@ -114,14 +114,14 @@ class Undoing(Trailed):
         for video_id in video_ids:
             self.entries_of_playlists.append(playlist_id, video_id, caller, self.now)
         self.settle()
-        return Whole(self, video_ids, playlist_id)
+        return WholeChangeSet(self, video_ids, playlist_id)
 
     def undo(self, changeset_id: str, *, query: str = "", user: str = "admin", **body: Any) -> Reply:
         """Ask for a change set to be taken back, a second after what was done last."""
         self.clock.advance(1)
         return self.api.post(f"/v1/changesets/{changeset_id}/revert", body or None, query=query, user=user)
 
-    def undone(self, changeset_id: str, **options: Any) -> dict[str, Any]:
+    def require_undone(self, changeset_id: str, **options: Any) -> dict[str, Any]:
         """The report on a change set that was taken back at once; the trail follows."""
         reply = self.undo(changeset_id, **options)
         assert reply.status == 200, reply.body
@@ -156,10 +156,10 @@ class Undoing(Trailed):
         return {(item["pk"]["S"], item["sk"]["S"]): item for item in raw}
 
 
-class Whole:
+class WholeChangeSet:
     """What a change set created."""
 
-    def __init__(self, undoing: Undoing, video_ids: list[str], playlist_id: str) -> None:
+    def __init__(self, undoing: RevertTestbed, video_ids: list[str], playlist_id: str) -> None:
         self.undoing, self.video_ids, self.playlist_id = undoing, video_ids, playlist_id
 
     def there(self) -> dict[str, Any]:
@@ -194,4 +194,4 @@ def kill_at(table: Table, at: int, *, after: bool) -> Callable[[], None]:
             send()
         raise Killed
 
-    return come_between(table.client, between)
+    return intercept(table.client, between)

@@ -4,7 +4,7 @@ from typing import Any
 
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
 from local.testbed.streams import sqs_event
 from shared.aws.s3 import Objects
@@ -12,10 +12,10 @@ from shared.aws.s3 import Objects
 LADDER = ("720p", "240p")
 
 
-class Workers:
+class ProcessingWorkers:
     """The two functions, and a film that was uploaded for them."""
 
-    def __init__(self, api: Api, backstage: Backstage, objects: Objects) -> None:
+    def __init__(self, api: Api, backstage: BackgroundWork, objects: Objects) -> None:
         self.api = api
         self.backstage = backstage
         self.objects = objects

@@ -27,11 +27,11 @@ from functions.audit import handler as audit
 from functions.deliveries import handler as deliveries
 from functions.probe import handler as probe
 from functions.thumbnails import handler as thumbnails
-from local.testbed.background import Backstage, FakeQueue
+from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Context, FakeResources
 from local.testbed.meter import Meter
 from local.testbed.streams import sqs_event
-from local.testbed.units import Stored, Units
+from local.testbed.units import CapacityUnits, StoredSize
 from local.testbed.video_files import film
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -70,15 +70,15 @@ FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_L
 class BackgroundCost:
     """What one request sets in motion, all together."""
 
-    work: Units = field(default_factory=Units)
+    work: CapacityUnits = field(default_factory=CapacityUnits)
     """What jobs, documents and totals cost."""
-    trail: Units = field(default_factory=Units)
+    trail: CapacityUnits = field(default_factory=CapacityUnits)
     """What the audit trail costs."""
-    feed: Units = field(default_factory=Units)
+    feed: CapacityUnits = field(default_factory=CapacityUnits)
     """What the feed of changes costs, beside it."""
     wakes: int = 0
     """Messages that wake who follows: one for each batch of the stream, so as many as there are changes when each comes alone."""
-    looks: Units = field(default_factory=Units)
+    looks: CapacityUnits = field(default_factory=CapacityUnits)
     """What it costs to look who follows."""
     look_trips: int = 0
     trips: int = 0
@@ -94,11 +94,11 @@ class BackgroundCost:
     """Messages that a function here takes; those for transcoders are not."""
     log_lines: int = 0
     metric_lines: int = 0
-    trail_kept: Stored = field(default_factory=Stored)
+    trail_kept: StoredSize = field(default_factory=StoredSize)
     """What the trail keeps, paid overhead included."""
-    feed_kept: Stored = field(default_factory=Stored)
+    feed_kept: StoredSize = field(default_factory=StoredSize)
     """What the feed keeps."""
-    kept: Stored = field(default_factory=Stored)
+    kept: StoredSize = field(default_factory=StoredSize)
     """Jobs, and the marker of what was counted, when all is done."""
 
 
@@ -148,7 +148,7 @@ class _BackgroundMeter:
         self.followed = BackgroundCost()
         self._place = place
         self._api = api
-        self._backstage = Backstage(place.table, api.clock)
+        self._backstage = BackgroundWork(place.table, api.clock)
         trail = Table(AUDIT_TABLE_NAME, place.table.client)
         self._wakes = FakeQueue()
         feed = Feed(Table(AUDIT_TABLE_NAME, feed_client()), api.clock)
@@ -180,7 +180,7 @@ class _BackgroundMeter:
             self.followed.audited += len(wake)
             self.followed.routed += sum(_wakes_router(record) for record in records)
             self.followed.work += self._used(self._backstage.router, records)
-            with self._feed_meter.measured() as appended:
+            with self._feed_meter.measure() as appended:
                 self.followed.trail += self._used(self._audit, wake)
             self.followed.feed += appended.units
             self.followed.trips += appended.trips
@@ -191,7 +191,7 @@ class _BackgroundMeter:
         """Let the worker look who follows what has changed."""
         for body in self._wakes.take():
             self.followed.wakes += 1
-            with self._meter.measured() as used:
+            with self._meter.measure() as used:
                 sent = str(int(self._api.clock() * 1000))
                 self._deliveries(sqs_event(body, SentTimestamp=sent), Context())
             self.followed.looks += used.units
@@ -218,10 +218,10 @@ class _BackgroundMeter:
             if reply.status >= 300:
                 raise RuntimeError(f"a report was answered {reply.status}: {reply.body.decode()}")
 
-    def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> Units:
+    def _used(self, function: LambdaHandler, records: Sequence[Mapping[str, Any]]) -> CapacityUnits:
         told = self._place.told
         lines, metric_lines = told.lines, told.metric_lines
-        with self._meter.measured() as used:
+        with self._meter.measure() as used:
             answer = function({"Records": records}, Context())
         if answer != {"batchItemFailures": []}:
             raise RuntimeError(f"something was not done: {answer}")
@@ -261,16 +261,16 @@ def _job_state(record: Mapping[str, Any]) -> str | None:
     return state
 
 
-def _in_audit_table() -> tuple[Stored, Stored]:
+def _in_audit_table() -> tuple[StoredSize, StoredSize]:
     """What is stored of the trail, and of the feed."""
     trail, feed = list[AttributeMap](), list[AttributeMap]()
     for item in items_of(AUDIT_TABLE_NAME):
         is_feed = item[PARTITION_KEY]["S"].startswith(tuple(entity.partition_prefix for entity in FEED_ENTITIES))
         (feed if is_feed else trail).append(item)
-    return Stored.of(trail, AUDIT_INDEXES), Stored.of(feed, AUDIT_INDEXES)
+    return StoredSize.of(trail, AUDIT_INDEXES), StoredSize.of(feed, AUDIT_INDEXES)
 
 
-def _stored_size() -> Stored:
+def _stored_size() -> StoredSize:
     """What is stored of jobs, and of the marker of what was counted."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
-    return Stored.of(items)
+    return StoredSize.of(items)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.cost.background import BackgroundCost
 from bench.cost.run import ARRIVAL, CatalogueSize, MeasuredRequest
-from local.testbed.units import Stored, Units
+from local.testbed.units import CapacityUnits, StoredSize
 from shared.core.telemetry import METRICS as EMITTED
 from shared.job_kinds import JOB_QUEUES, KINDS
 
@@ -99,7 +99,7 @@ def call(used: MeasuredRequest, prices: Prices, workload: Workload) -> Dollars:
     }
 
 
-def units_cost(units: Units, prices: Prices) -> float:
+def units_cost(units: CapacityUnits, prices: Prices) -> float:
     """What units of DynamoDB cost."""
     return (units.reads * prices.usd["dynamodb_read"] + units.writes * prices.usd["dynamodb_write"]) / MILLION
 
@@ -200,12 +200,12 @@ def behind(request: str) -> str:
     return f"behind {request}"
 
 
-def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> Stored:
+def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> StoredSize:
     """What is stored for one video with a film, and all that belongs to it."""
     return catalogue.stored + followed[ARRIVAL].kept
 
 
-def storage(kept: Stored, prices: Prices) -> Dollars:
+def storage(kept: StoredSize, prices: Prices) -> Dollars:
     """What storage costs in a month. Recovery is charged for the table; its global indexes can be made again."""
     usd = prices.usd
     return {
@@ -214,16 +214,16 @@ def storage(kept: Stored, prices: Prices) -> Dollars:
     }
 
 
-def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> Stored:
+def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
     """What the trail holds once the first of its entries reach their end."""
     monthly = (change.trail_kept.times(workload.calls.get(request, 0)) for request, change in followed.items())
-    return sum(monthly, Stored()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
+    return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 
 
-def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> Stored:
+def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
     """What the feed holds, of a month."""
     return sum(
-        (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), Stored()
+        (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), StoredSize()
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bench.cost.bill import Prices, Workload, units_cost
 from bench.cost.run import CREATE, DESCRIBE, VIDEO_BODY, VIEW_LATER, CatalogueSize, MeasuredRequest
-from local.testbed.units import READ_BYTES, Units, index_entry, size, written
+from local.testbed.units import READ_BYTES, CapacityUnits, index_entry, size, written
 from shared.schema import USER_INDEX
 
 PAGE = 25
@@ -26,8 +26,8 @@ class DesignComparison:
 
     decision: str
     request: str
-    ours: Units
-    naive: Units
+    ours: CapacityUnits
+    naive: CapacityUnits
     times: float
     """How often it happens in the month."""
 
@@ -55,44 +55,44 @@ def comparisons(
             "The count is an item of its own",
             "count a view",
             measured[VIEW_LATER].units,
-            measured[VIEW_LATER].units + Units(table_writes=document - 1, index_writes=everywhere),
+            measured[VIEW_LATER].units + CapacityUnits(table_writes=document - 1, index_writes=everywhere),
             calls.get(VIEW_LATER, 0),
         ),
         DesignComparison(
             "One index for many questions, of what lists show",
             "create a video",
             create,
-            Units(create.reads, create.table_writes, of_tags + everywhere),
+            CapacityUnits(create.reads, create.table_writes, of_tags + everywhere),
             calls.get(CREATE, 0),
         ),
         DesignComparison(
             "No index holds what changes most",
             "change a description",
             measured[DESCRIBE].units,
-            measured[DESCRIBE].units + Units(index_writes=everywhere),
+            measured[DESCRIBE].units + CapacityUnits(index_writes=everywhere),
             calls.get(DESCRIBE, 0),
         ),
         DesignComparison(
             "Lists ask an index, and nothing scans",
             "list a page",
             page,
-            Units(reads=math.ceil(told["videos"] * bytes_ / READ_BYTES) * 0.5),
+            CapacityUnits(reads=math.ceil(told["videos"] * bytes_ / READ_BYTES) * 0.5),
             lists,
         ),
         DesignComparison(
             "A cursor goes on where the page ended",
             f"list page {pages:.0f}",
             page,
-            page + Units(reads=(math.ceil(pages * shown / READ_BYTES) - math.ceil(shown / READ_BYTES)) * 0.5),
+            page + CapacityUnits(reads=(math.ceil(pages * shown / READ_BYTES) - math.ceil(shown / READ_BYTES)) * 0.5),
             lists,
         ),
     )
 
 
-def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, Units]:
+def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, CapacityUnits]:
     """How many pages of videos are listed, and what one takes: the mean of them all; of each list once, if none are."""
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())
     weights = times if number else dict.fromkeys(times, 1)
     reads = sum(weight * measured[request].units.reads for request, weight in weights.items())
-    return number, Units(reads=reads / max(1, sum(weights.values())))
+    return number, CapacityUnits(reads=reads / max(1, sum(weights.values())))

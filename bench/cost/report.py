@@ -23,7 +23,7 @@ from bench.cost.naive import DesignComparison, comparisons
 from bench.cost.run import CatalogueSize, MeasuredRequest
 from bench.tables import Grid
 from local.access_patterns import ACCESS_PATTERNS
-from local.testbed.units import Units, size
+from local.testbed.units import CapacityUnits, size
 
 MONTHLY = (
     "DynamoDB",
@@ -244,7 +244,7 @@ def _dollars(amount: float) -> str:
     return f"{amount:,.2f}" if amount else ""
 
 
-def _units(units: Units) -> str:
+def _units(units: CapacityUnits) -> str:
     parts = [f"{units.reads:,g} RRU"] if units.reads else []
     return ", ".join([*parts, *([f"{units.writes:,} WRU"] if units.writes else [])])
 

@@ -22,8 +22,8 @@ from local.testbed.calls import CALLS
 from local.testbed.harness import NOW, Api, Reply, create_audit_table, create_table, make_api
 from local.testbed.lean_moto import MotoClient
 from local.testbed.meter import Meter
-from local.testbed.streams import change
-from local.testbed.units import Stored, Units
+from local.testbed.streams import stream_record
+from local.testbed.units import CapacityUnits, StoredSize
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
@@ -94,9 +94,9 @@ class MeasuredRequest:
     """What one request of a pattern takes."""
 
     request: str
-    units: Units
+    units: CapacityUnits
     operations: tuple[str, ...]
-    least: Units
+    least: CapacityUnits
     """What any design would take for the same items."""
     fewest: int
     """Requests that any design would send."""
@@ -114,7 +114,7 @@ class CatalogueSize:
 
     video: AttributeMap
     """A video's own item, as its writes have it."""
-    stored: Stored
+    stored: StoredSize
     """What is stored for one video with all that belongs to it but its jobs, overhead included."""
     trail: AttributeMap
     """What the audit trail keeps of one change."""
@@ -161,7 +161,7 @@ def _many_changed(api: Api) -> str:
     for number in range(MANY):
         before = _video(number)
         after = stamp(before | {"description": DESCRIPTION[::-1]}, caller=caller, now=NOW, version=2)
-        made = entry(Record(change(before, after)), AUDIT_DAYS)
+        made = entry(Record(stream_record(before, after)), AUDIT_DAYS)
         if made is None:
             raise RuntimeError("the audit trail keeps nothing of a change")
         trail.add(made)
@@ -343,7 +343,7 @@ def _measure(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
     api.clock.advance(60)  # what follows the time, such as the place of a rating, moves as it does in life
     told = place.told
     lines, metric_lines = told.lines, told.metric_lines
-    with Meter(*clients()).measured() as used:
+    with Meter(*clients()).measure() as used:
         reply = call(api, ready)
     if reply.status >= 300:
         raise RuntimeError(f"{request} answered {reply.status}: {reply.body.decode()}")
@@ -392,7 +392,7 @@ def _catalogue() -> CatalogueSize:
     videos = [item for item in items if item[SORT_KEY]["S"] == VIDEO.sk and "version" in item]
     return CatalogueSize(
         video=videos[0],
-        stored=Stored.of(items).times(1 / len(videos)),
+        stored=StoredSize.of(items).times(1 / len(videos)),
         trail=_trail(decode_item(videos[0])),
     )
 
@@ -400,7 +400,7 @@ def _catalogue() -> CatalogueSize:
 def _trail(video: Item) -> AttributeMap:
     """What the audit trail keeps of the change of a description."""
     changed = video | {"description": DESCRIPTION[::-1], "version": 2, "writeId": "another"}
-    trail = entry(Record(change(video, changed)), AUDIT_DAYS)
+    trail = entry(Record(stream_record(video, changed)), AUDIT_DAYS)
     if trail is None:
         raise RuntimeError("the audit trail keeps nothing of a change")
     return encode_item(trail)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from local.testbed.background import DAYS, Backstage
+from local.testbed.background import DAYS, BackgroundWork
 from local.testbed.harness import JOBS_PER_DAY, Api, Reply
 from shared.aws.dynamodb import Table
 from shared.aws.records import key_of
@@ -17,7 +17,7 @@ from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from shared.videos.store import VideoStore
 
 
-class Trailed(Backstage):
+class AuditedService(BackgroundWork):
     """All that happens behind the API, and the entries that it leaves."""
 
     def __init__(self, api: Api) -> None:
@@ -30,8 +30,8 @@ class Trailed(Backstage):
     def settle(self) -> None:
         """Let router and audit trail see everything."""
         super().settle()
-        self.keep(self.seen[self._kept :])
-        self._kept = len(self.seen)
+        self.keep(self.seen_records[self._kept :])
+        self._kept = len(self.seen_records)
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
         """Keep what these records make, as the audit function does."""
@@ -84,7 +84,7 @@ class Trailed(Backstage):
         assert item is not None
         return item
 
-    def shown(self, video_id: str) -> dict[str, Any]:
+    def read_without_audit_fields(self, video_id: str) -> dict[str, Any]:
         """A video as its owner reads it, without what every write changes."""
         document = self.api.get(f"/v1/videos/{video_id}", user="admin").json
         return {name: value for name, value in document.items() if name not in ("version", "updatedAt")}

@@ -77,7 +77,7 @@ def make_audit(
     return resources.make(audit.lambda_handler, ARCHIVE_BUCKET=MEDIA_BUCKET)
 
 
-class Backstage:
+class BackgroundWork:
     """Router over the table's real stream, with all its queues and workers."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -91,7 +91,7 @@ class Backstage:
         self.sweeper = resources.make(sweeper.lambda_handler)
         self.aggregates = resources.make(aggregates.lambda_handler)
         self.tallies = resources.make(tallies.lambda_handler)
-        self.seen: list[dict[str, Any]] = []
+        self.seen_records: list[dict[str, Any]] = []
         """All processed stream records, in order."""
         self._taken = 0
         """Number of records read from the stream."""
@@ -107,7 +107,7 @@ class Backstage:
         """Process all stream records and their effects; views and ratings are counted."""
         records = self.records()
         while records or self.queues["tallies"].sent:
-            self.seen += records
+            self.seen_records += records
             if records:
                 assert self.router({"Records": records}, Context()) == {"batchItemFailures": []}
             self.tally(*self.queues["tallies"].take())
@@ -132,7 +132,7 @@ class Backstage:
 
     def replay(self, *records: dict[str, Any]) -> None:
         """Deliver records to the router again, one by one."""
-        for record in records or self.seen:
+        for record in records or self.seen_records:
             self.router({"Records": [record]}, Context())
         self.settle()
 

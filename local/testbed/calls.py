@@ -15,11 +15,11 @@ from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.audited import Trailed
-from local.testbed.background import RENDITIONS, Backstage, make_audit
-from local.testbed.counted_views import Viewed
-from local.testbed.deliveries import Delivering
-from local.testbed.feed_changes import change, tell
+from local.testbed.audited import AuditedService
+from local.testbed.background import RENDITIONS, BackgroundWork, make_audit
+from local.testbed.counted_views import CountedViews
+from local.testbed.deliveries import DeliveryTestbed
+from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Context, FakeResources, Reply
 from shared import schema
 from shared.aws.dynamodb import Table
@@ -60,7 +60,7 @@ def _published(api: Api) -> str:
 def _viewed(api: Api) -> str:
     """Create a video with a view in the current hour."""
     video_id = _published(api)
-    viewed = Viewed(api.table)
+    viewed = CountedViews(api.table)
     viewed.count(video_id, int(api.clock()))
     viewed.store()
     return video_id
@@ -74,11 +74,11 @@ def _send(request: str, body: Any = None, **options: Any) -> Callable[[Api, str]
 
 
 def _with_film(api: Api) -> str:
-    return Backstage(api.table, api.clock).uploaded_film(api)
+    return BackgroundWork(api.table, api.clock).uploaded_film(api)
 
 
 def _with_failed_poster(api: Api) -> str:
-    backstage = Backstage(api.table, api.clock)
+    backstage = BackgroundWork(api.table, api.clock)
     video_id = backstage.uploaded_film(api)
     ticket = backstage.message("thumbnails", "poster").ticket
     assert backstage.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
@@ -311,9 +311,9 @@ def _with_episode(api: Api) -> str:
     return video_id
 
 
-def _trailed(api: Api) -> Trailed:
+def _trailed(api: Api) -> AuditedService:
     """Return the trail after it has recorded all changes so far."""
-    trailed: Trailed = vars(api).setdefault("trailed", Trailed(api))  # which knows what it has
+    trailed: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # which knows what it has
     while records := trailed.records():
         trailed.keep(records)
     return trailed
@@ -350,15 +350,15 @@ def _work_on_run(api: Api, path: str) -> Reply:
     return Reply(200, {}, b"")
 
 
-def _told(api: Api) -> str:
+def _with_unread_change(api: Api) -> str:
     """Append a change to the feed whose stream record the audit function has not processed."""
-    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
+    append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change(videoId=FILMS[0]))
     return FILMS[0]
 
 
 def _audit(api: Api, video_id: str) -> Reply:
     item = schema.VIDEO.key(videoId=video_id) | {"videoId": video_id, "userId": "alice", "title": "t", "version": 1}
-    record = streams.change(None, item)
+    record = streams.stream_record(None, item)
     audited = make_audit(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock)
     assert audited(streams.event(record), Context()) == {"batchItemFailures": []}
     return Reply(200, {}, b"")
@@ -366,7 +366,7 @@ def _audit(api: Api, video_id: str) -> Reply:
 
 def _with_webhook(api: Api) -> str:
     """Create a webhook for a log with one change, and return its path."""
-    tell(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
+    append_changes(Feed(Table(schema.AUDIT_TABLE_NAME, api.table.client), api.clock), change())
     return f"/v1/{api.post('/v1/webhooks', WEBHOOK).headers['location']}"
 
 
@@ -380,7 +380,7 @@ def _with_deliveries(api: Api) -> str:
 
 def _with_changes(api: Api) -> str:
     """Return the id of a webhook with one undelivered change."""
-    service = Delivering(api.table, api.clock)
+    service = DeliveryTestbed(api.table, api.clock)
     if service.hooks.read("hook") is None:
         service.create()
     service.change("c")
@@ -388,12 +388,12 @@ def _with_changes(api: Api) -> str:
 
 
 def _tell_followers(api: Api, _: str) -> Reply:
-    assert "hook" in Delivering(api.table, api.clock).tell("alice")
+    assert "hook" in DeliveryTestbed(api.table, api.clock).notify("alice")
     return Reply(200, {}, b"")
 
 
 def _serve(api: Api, webhook_id: str) -> Reply:
-    service = Delivering(api.table, api.clock)
+    service = DeliveryTestbed(api.table, api.clock)
     assert service.deliver(webhook_id)
     return Reply(200, {}, repr(service.receiver.ids).encode())
 
@@ -516,10 +516,10 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/changesets/{changesetId}/revert (large)": (_change_set, _revert_as_large),
     "GET /v1/changesets/{changesetId}/reverts/{revertId}": (_run, _send("GET {}")),
     "the queue: reverts": (_run, _work_on_run),
-    "GET /v1/changes": (_told, _send("GET /v1/changes", user="admin")),
-    "GET /v1/changes?userId=u": (_told, _send("GET /v1/changes?userId=alice")),
-    "GET /v1/changes?after=now": (_told, _send("GET /v1/changes?after=now", user="admin")),
-    "the stream: the audit trail": (_told, _audit),
+    "GET /v1/changes": (_with_unread_change, _send("GET /v1/changes", user="admin")),
+    "GET /v1/changes?userId=u": (_with_unread_change, _send("GET /v1/changes?userId=alice")),
+    "GET /v1/changes?after=now": (_with_unread_change, _send("GET /v1/changes?after=now", user="admin")),
+    "the stream: the audit trail": (_with_unread_change, _audit),
     "POST /v1/webhooks": (lambda _: "", _send("POST /v1/webhooks", WEBHOOK)),
     "GET /v1/webhooks": (_with_webhook, _send("GET /v1/webhooks")),
     "GET /v1/webhooks?follows=*": (

@@ -13,7 +13,7 @@ Shard = tuple[str, int]
 
 
 @dataclass
-class Viewed:
+class CountedViews:
     """Counts in memory, in the order of time, and writes what the counters and the stream would have written."""
 
     table: Table

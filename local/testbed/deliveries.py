@@ -30,18 +30,18 @@ ROOT = Caller("root", frozenset({READ, WRITE, ADMIN}))
 URL = "https://hooks.example/in"
 
 
-def answered(status: int | None = 204, **said: Any) -> ReceiverResponse:
+def respond_with(status: int | None = 204, **said: Any) -> ReceiverResponse:
     """Return the result of a delivery request: a status or an error."""
     fields: dict[str, Any] = {"ms": 7, "body": b"", "error": None, "is_forbidden": False, "retry_after": None}
     return ReceiverResponse(status, **fields | said)
 
 
-def always(_: int) -> bool:
+def always_in_time(_: int) -> bool:
     """Accept any version."""
     return True
 
 
-class Queue(FakeQueue):
+class FakeDeliveryQueue(FakeQueue):
     """Queue that stores each message until its delay has passed and a test takes it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -65,24 +65,24 @@ class Queue(FakeQueue):
         return [int(at - self.clock()) for at, _ in self.waiting]
 
 
-class Receiver:
+class FakeReceiver:
     """Receiver that accepts each delivery unless `answer` is set."""
 
     def __init__(self) -> None:
-        self.got: list[tuple[str, Mapping[str, str], bytes]] = []
-        self.answer: Callable[[dict[str, Any]], ReceiverResponse] = lambda _: answered()
+        self.requests: list[tuple[str, Mapping[str, str], bytes]] = []
+        self.answer: Callable[[dict[str, Any]], ReceiverResponse] = lambda _: respond_with()
 
     def __call__(self, url: str, headers: Mapping[str, str], body: bytes, *, local: bool) -> ReceiverResponse:
-        self.got.append((url, headers, body))
+        self.requests.append((url, headers, body))
         return self.answer(json.loads(body))
 
     @property
     def ids(self) -> list[str]:
         """Ids of the received changes, in order of arrival."""
-        return [headers["webhook-id"] for _, headers, _ in self.got]
+        return [headers["webhook-id"] for _, headers, _ in self.requests]
 
 
-class Delivering:
+class DeliveryTestbed:
     """Webhooks, feed, worker and receiver in one process. Each step runs only when a test calls it."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -91,8 +91,8 @@ class Delivering:
         self.feed = Feed(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None), clock)
         self.hooks = WebhookStore(table)
         self.places = DeliveryStateStore(table)
-        self.receiver = Receiver()
-        self.queue = Queue(clock)
+        self.receiver = FakeReceiver()
+        self.queue = FakeDeliveryQueue(clock)
         self.worker = self.make()
 
     def make(
@@ -146,7 +146,7 @@ class Delivering:
         """Deliver the message of a webhook."""
         return self.handle(deliver_message(id_), context=context)
 
-    def tell(self, *owners: str) -> list[str]:
+    def notify(self, *owners: str) -> list[str]:
         """Deliver a message about changes of these owners, and return the webhooks that it enqueues."""
         assert self.handle(changed_message(owners))
         return [message["webhookId"] for message in self.queue.take()]
@@ -186,7 +186,7 @@ class Delivering:
 
     def resume(self, id_: str = "hook") -> None:
         """Resume a webhook as its owner."""
-        self.hooks.change(id_, {"paused": False}, ALICE, int(self.clock()), always)
+        self.hooks.change(id_, {"paused": False}, ALICE, int(self.clock()), always_in_time)
 
     def attempts(self, id_: str = "hook") -> list[dict[str, Any]]:
         """Return the delivery attempts that the owner sees, oldest first."""

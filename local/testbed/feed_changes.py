@@ -27,7 +27,7 @@ def change(number: int = 1, **fields: Any) -> Change:
     return made | fields
 
 
-def tell(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
+def append_changes(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
     """Have changes appended, as the audit function does."""
     feed.prepare(changes)
     feed.append(changes, repeated)

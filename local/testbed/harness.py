@@ -26,7 +26,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.search import handler as search
 from functions.webhooks import handler as webhooks
-from local.testbed.wire import listening
+from local.testbed.wire import listen
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
@@ -173,7 +173,7 @@ class Reply:
         return str(self.json["type"]).rpartition(":")[2]
 
 
-class WhenAsked(Mapping[str, LambdaHandler]):
+class LazyHandlers(Mapping[str, LambdaHandler]):
     """Functions that are made when they are called for the first time: few tests call more than two."""
 
     def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
@@ -410,7 +410,7 @@ def make_api(
     }
     return Api(
         table,
-        WhenAsked(
+        LazyHandlers(
             {
                 name: partial(resources.make, module.lambda_handler, makers.get(name), **variables)
                 for name, module in HANDLERS.items()
@@ -489,7 +489,7 @@ def remove_video(table: Table, video_id: str) -> list[Item]:
 
 
 @dataclass(frozen=True)
-class Operation:
+class RecordedOperation:
     """One request that was sent to DynamoDB."""
 
     name: str
@@ -498,12 +498,12 @@ class Operation:
 
 
 @contextmanager
-def recorded(client: "DynamoDBClient | S3Client") -> Iterator[list[Operation]]:
+def record_operations(client: "DynamoDBClient | S3Client") -> Iterator[list[RecordedOperation]]:
     """The operations that a client sends meanwhile, in order."""
-    operations: list[Operation] = []
+    operations: list[RecordedOperation] = []
 
     def record(operation: str, parameters: Mapping[str, Any]) -> None:
-        operations.append(Operation(operation, parameters.get("IndexName"), dict(parameters)))
+        operations.append(RecordedOperation(operation, parameters.get("IndexName"), dict(parameters)))
 
-    with listening(client, record):
+    with listen(client, record):
         yield operations

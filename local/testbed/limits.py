@@ -46,7 +46,7 @@ _Instance = TypeVar("_Instance")
 
 
 @dataclass
-class Run:
+class SimulatedRun:
     """What became of the calls of a run."""
 
     done: int = 0
@@ -88,7 +88,7 @@ class Simulation(Generic[_Instance]):
         self.time = float(start)
         self._burst = burst
         self._random = random.Random(seed)
-        self._run = Run()
+        self._run = SimulatedRun()
         self.peaks: Counter[tuple[Place, int]] = Counter()
         """Write units that an item or a partition of an index took in each second (epoch)."""
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
@@ -104,13 +104,13 @@ class Simulation(Generic[_Instance]):
         """Epoch seconds."""
         return int(self.time)
 
-    def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> Run:
+    def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
         """Begin `per_second` calls in each second, as soon as a writer is free for them; returns when all have ended.
 
         `work` is one call, given an instance and the time in epoch seconds. Errors that a caller would be answered are kept; others are
         raised.
         """
-        run, begin = Run(), self.time
+        run, begin = SimulatedRun(), self.time
         self._run = run
         calls = iter(range(round(seconds * per_second)))
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from local.testbed.units import Units, index_entry, read, size, write, written
-from local.testbed.wire import come_between
+from local.testbed.units import CapacityUnits, index_entry, read, size, write, written
+from local.testbed.wire import intercept
 from shared.aws.records import key_of
 from shared.core.attributes import AttributeMap
 from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, INDEXES, TABLE_NAME, Index
@@ -22,12 +22,12 @@ _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 
 @dataclass
-class Used:
+class MeteredUsage:
     """What was sent, and what it takes."""
 
-    units: Units = field(default_factory=Units)
+    units: CapacityUnits = field(default_factory=CapacityUnits)
     operations: list[str] = field(default_factory=list)
-    changed: Units = field(default_factory=Units)
+    changed: CapacityUnits = field(default_factory=CapacityUnits)
     """What the items that changed take, each written once, outside of a transaction."""
     looked_up: float = 0
     """Read units of the items that were read by their keys, were all of these reads eventually consistent."""
@@ -45,13 +45,15 @@ class Used:
         )
 
     @property
-    def least(self) -> Units:
+    def least(self) -> CapacityUnits:
         """What any design would take for the same items: each that changed is written once, and none is read for that; a
         question reads what its answer is made of, without consistency, and what queries examine as if it lay in one place.
         """
         if self.changed.writes:
             return self.changed
-        return Units(self.looked_up + sum(read(bytes_, consistent=False).reads for bytes_ in self.queried.values()))
+        return CapacityUnits(
+            self.looked_up + sum(read(bytes_, consistent=False).reads for bytes_ in self.queried.values())
+        )
 
     @property
     def fewest(self) -> int:
@@ -66,13 +68,13 @@ class Meter:
         self._client = client
         self._reader: Any = reader
         self._lock = threading.Lock()
-        self._used = Used()
+        self._used = MeteredUsage()
 
     @contextmanager
-    def measured(self) -> Iterator[Used]:
+    def measure(self) -> Iterator[MeteredUsage]:
         """What is used meanwhile."""
-        self._used = used = Used()
-        undo = come_between(self._client, self._between)
+        self._used = used = MeteredUsage()
+        undo = intercept(self._client, self._between)
         try:
             yield used
         finally:
@@ -99,7 +101,7 @@ class Meter:
         before: Sequence[AttributeMap | None],
         *,
         done: bool,
-    ) -> Units:
+    ) -> CapacityUnits:
         if not writes:
             return self._read(operation, parameters)
         units = self._written(writes, before, done=done)
@@ -107,8 +109,8 @@ class Meter:
 
     def _written(
         self, writes: Sequence[tuple[str, Any]], before: Sequence[AttributeMap | None], *, done: bool
-    ) -> Units:
-        total = Units()
+    ) -> CapacityUnits:
+        total = CapacityUnits()
         for (table, key), old in zip(writes, before, strict=True):
             if done:
                 new = self._item(table, key)
@@ -117,10 +119,10 @@ class Meter:
                 if new != old:
                     self._used.changed += taken
             else:
-                total += Units(table_writes=written(size(old)))
+                total += CapacityUnits(table_writes=written(size(old)))
         return total
 
-    def _read(self, operation: str, params: Mapping[str, Any]) -> Units:
+    def _read(self, operation: str, params: Mapping[str, Any]) -> CapacityUnits:
         match operation:
             case "GetItem":
                 return self._looked_up(params["TableName"], params["Key"], params)
@@ -131,20 +133,20 @@ class Meter:
             case _:
                 raise ValueError(f"nothing says what a {operation} costs")
 
-    def _batch(self, params: Mapping[str, Any]) -> Units:
+    def _batch(self, params: Mapping[str, Any]) -> CapacityUnits:
         """Each item is rounded up by itself."""
-        total = Units()
+        total = CapacityUnits()
         for table, wanted in params["RequestItems"].items():
             for key in wanted["Keys"]:
                 total += self._looked_up(table, key, wanted)
         return total
 
-    def _looked_up(self, table: str, key: Any, options: Mapping[str, Any]) -> Units:
+    def _looked_up(self, table: str, key: Any, options: Mapping[str, Any]) -> CapacityUnits:
         bytes_ = size(self._item(table, key))
         self._used.looked_up += read(bytes_, consistent=False).reads
         return read(bytes_, consistent=options.get("ConsistentRead", False))
 
-    def _query(self, params: Mapping[str, Any]) -> Units:
+    def _query(self, params: Mapping[str, Any]) -> CapacityUnits:
         """The units of all items that were examined: what a filter drops and what is not asked for is paid for too."""
         condition = params["KeyConditionExpression"]
         kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}

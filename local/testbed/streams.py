@@ -11,7 +11,7 @@ Raw = dict[str, Any]
 Invoke = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def change(
+def stream_record(
     old: Item | None, new: Item | None, *, sequence: int = 1, at: float = NOW, identity: dict[str, str] | None = None
 ) -> Raw:
     """The record of a change: no old item is an INSERT, no new one a REMOVE."""

@@ -294,7 +294,7 @@ class _Part:
 
 
 def _sorted_by(names: Iterable[str], item: AttributeMap) -> tuple[Any, ...]:
-    return tuple(_plain(item[name]) for name in names)
+    return tuple(_decode(item[name]) for name in names)
 
 
 def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
@@ -430,12 +430,12 @@ def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
     def test(item: AttributeMap, known: _Placeholders) -> bool:
         values = [read(item, known) for read in reads]
         there = [value for value in values if value is not None]
-        return len(there) == len(reads) and len(set(map(tuple, there))) == 1 and compare(*map(_plain, there))
+        return len(there) == len(reads) and len(set(map(tuple, there))) == 1 and compare(*map(_decode, there))
 
     return test
 
 
-def _plain(value: AttributeValue) -> Any:
+def _decode(value: AttributeValue) -> Any:
     ((kind, content),) = value.items()
     return Decimal(content) if kind == "N" else content
 

@@ -24,7 +24,7 @@ STORAGE_OVERHEAD = 100
 
 
 @dataclass(frozen=True)
-class Units:
+class CapacityUnits:
     """What something takes: read request units, and write request units of the table and of its indexes."""
 
     reads: float = 0
@@ -36,14 +36,14 @@ class Units:
         """Write request units in all."""
         return self.table_writes + self.index_writes
 
-    def __add__(self, other: "Units") -> "Units":
-        return Units(
+    def __add__(self, other: "CapacityUnits") -> "CapacityUnits":
+        return CapacityUnits(
             self.reads + other.reads, self.table_writes + other.table_writes, self.index_writes + other.index_writes
         )
 
-    def in_transaction(self) -> "Units":
+    def in_transaction(self) -> "CapacityUnits":
         """What the same writes take in a transaction."""
-        return Units(self.reads, self.table_writes * TRANSACTION, self.index_writes)
+        return CapacityUnits(self.reads, self.table_writes * TRANSACTION, self.index_writes)
 
 
 def size(item: AttributeMap | None) -> int:
@@ -78,14 +78,14 @@ def _number_size(text: str) -> int:
     return math.ceil(len(number.as_tuple().digits) / 2) + 1 + (number < 0)
 
 
-def read(bytes_: int, *, consistent: bool) -> Units:
+def read(bytes_: int, *, consistent: bool) -> CapacityUnits:
     """Units of a GetItem of `bytes_` bytes, one item of a BatchGetItem, or a page of a Query; nothing counts as little."""
-    return Units(reads=max(1, math.ceil(bytes_ / READ_BYTES)) * (1 if consistent else 0.5))
+    return CapacityUnits(reads=max(1, math.ceil(bytes_ / READ_BYTES)) * (1 if consistent else 0.5))
 
 
-def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]) -> Units:
+def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]) -> CapacityUnits:
     """What it takes to make one item of another: to create it (no old one), to change it, or to remove it (no new one)."""
-    return Units(
+    return CapacityUnits(
         table_writes=written(max(size(old), size(new))),
         index_writes=sum(_index_writes(index_entry(old, index), index_entry(new, index), index) for index in indexes),
     )
@@ -119,14 +119,14 @@ def _keys(index: Index) -> Mapping[str, None]:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSize:
     """Bytes of storage that are paid for: those of items, and those of their entries in the indexes."""
 
     table: float = 0
     indexes: float = 0
 
     @classmethod
-    def of(cls, items: Iterable[AttributeMap], indexes: Collection[Index] = INDEXES) -> "Stored":
+    def of(cls, items: Iterable[AttributeMap], indexes: Collection[Index] = INDEXES) -> "StoredSize":
         """What items of a table with these indexes take."""
         in_table = in_indexes = 0
         for item in items:
@@ -135,9 +135,9 @@ class Stored:
             in_indexes += sum(size(entry) + STORAGE_OVERHEAD for entry in entries)
         return cls(in_table, in_indexes)
 
-    def __add__(self, other: "Stored") -> "Stored":
-        return Stored(self.table + other.table, self.indexes + other.indexes)
+    def __add__(self, other: "StoredSize") -> "StoredSize":
+        return StoredSize(self.table + other.table, self.indexes + other.indexes)
 
-    def times(self, factor: float) -> "Stored":
+    def times(self, factor: float) -> "StoredSize":
         """What `factor` times as much takes."""
-        return Stored(self.table * factor, self.indexes * factor)
+        return StoredSize(self.table * factor, self.indexes * factor)

@@ -147,7 +147,7 @@ def film(
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SubtitleSpec:
     """A subtitle track: its texts, each with the milliseconds from and until which it is shown."""
 
     language: str = "eng"
@@ -170,8 +170,8 @@ Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 
 
 @lru_cache(maxsize=16)
-def spoken(
-    *tracks: Spoken, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
+def make_subtitled(
+    *tracks: SubtitleSpec, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
     """Make a film with subtitle tracks: a small one of four seconds, or with the pictures of another."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(pictures or film(4, TINY)), "r") as seen:
@@ -244,7 +244,7 @@ def sound() -> bytes:
 
 
 @lru_cache(maxsize=4)
-def repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
+def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
     """Make a large film cheaply: one second of noise, which is encoded once, over and over; about 0.7 MB each time."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
@@ -274,12 +274,12 @@ def moov_first(**options: Any) -> bytes:
     return film(**options, muxer=(("movflags", "faststart"),))
 
 
-def fragmented(**options: Any) -> bytes:
+def make_fragmented(**options: Any) -> bytes:
     """Make a film in fragments, as browsers record them."""
     return film(**options, muxer=(("movflags", "frag_keyframe+empty_moov+default_base_moof"),))
 
 
-def encrypted() -> bytes:
+def make_encrypted() -> bytes:
     """Make a film that says it is encrypted (Common Encryption) and which codec lies below."""
     data = film()
     at = data.index(b"avc1", data.index(b"stsd"))
@@ -304,7 +304,7 @@ def undecodable() -> bytes:
     return bytes(data)
 
 
-def claiming(samples: int) -> bytes:
+def make_with_sample_count(samples: int) -> bytes:
     """Make an MP4 of a few bytes whose index claims `samples` samples of video."""
     data = film()
     # Sizes that are all the same need no table: ISO/IEC 14496-12, 8.7.3.
@@ -314,7 +314,7 @@ def claiming(samples: int) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def crowded(frames: int, seconds: int) -> bytes:
+def make_dense(frames: int, seconds: int) -> bytes:
     """Make a film of many frames of 2x2 pixels that lasts some seconds."""
     data = film(codec="rawvideo", container="mov", size=(2, 2), pixels="rgb24")
     pixels = bytes(range(12))
@@ -355,13 +355,13 @@ TINY = (96, 64)
 KINDS: dict[str, Callable[[], bytes]] = {
     "mp4": lambda: film(1, TINY, audio=True),
     "moov first": lambda: moov_first(seconds=1, size=TINY),
-    "fragments": lambda: fragmented(seconds=3, size=TINY, keyframes=5),
+    "fragments": lambda: make_fragmented(seconds=3, size=TINY, keyframes=5),
     "hevc": lambda: film(1, TINY, codec="libx265"),
     "mov": lambda: film(1, TINY, container="mov", codec="qtrle", pixels="argb"),
     "mkv": lambda: film(1, TINY, container="matroska", audio=True),
     "webm": lambda: film(1, TINY, container="webm", codec="libvpx-vp9"),
-    "subtitles": lambda: spoken(Spoken(), Spoken("deu", codec="ass")),
-    "timed text": lambda: spoken(Spoken(codec="mov_text"), container="mp4"),
+    "subtitles": lambda: make_subtitled(SubtitleSpec(), SubtitleSpec("deu", codec="ass")),
+    "timed text": lambda: make_subtitled(SubtitleSpec(codec="mov_text"), container="mp4"),
     "avi": lambda: film(1, TINY, container="avi", codec="mpeg4"),
     "flv": lambda: film(1, TINY, container="flv", codec="flv", audio=True),
     "ts": lambda: film(1, TINY, container="mpegts", audio=True),
@@ -377,7 +377,7 @@ KINDS: dict[str, Callable[[], bytes]] = {
 WILD = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF)
 
 
-def damaged(whole: bytes, rng: random.Random) -> bytes:
+def damage(whole: bytes, rng: random.Random) -> bytes:
     """Return a file with some random damage: other bytes, wild numbers, parts that are missing, moved or there twice."""
     data = bytearray(whole)
     index = whole.find(b"moov")

@@ -25,7 +25,7 @@ class WholeClient(Client):
         return getattr(self._others, name)
 
 
-def come_between(client: Any, between: Between) -> Callable[[], None]:
+def intercept(client: Any, between: Between) -> Callable[[], None]:
     """Let `between` answer each request of a client, until what is returned is called."""
     name = "begin" if isinstance(client, Client) else "_make_api_call"
     send, before = getattr(client, name), vars(client).get(name)
@@ -58,7 +58,7 @@ def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
             found.append(parameters)
         return send()
 
-    come_between(client, between)
+    intercept(client, between)
     return found
 
 
@@ -68,8 +68,8 @@ def raised(error: Exception) -> Any:
 
 
 @contextmanager
-def _meanwhile(client: Any, between: Callable[..., Any]) -> Iterator[None]:
-    undo = come_between(client, between)
+def _with_interceptor(client: Any, between: Callable[..., Any]) -> Iterator[None]:
+    undo = intercept(client, between)
     try:
         yield
     finally:
@@ -77,19 +77,19 @@ def _meanwhile(client: Any, between: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def listening(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
+def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
     """Call a listener with the operation and the parameters of each request meanwhile."""
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         listener(operation, parameters)
         return send()
 
-    with _meanwhile(client, between):
+    with _with_interceptor(client, between):
         yield
 
 
 @contextmanager
-def throttled_once(client: Any, operation: str) -> Iterator[None]:
+def throttle_once(client: Any, operation: str) -> Iterator[None]:
     """Throttle the first request of an operation, as DynamoDB does when one item is asked for too often."""
     left = [operation]
 
@@ -99,5 +99,5 @@ def throttled_once(client: Any, operation: str) -> Iterator[None]:
             raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
-    with _meanwhile(client, between):
+    with _with_interceptor(client, between):
         yield

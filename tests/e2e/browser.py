@@ -99,7 +99,7 @@ def wait_until(page: Page, condition: Callable[[], object]) -> None:
     eventually(lambda: (page.context.cookies(), condition())[1])
 
 
-class Hold:
+class HeldRequests:
     """Requests of a page that match a pattern and wait until the test releases them.
 
     As a context manager it releases them at the end of the block.
@@ -168,12 +168,12 @@ def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route
     page.route(pattern, lambda route: route.fallback() if next(left, None) is None else meet(route))
 
 
-def without_frames(page: Page) -> None:
+def disable_frames(page: Page) -> None:
     """Draw no frame any more, nor run what waits for one: what happens now happened in the same turn as its cause."""
     page.evaluate(NO_FRAMES)
 
 
-def serious(page: Page) -> list[str]:
+def list_serious_violations(page: Page) -> list[str]:
     """What axe finds on a page as it is now that is serious or critical: the rule, and the elements that break it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script tag in
@@ -181,7 +181,7 @@ def serious(page: Page) -> list[str]:
     return found
 
 
-def looks_well(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None:
+def require_good_layout(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None:
     """Require that a page has no serious fault, runs no text of users, and is at most as wide as its window.
 
     `shown` are colours and widths, without which it is looked at in light colours on a phone and in dark ones on a desk.
@@ -190,7 +190,7 @@ def looks_well(page: Page, *shown: tuple[Literal["light", "dark"], int]) -> None
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate(FAULTS, width) == {"wider": None, "hit": None}
-        assert serious(page) == []
+        assert list_serious_violations(page) == []
 
 
 def _checkout() -> dict[str, bytes]:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.browser import Console, Hold, looks_well, meet_first
+from tests.e2e.browser import Console, HeldRequests, meet_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, heading, link
 
@@ -41,7 +41,7 @@ def test_a_person_who_follows_a_link_signs_in_reloads_and_signs_out(console: Con
     console.context.on("request", lambda request: asked.append(request.url))
     page = console.open("upload?video=1", user=None)
     expect(button(page, "Sign in")).to_be_visible()
-    looks_well(page)
+    require_good_layout(page)
     console.sign_in(page, "alice")
     expect(heading(page, "Upload")).to_be_visible()
     expect(page).to_have_url(re.compile(rf"^{console.service.base_url}/console/(index\.html)?#/upload\?video=1$"))
@@ -76,7 +76,7 @@ def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(co
     assert page.evaluate("sessionStorage.getItem('tokens')") != spoilt
 
     page.evaluate(SPOIL, ["accessToken"])
-    renewal = Hold(page, f"{console.issuer}/token")
+    renewal = HeldRequests(page, f"{console.issuer}/token")
     link(page, "Playlists").click()
     renewal.wait_for(1)
     page.route(f"{console.issuer}/logout?*", lambda route: route.fulfill(status=204))  # so that this page stays
@@ -159,7 +159,7 @@ def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console
     button(page, "Try again").click()
     expect(page.get_by_role("alert")).to_have_count(0)
 
-    screen = Hold(page, "**/screens/upload.js")
+    screen = HeldRequests(page, "**/screens/upload.js")
     link(page, "Upload").click()
     screen.wait_for(1)
     link(page, "Library").click()

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import IS_AT, Console, announced, looks_well, without_frames
+from tests.e2e.browser import IS_AT, Console, announced, disable_frames, require_good_layout
 from tests.e2e.locators import button, dialog, field, form, panel
 from tests.polling import eventually
 
@@ -105,7 +105,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     button(chapters, "Add one where the player is").click()
     behind = 2 + sum(start < 6500 for start in starts)
     expect(field(chapters, f"Start of chapter {behind}")).to_have_value("0:06.5")
-    looks_well(page)
+    require_good_layout(page)
 
     theirs = opened(console, film, "bob")
     expect(texts(theirs)).to_contain_text("English (New Zealand)")
@@ -160,6 +160,6 @@ def test_a_form_has_the_focus_before_the_next_frame(console: Console, tab: str, 
     video = console.service.create(title="For somebody who types fast")
     page = console.open(f"videos/{video['videoId']}?tab={tab}")
     expect(button(page, opener)).to_be_visible()
-    without_frames(page)
+    disable_frames(page)
     button(page, opener).dispatch_event("click")
     expect(field(page, first)).to_be_focused()

@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
-from tests.e2e.browser import HOSTILE, Console, Hold, announced, looks_well, seek
+from tests.e2e.browser import HOSTILE, Console, HeldRequests, announced, require_good_layout, seek
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, form, group, heading, link, panel, region, tab
 from tests.polling import eventually
@@ -120,7 +120,7 @@ def test_an_edit_sends_what_changed_once_it_is_valid_and_the_connection_is_back(
     expect(field(editing, "Release year")).to_have_accessible_description(re.compile("whole number"))
     expect(field(editing, "Value of a/b")).to_have_accessible_description(re.compile("512"))
     expect(field(editing, "Category")).not_to_have_attribute("aria-invalid", "true")
-    looks_well(page)
+    require_good_layout(page)
     button(page, "Cancel").click()
     button(page, "Throw my changes away").click()
 
@@ -191,7 +191,7 @@ def test_two_people_who_edit_one_video_both_keep_what_they_choose(console: Conso
     expect(conflict.get_by_role("group")).to_have_count(2)  # where both did
     expect(conflict).to_contain_text("travel → harbours")
     expect(conflict).to_contain_text("nothing → mi")
-    looks_well(page)
+    require_good_layout(page)
     title = group(conflict, "Title")
     expect(title).to_contain_text("It was: The harbour")
     field(title, "Keep yours: My title").check()
@@ -308,7 +308,7 @@ def test_form_takes_no_input_while_it_is_saved(console: Console) -> None:
     def saved_from(typed: Locator) -> None:
         """Save by Enter, and type on until there is an answer."""
         typed.fill("Sent")
-        with Hold(page, WRITES, lambda request: request.method != "GET") as saving:
+        with HeldRequests(page, WRITES, lambda request: request.method != "GET") as saving:
             typed.press("Enter")
             saving.wait_for(1)
             page.keyboard.type(", and lost")
@@ -424,11 +424,11 @@ def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Conso
         shown = panel(page, name)
         expect(shown.filter(has_text="onerror")).to_be_visible()
         assert shown.locator("img").count() == 0
-        looks_well(page, ("dark", 3840), ("light", 360))
+        require_good_layout(page, ("dark", 3840), ("light", 360))
     tab(page, "Facts").click()
     editing = edit(page)
     field(editing, "Value of __proto__").fill("changed")
-    looks_well(page, ("light", 360))
+    require_good_layout(page, ("light", 360))
     button(editing, "Save").click()
     expect(panel(page, "Facts")).to_contain_text("__proto__: changed")
-    looks_well(page)
+    require_good_layout(page)

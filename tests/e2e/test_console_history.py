@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from local import ROOT
 from shared.schema import TABLE_NAME
-from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
+from tests.e2e.browser import HOSTILE, Console, HeldRequests, meet_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, panel, region
 from tests.polling import eventually
@@ -128,7 +128,7 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     expect(heading(page, "From version 1 to version 3")).to_be_focused()
     expect(shown).to_contain_text("Title: The harbour → SPOILT")
     expect(shown).to_contain_text("Category: travel → spoilt")
-    looks_well(page)
+    require_good_layout(page)
     field(page, "From version").fill("2")
     field(page, "To version").fill("3")
     field(page, "To version").press("Enter")
@@ -145,7 +145,7 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     expect(was).to_contain_text("The harbour")
     expect(was).to_contain_text("Ships at dawn.")
     expect(was).to_contain_text("Not kept of this version: Views")
-    looks_well(page)
+    require_good_layout(page)
     link(page, "Version 2").click()
     expect(page.get_by_role("article", name="Version 2", exact=True)).to_contain_text("SPOILT")
     link(page, "What has changed since").click()
@@ -167,7 +167,7 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
 def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console: Console) -> None:
     video = spoilt(console.service)
     page = history(console, video)
-    again = Hold(page, "**/revert?*")
+    again = HeldRequests(page, "**/revert?*")
     meet_first(page, "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=BEHIND))
     button(page, "Go back to this: version 1").click()
     asking = dialog(page, "Go back to version 1?")
@@ -180,7 +180,7 @@ def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console
     title = field(others, "Title")
     expect(title).not_to_be_checked()
     expect(title).to_have_accessible_description(re.compile("changed by admin in version 2"))
-    looks_well(page)
+    require_good_layout(page)
     title.check()
     field(own, "Metadata \u203a take/one").uncheck()
     button(asking, "Set back 2 fields").click()
@@ -281,14 +281,14 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
     undo = region(page, "Take it back")
     expect(heading(undo, "What taking it back would do")).to_be_focused()
     expect(undo).to_contain_text("Left alone: Title, changed by admin in version 3")
-    looks_well(page)
+    require_good_layout(page)
     assert titles() == ["Mended", "SPOILT 1", "SPOILT 2"]
 
     button(undo, "Take it back now").click()
     expect(heading(undo, "Taken back")).to_be_visible()
     assert titles() == ["Mended", "Film 1", "Film 2"]
     assert not any("category" in stored(console.service, video) for video in videos)
-    looks_well(page)
+    require_good_layout(page)
 
     again = link(undo, "The change set of this undo: take this back too")  # the undo is a change set as well
     undo_id = str(again.get_attribute("href")).rpartition("/")[2]
@@ -381,13 +381,13 @@ def test_a_playlist_has_a_history_and_is_brought_back_by_it(console: Console) ->
             re.compile("Playlist: created by alice"),
         ]
     )
-    looks_well(page)
+    require_good_layout(page)
 
     sent(service, "DELETE", path)
     listed(service, f"{path}/audit", 7)
     page.reload()
     expect(heading(page, "It is deleted")).to_be_visible()
-    looks_well(page)
+    require_good_layout(page)
     deletion = entries(page).filter(has_text="Playlist: deleted by alice")
     link(deletion, re.compile("^Change set of .*$")).click()
     button(page, "See what taking it back would do").click()
@@ -409,17 +409,17 @@ def test_hostile_texts_of_a_history_run_nothing_and_break_no_layout(console: Con
     listed(service, f"/v1/changesets/{set_id}", 1)
     page = history(console, video)
     expect(entries(page)).to_have_count(3)
-    looks_well(page)
+    require_good_layout(page)
 
     button(page, "Go back to this: version 1").click()
     expect(field(dialog(page, "Go back to version 1?"), "Metadata \u203a __proto__")).to_be_checked()
-    looks_well(page)
+    require_good_layout(page)
     page.keyboard.press("Escape")
     for place in ("tab=history&version=1", "tab=history&from=1&to=2"):
         page.goto(f"{service.base_url}/console/#/videos/{video['videoId']}?{place}")
         expect(panel(page, "History").filter(has_text="onerror")).to_be_visible()
-        looks_well(page)
+        require_good_layout(page)
     page.goto(f"{service.base_url}/console/#/changesets/{set_id}")
     expect(entries(page).filter(has_text="onerror").first).to_be_visible()
-    looks_well(page)
+    require_good_layout(page)
     assert page.locator("main img").count() == 0

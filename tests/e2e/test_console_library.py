@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Dialog, Locator, Page, Response, expect
 
-from tests.e2e.browser import Console, looks_well
+from tests.e2e.browser import Console, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import field, heading, link, text
 from tests.polling import eventually
@@ -128,7 +128,7 @@ def test_a_card_says_what_is_known_of_a_video_and_who_sees_it(console: Console, 
     expect(regatta.locator(".status")).to_have_count(0)
     expect(text(page, "3 videos")).to_be_visible()
     expect(cards(page).locator("img")).to_have_count(0)  # `console` knows who was asked for pictures
-    looks_well(page)
+    require_good_layout(page)
 
 
 def test_every_choice_has_an_address_to_link_reload_and_go_back_to(console: Console, unique: str) -> None:
@@ -178,7 +178,7 @@ def test_library_shows_each_kind_of_list(console: Console, unique: str) -> None:
     eventually(lambda: console.service.request("GET", f"/v1/videos?tag={unique}", "bob").json()["items"])
     page = console.open("?show=tag", "bob")
     expect(page.get_by_role("main")).to_contain_text("Say which videos to show.")
-    looks_well(page)
+    require_good_layout(page)
     show = field(page, "Show")
     expect(show.get_by_role("option", name="In a status", exact=True)).to_have_count(0)
     enter(page, "Tag", unique)

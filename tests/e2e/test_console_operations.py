@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import Route, expect
 
-from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
+from tests.e2e.browser import HOSTILE, Console, HeldRequests, meet_first, require_good_layout
 from tests.e2e.locators import button, field, heading, link, region
 from tests.polling import eventually
 
@@ -86,7 +86,7 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     expect(button(rows[worth], f"Retry: Looking at the film, {worth}")).to_be_visible()
 
     # Else it may have failed again before anybody saw it queued.
-    looks = Hold(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
+    looks = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
     button(failures, "Retry all shown").click()
     expect(failures.get_by_role("status").filter(has_text="Done")).to_have_text(
         "Done: 2 of 2 videos; 1 job retried, 1 video left out, which only another film can help."
@@ -119,7 +119,7 @@ def test_reasons_are_asked_for_when_they_come_into_view_whatever_videos_are_call
     assert 0 < len(asked) < len(TITLES)
     rows.last.scroll_into_view_if_needed()
     expect(rows.last).to_contain_text("None of its jobs has failed")
-    looks_well(page)
+    require_good_layout(page)
 
 
 def test_a_video_that_is_long_in_processing_says_what_it_waits_for(console: Console, unique: str) -> None:
@@ -178,7 +178,7 @@ def test_numbers_are_looked_up_and_a_panel_that_fails_takes_no_other_along(conso
     assert re.search("window=month&sort=-rise", answer.value.url)
     expect(top).to_contain_text("No published video was viewed")
     expect(top).to_contain_text("not been computed yet")
-    looks_well(page)
+    require_good_layout(page)
 
 
 def test_operations_are_for_administrators_alone(console: Console) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, seek
+from tests.e2e.browser import HOSTILE, Console, HeldRequests, require_good_layout, seek
 from tests.e2e.locators import button, dialog, field, heading, link, text
 
 TITLES = (
@@ -50,14 +50,14 @@ def handle_of(page: Page, title: str) -> Locator:
     return button(page, f"Move {title}")
 
 
-def place_of(page: Page, title: str) -> tuple[float, float]:
+def handle_position(page: Page, title: str) -> tuple[float, float]:
     """Where its handle is, from the left and from the top."""
     box = handle_of(page, title).bounding_box()
     assert box
     return box["x"] + 10, box["y"] + 10
 
 
-def shown(page: Page, *titles: str) -> None:
+def wait_for_order(page: Page, *titles: str) -> None:
     """Wait until the page shows these videos in this order."""
     expect(rows(page).locator(".title")).to_have_text(list(titles))
 
@@ -71,7 +71,7 @@ def moves(page: Page, act: Callable[[], object]) -> None:
 
 def pull(page: Page, title: str, onto: str) -> None:
     """Drag a video by its handle over another one, and hold it there."""
-    (x, start), (_, end) = place_of(page, title), place_of(page, onto)
+    (x, start), (_, end) = handle_position(page, title), handle_position(page, onto)
     page.mouse.move(x, start)
     page.mouse.down()
     page.mouse.move(x, end, steps=5)
@@ -108,7 +108,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     expect(adding).to_have_accessible_description(re.compile("neither the address of a video nor its id"))
     adding.fill(f"{console.service.base_url}/console/#/videos/{video_id}?tab=history")
     add.click()
-    shown(page, film)
+    wait_for_order(page, film)
     expect(link(page, re.compile(f"^{film} .*$"))).to_have_attribute("href", f"#/videos/{video_id}")
     adding.fill(video_id.upper())
     add.click()
@@ -121,7 +121,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     expect(rows(page)).to_have_count(0)
     adding.fill(video_id)
     add.click()
-    shown(page, film)
+    wait_for_order(page, film)
     assert order(console, playlist_id) == [film]
 
     button(page, "Delete").click()
@@ -143,12 +143,12 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     page.route(f"**/v1/videos/{video_id}", lambda route: route.abort("connectionfailed"))
     adding = field(page, "Add a video")
     adding.fill(video_id)
-    with Hold(page, f"**{path}/**", lambda request: request.method != "GET") as saving:
+    with HeldRequests(page, f"**{path}/**", lambda request: request.method != "GET") as saving:
         adding.press("Enter")
         saving.wait_for(1)
         expect(adding).to_be_editable(editable=False)
         expect(adding).to_be_focused()
-    shown(page, "One")
+    wait_for_order(page, "One")
     expect(adding).to_be_editable()
     expect(adding).to_have_value("")
     expect(text(page, "1 video")).to_be_visible()
@@ -161,7 +161,7 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     # An entry that came meanwhile is no reason to ask.
     video = {"videoId": console.service.create()["videoId"]}
     assert console.service.request("POST", f"{path}/entries", json=video).status_code == 201
-    with Hold(page, f"**{path}", lambda request: request.method != "GET") as saving:
+    with HeldRequests(page, f"**{path}", lambda request: request.method != "GET") as saving:
         title.press("Enter")
         saving.wait_for(1)
         for label in ("Title", "Description", "Who may see it"):
@@ -187,18 +187,18 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
 def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
     playlist_id, _ = playlist(console, "One", "Two", "Three", "Four", "Five", "Six", "Seven")
     page = console.open(f"playlists/{playlist_id}")
-    shown(page, "One", "Two", "Three", "Four", "Five", "Six", "Seven")
+    wait_for_order(page, "One", "Two", "Three", "Four", "Five", "Six", "Seven")
     moves(page, lambda: drag(page, "One", onto="Three"))
-    shown(page, "Two", "Three", "One", "Four", "Five", "Six", "Seven")
+    wait_for_order(page, "Two", "Three", "One", "Four", "Five", "Six", "Seven")
     moves(page, lambda: drag(page, "Four", onto="Two"))
-    shown(page, "Four", "Two", "Three", "One", "Five", "Six", "Seven")
+    wait_for_order(page, "Four", "Two", "Three", "One", "Five", "Six", "Seven")
     pull(page, "Four", onto="Three")
     page.keyboard.press("Escape")
     page.mouse.up()
     expect(page.locator("[data-shift]")).to_have_count(0)
-    shown(page, "Four", "Two", "Three", "One", "Five", "Six", "Seven")
+    wait_for_order(page, "Four", "Two", "Three", "One", "Five", "Six", "Seven")
 
-    (x, start), (_, end) = place_of(page, "Three"), place_of(page, "Four")
+    (x, start), (_, end) = handle_position(page, "Three"), handle_position(page, "Four")
     device = console.context.new_cdp_session(page)
 
     def touch(kind: str, *heights: float) -> None:
@@ -212,13 +212,13 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
         touch("touchEnd")
 
     moves(page, swipe)
-    shown(page, "Three", "Four", "Two", "One", "Five", "Six", "Seven")
+    wait_for_order(page, "Three", "Four", "Two", "One", "Five", "Six", "Seven")
 
     page.set_viewport_size({"width": 800, "height": 500})
     handle_of(page, "Three").scroll_into_view_if_needed()
 
     def to_the_edge() -> None:
-        x, start = place_of(page, "Three")
+        x, start = handle_position(page, "Three")
         page.mouse.move(x, start)
         page.mouse.down()
         page.mouse.move(x, 495, steps=3)
@@ -227,10 +227,10 @@ def test_videos_are_reordered_by_mouse_and_touch(console: Console) -> None:
 
     moves(page, to_the_edge)
     expected = ["Four", "Two", "One", "Five", "Six", "Seven", "Three"]
-    shown(page, *expected)
+    wait_for_order(page, *expected)
     assert order(console, playlist_id) == expected
     page.reload()
-    shown(page, *expected)
+    wait_for_order(page, *expected)
 
 
 def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> None:
@@ -243,11 +243,11 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     page.keyboard.press("ArrowDown")
     expect(said).to_have_text("Place 2.")
     page.keyboard.press("ArrowDown")
-    shown(page, "Two", "Three", "One")
+    wait_for_order(page, "Two", "Three", "One")
     expect(handle).to_be_focused()
     page.keyboard.press("Escape")
     expect(said).to_have_text("Put back at place 1.")
-    shown(page, "One", "Two", "Three")
+    wait_for_order(page, "One", "Two", "Three")
     expect(handle).to_be_focused()
 
     page.keyboard.press("Space")
@@ -259,14 +259,14 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
 
     page.keyboard.press("Enter")
     moves(page, lambda: page.keyboard.press("End"))
-    shown(page, "Two", "Three", "One")
+    wait_for_order(page, "Two", "Three", "One")
     assert order(console, playlist_id) == ["Two", "Three", "One"]
 
     handle.click()
     button(page, "Up").click()
     button(page, "Up").click()
-    shown(page, "One", "Two", "Three")
-    looks_well(page)
+    wait_for_order(page, "One", "Two", "Three")
+    require_good_layout(page)
     moves(page, button(page, "Drop here").click)
     assert order(console, playlist_id) == ["One", "Two", "Three"]
 
@@ -274,26 +274,26 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
 def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Console) -> None:
     playlist_id, (one, two, _) = playlist(console, "One", "Two", "Three")
     page = console.open(f"playlists/{playlist_id}")
-    shown(page, "One", "Two", "Three")
+    wait_for_order(page, "One", "Two", "Three")
     console.context.set_offline(True)
     drag(page, "One", onto="Three")
     expect(page.get_by_role("main")).to_contain_text("“One” is back in its place.")
     expect(page.get_by_role("alert")).to_contain_text("No connection")
-    shown(page, "One", "Two", "Three")
+    wait_for_order(page, "One", "Two", "Three")
     console.context.set_offline(False)
     moves(page, button(page, "Try again").click)
-    shown(page, "Two", "Three", "One")
+    wait_for_order(page, "Two", "Three", "One")
     assert order(console, playlist_id) == ["Two", "Three", "One"]
 
     console.service.request("DELETE", f"/v1/playlists/{playlist_id}/entries/{two}")
     drag(page, "One", onto="Three")  # behind one that is gone
     expect(page.get_by_role("main")).to_contain_text("“One” is back in its place.")
     button(page, "Try again").click()
-    shown(page, "Three", "One")
+    wait_for_order(page, "Three", "One")
 
     assert console.service.request("DELETE", f"/v1/videos/{one}").status_code == 204
     page.reload()
-    shown(page, "Three")
+    wait_for_order(page, "Three")
     expect(page.get_by_role("main")).to_contain_text(
         "1 more video is in the playlist, but deleted, or hidden from you."
     )
@@ -326,14 +326,14 @@ def test_a_long_playlist_goes_on_and_its_end_is_where_end_puts_a_video(console: 
         route.continue_(url=route.request.url.replace("limit=50", "limit=3"))
 
     page.route(entries, by_threes)
-    with Hold(page, entries, lambda request: "cursor=" in request.url) as second:
+    with HeldRequests(page, entries, lambda request: "cursor=" in request.url) as second:
         page.goto(f"{console.service.base_url}/console/#/playlists/{playlist_id}")
-        shown(page, "One", "Two", "Three")
+        wait_for_order(page, "One", "Two", "Three")
         second.wait_for(1)
         handle_of(page, "One").press("Enter")
         moves(page, lambda: page.keyboard.press("End"))
-        shown(page, "Two", "Three")
-    shown(page, "Two", "Three", "Four", "Five", "One")
+        wait_for_order(page, "Two", "Three")
+    wait_for_order(page, "Two", "Three", "Four", "Five", "One")
     expect(button(page, "More")).to_have_count(0)
     assert order(console, playlist_id) == ["Two", "Three", "Four", "Five", "One"]
 
@@ -343,10 +343,10 @@ def test_hostile_titles_of_a_playlist_run_nothing_and_break_no_layout(console: C
     playlist_id, _ = playlist(console, *TITLES, name=name, description="<b>W</b>" * 100)
     page = console.open("playlists")
     seek(page, name)
-    looks_well(page)
+    require_good_layout(page)
     page.goto(f"{console.service.base_url}/console/#/playlists/{playlist_id}")
-    shown(page, *TITLES)
-    looks_well(page)
+    wait_for_order(page, *TITLES)
+    require_good_layout(page)
     button(page, "Edit").click()
     expect(field(dialog(page, "Edit playlist"), "Title")).to_have_value(name)
-    looks_well(page)
+    require_good_layout(page)

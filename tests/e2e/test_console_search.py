@@ -5,7 +5,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import HOSTILE, IS_AT, Console, looks_well
+from tests.e2e.browser import HOSTILE, IS_AT, Console, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import field, link
 from tests.polling import eventually
@@ -50,7 +50,7 @@ def test_a_film_is_found_by_what_is_said_in_it_and_plays_from_there(
     typed(page, f'"{unique} sails" dawn')
     result = page.get_by_role("listitem").filter(has_text="sails at dawn")
     expect(result.locator("q mark").first).to_contain_text(unique)
-    looks_well(page)
+    require_good_layout(page)
     link(result, re.compile("^0:05 .*$")).click()
     page.wait_for_function(IS_AT, arg=5)
     expect(field(page, "Captions")).to_have_value("en")
@@ -66,7 +66,7 @@ def test_facets_lead_to_fewer_videos_whatever_their_titles_are(console: Console,
     result = page.locator(".result").filter(has_text="onerror")
     expect(result.locator("h2 mark")).to_have_text(unique)
     expect(result.locator("h2")).to_have_text(hostile)
-    looks_well(page, ("dark", 3840), ("light", 360))
+    require_good_layout(page, ("dark", 3840), ("light", 360))
 
     facets = page.get_by_role("navigation", name="Fewer videos", exact=True)
     link(facets, "even").click()
@@ -81,4 +81,4 @@ def test_facets_lead_to_fewer_videos_whatever_their_titles_are(console: Console,
     expect(page.get_by_role("main")).to_contain_text("Nothing fits all of these words.")
     typed(page, "-only")
     expect(page.get_by_role("searchbox")).to_have_attribute("aria-invalid", "true")
-    looks_well(page)
+    require_good_layout(page)

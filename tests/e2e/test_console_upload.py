@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Request, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import Console, Hold, looks_well, meet_first, wait_until
+from tests.e2e.browser import Console, HeldRequests, meet_first, require_good_layout, wait_until
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, heading, link
 
@@ -136,7 +136,7 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     expect(title).to_be_focused()
     expect(title).to_have_accessible_description("must not be empty")
     expect(tags).to_have_accessible_description(re.compile(r"^x+: must have at most 64 characters"))
-    looks_well(page)
+    require_good_layout(page)
     title.fill(unique)
     tags.fill("bikes, street,")
     field(page, "Category").fill("cycling")
@@ -147,7 +147,7 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     for name in ("Sent", "Arrived", "Looking at the film", "Poster", "Storyboard", "Version in 240p", "Ready"):
         expect(step(shown, f"{name}: done")).to_be_visible()
     expect(shown.locator(".poster img")).to_have_js_property("complete", True)
-    looks_well(page)
+    require_good_layout(page)
     link(shown, "To the video").click()
     expect(heading(page, unique)).to_be_visible()
     (video,) = videos(console.service, unique, "bob")
@@ -211,7 +211,7 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     link(page, "Go on uploading").click()
     choose(page, clip(SMALL), label="Choose the file again")
     expect(shown.get_by_role("alert")).to_contain_text("This is not the file that was being sent")
-    looks_well(page)
+    require_good_layout(page)
     field(shown, "Choose the file again").focus()
     choose(page, zeros, label="Choose the file again")
     expect(shown).to_contain_text(SO_FAR)
@@ -240,7 +240,7 @@ def test_an_upload_goes_on_after_a_quota_a_pause_and_a_lost_connection(console: 
         re.compile(r"/v1/videos/[^/]+/upload$"),
         lambda route: route.fulfill(status=429, headers={"Retry-After": "7000"}, json=problem),
     )
-    transit = Hold(page, TO_S3)
+    transit = HeldRequests(page, TO_S3)
     shown = send(page, clip(SMALL), unique)
     expect(shown.get_by_role("alert")).to_contain_text("Quota exceeded")
     expect(shown.get_by_role("alert")).to_contain_text("Try again in 2 hours.")
@@ -264,7 +264,7 @@ def test_two_films_are_sent_at_a_time_and_one_can_be_given_up(console: Console, 
     for name in names:
         (tmp_path / f"{name}.mp4").write_bytes(clip(SMALL).read_bytes())
     page = console.open("upload", "admin")
-    transit = Hold(page, TO_S3)
+    transit = HeldRequests(page, TO_S3)
     choose(page, *(tmp_path / f"{name}.mp4" for name in names))
     button(page, "Upload all 3").click()
     expect(field(page, "Sending")).to_have_count(2)
@@ -298,7 +298,7 @@ def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Consol
     expect(field(page, "Choose films")).to_be_attached()
     assert asked == []
 
-    transit = Hold(page, TO_S3)
+    transit = HeldRequests(page, TO_S3)
     shown = send(page, clip(SMALL), unique)
     transit.wait_for(1)
     button(page, "Sign out").click()

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from local.testbed.video_files import clip
-from tests.e2e.browser import LIMIT_MS, Console, Hold, announced, looks_well, meet_first
+from tests.e2e.browser import LIMIT_MS, Console, HeldRequests, announced, meet_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.polling import eventually
@@ -179,7 +179,7 @@ def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_tha
         route.fulfill(status=403, body="<Error><Code>AccessDenied</Code></Error>", content_type="application/xml")
 
     meet_first(page, RENDITION, refuse)
-    with Hold(page, "**/playback", lambda _: bool(refused)) as renewal:
+    with HeldRequests(page, "**/playback", lambda _: bool(refused)) as renewal:
         page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
         renewal.wait_for(1)
         button(page, "play").click()  # while there is nothing to play yet
@@ -236,7 +236,7 @@ def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_post
     expect(poster).not_to_have_attribute("src", before)
     poster.locator("img").evaluate(LOADED)
     expect(text(page, "4 jobs, all done")).to_be_attached()
-    looks_well(page, ("light", 1280), ("dark", 360))
+    require_good_layout(page, ("light", 1280), ("dark", 360))
 
 
 def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
@@ -255,7 +255,7 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     expect(page.get_by_role("main")).to_contain_text("This film cannot be played.")
     expect(page.get_by_role("main")).not_to_contain_text("Either this browser")
     expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
-    looks_well(page)
+    require_good_layout(page)
 
     is_final: list[bool] = []
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from standardwebhooks import Webhook
 
 from shared.routes import CHANGES, READ, WRITE
-from tests.e2e.browser import HOSTILE, Console, Hold, looks_well, meet_first
+from tests.e2e.browser import HOSTILE, Console, HeldRequests, meet_first, require_good_layout
 from tests.e2e.conftest import Service
 from tests.e2e.locators import button, dialog, field, group, heading, link, region, text
 from tests.e2e.receiving import Receiver
@@ -298,20 +298,20 @@ def test_hostile_answers_and_names_of_webhooks_break_no_layout(
     hook = hooked(console.service, f"{receiver.url}?{'w' * 300}", f"{HOSTILE} {named}"[:300])
     page = console.open("webhooks")
     expect(card_of(page, named)).to_be_visible()
-    looks_well(page, *WIDTHS)
+    require_good_layout(page, *WIDTHS)
     button(page, "New webhook").click()
     field(page, "Only some").check()
-    looks_well(page)
+    require_good_layout(page)
     button(page, "Cancel").click()
     page.goto(f"{console.service.base_url}/console/#/webhooks/{hook['webhookId']}")
     button(page, "Send a test").click()
     expect(text(page, "The test was taken.")).to_be_visible()
     text(page, "What it answered").first.click()
-    looks_well(page)
+    require_good_layout(page)
     button(page, "Another secret …").click()
     button(dialog(page, "Make another secret?"), "Make another secret").click()
     text(page, "How a receiver checks a change").click()
-    looks_well(page)
+    require_good_layout(page)
 
 
 def followed(console: Console, place: str, user: str = "alice") -> Page:
@@ -442,7 +442,7 @@ def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(consol
     console.context.clock.install()
     page = console.open("webhooks")
     page.route(FEED, note)
-    hold = Hold(page, FEED)
+    hold = HeldRequests(page, FEED)
     page.goto(f"{console.service.base_url}/console/#/?userId=me&category=none")
     hold.wait_for(1)
     expect(page.locator(".loading, .skeleton")).to_have_count(0)

@@ -16,7 +16,7 @@ Instance = Callable[[], Api]
 _Result = TypeVar("_Result")
 
 
-def together(*jobs: Callable[[], _Result]) -> list[_Result]:
+def start_together(*jobs: Callable[[], _Result]) -> list[_Result]:
     """The results of jobs that begin at once, in their order."""
     start = Barrier(len(jobs))
 
@@ -30,4 +30,4 @@ def together(*jobs: Callable[[], _Result]) -> list[_Result]:
 
 def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
     """The answers to requests that are sent at once, each to an instance of its own, as Lambda has it."""
-    return together(*(partial(request, instance()) for request in requests))
+    return start_together(*(partial(request, instance()) for request in requests))

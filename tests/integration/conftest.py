@@ -22,7 +22,7 @@ from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import Table
 from tests.integration.concurrency import Instance
-from tests.integration.faults import Line
+from tests.integration.faults import FaultLine
 from tests.polling import LIMIT
 
 if TYPE_CHECKING:
@@ -162,14 +162,14 @@ def instance(table: Table, clock: Clock) -> Instance:
 
 
 @pytest.fixture(scope="module")
-def tapped(connect: Connect) -> tuple["DynamoDBClient", Line]:
+def recorded_client(connect: Connect) -> tuple["DynamoDBClient", FaultLine]:
     """A client and its line."""
     client = connect()
-    return client, Line(client)
+    return client, FaultLine(client)
 
 
 @pytest.fixture
-def line(tapped: tuple["DynamoDBClient", Line]) -> Iterator[Line]:
+def line(recorded_client: tuple["DynamoDBClient", FaultLine]) -> Iterator[FaultLine]:
     """The line, whole again after the test."""
-    yield tapped[1]
-    tapped[1].disarm()
+    yield recorded_client[1]
+    recorded_client[1].disarm()

@@ -14,7 +14,7 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import Client, ErrorResponse
 
@@ -57,7 +57,7 @@ def crash_after(calls: int, patch: pytest.MonkeyPatch, *methods: str) -> None:
         patch.setattr(Table, name, dying(getattr(Table, name)))
 
 
-class Line:
+class FaultLine:
     """Watches clients; nothing happens until it is armed."""
 
     def __init__(self, *clients: "DynamoDBClient | S3Client | SQSClient | Client", carry: Carry | None = None) -> None:
@@ -113,7 +113,7 @@ class Line:
 
     def _watch(self, client: "DynamoDBClient | S3Client | SQSClient | Client") -> None:
         if isinstance(client, Client):
-            self._undo.append(come_between(client, self._between))
+            self._undo.append(intercept(client, self._between))
             return
         inner: Any = client
         # Connections as botocore itself uses them, below its own retries.
@@ -133,34 +133,34 @@ class Line:
         events.register(f"before-send.{client.meta.service_model.service_id.hyphenize()}", before_send)
 
 
-def request_lost(_: Send) -> AWSResponse:
+def lose_request(_: Send) -> AWSResponse:
     """The connection breaks before DynamoDB has the request."""
     raise ConnectionClosedError(endpoint_url="dynamodb")
 
 
-def answer_lost(send: Send) -> AWSResponse:
+def lose_response(send: Send) -> AWSResponse:
     """DynamoDB carries the request out, but its answer never arrives."""
     send()
     raise ReadTimeoutError(endpoint_url="dynamodb")
 
 
-def killed_before(_: Send) -> AWSResponse:
+def kill_before(_: Send) -> AWSResponse:
     """The function dies before it sends the request."""
     raise Killed
 
 
-def killed_after(send: Send) -> AWSResponse:
+def kill_after(send: Send) -> AWSResponse:
     """The function dies after DynamoDB carried the request out."""
     send()
     raise Killed
 
 
-def throttled(_: Send) -> AWSResponse:
+def throttle(_: Send) -> AWSResponse:
     """DynamoDB refuses for want of capacity."""
     return refusal("ProvisionedThroughputExceededException")
 
 
-def failing(_: Send) -> AWSResponse:
+def fail(_: Send) -> AWSResponse:
     """DynamoDB has an internal error."""
     return refusal("InternalServerError", status=500)
 
@@ -179,7 +179,7 @@ def cancelled(*reasons: str) -> Incident:
     return incident
 
 
-def meanwhile(action: Callable[[], object]) -> Incident:
+def run_meanwhile(action: Callable[[], object]) -> Incident:
     """Something else happens just before the request goes out."""
 
     def incident(_: Send) -> None:

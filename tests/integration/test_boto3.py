@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from local.aws import Aws
-from local.testbed.wire import listening
+from local.testbed.wire import listen
 from shared.aws import boto3_client
 from shared.aws.dynamodb import OPERATIONS, Table, make_client
 from shared.aws.expressions import Expression
@@ -37,7 +37,7 @@ def test_stores_send_every_operation_and_get_the_same_results_from_either_client
         for n in range(4)
     ]
     stores, sent = Table(table.name, chosen, sleep=lambda _: None), set[str]()
-    with listening(chosen, lambda operation, _: sent.add(operation)):
+    with listen(chosen, lambda operation, _: sent.add(operation)):
         stores.write(stores.put(items[0], condition=ABSENT))
         with pytest.raises(ConditionFailed) as failed:
             stores.write(stores.put(items[0], condition=ABSENT))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from local.testbed.harness import NOW
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import Item
@@ -15,9 +15,9 @@ from shared.core.errors import NotApplied, Unavailable
 from shared.schema import PARTITION_KEY, VIEW_COUNTER
 from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from tests.integration import faults
-from tests.integration.concurrency import together
+from tests.integration.concurrency import start_together
 from tests.integration.conftest import Connect
-from tests.integration.faults import Incident, Line
+from tests.integration.faults import FaultLine, Incident
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 ONE = {"views": 1}
@@ -38,7 +38,7 @@ def _throttled_below(shard: int, operation: str, parameters: Any, send: Callable
 def hot(connect: Connect, table: Table) -> Table:
     """The same table, whose first four shards take no views any more."""
     client: Any = connect()
-    come_between(client, partial(_throttled_below, 4))
+    intercept(client, partial(_throttled_below, 4))
     return Table(table.name, client, sleep=lambda _: None)
 
 
@@ -61,7 +61,7 @@ def _held(table: Table) -> int:
 
 
 def test_many_that_double_at_once_agree_and_lose_nothing(table: Table, hot: Table) -> None:
-    answers = together(*[partial(_viewing, hot)] * THREADS)
+    answers = start_together(*[partial(_viewing, hot)] * THREADS)
 
     first = _first(table)
     # Those who were throttled on shards 0 to 3 went on to twice as many, once, and found room there.
@@ -72,7 +72,7 @@ def test_many_that_double_at_once_agree_and_lose_nothing(table: Table, hot: Tabl
 
 def test_writers_and_readers_agree_when_it_is_done(table: Table, hot: Table) -> None:
     calm = [partial(_viewing, table)] * (THREADS // 2)
-    together(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
+    start_together(*calm, *[partial(_viewing, hot)] * (THREADS // 2))
     assert _held(table) == THREADS * VIEWS
     assert ViewCounters(table).add(VIDEO, ONE, NOW) == THREADS * VIEWS + 1
 
@@ -88,7 +88,7 @@ def called_back(table: Table, hot: Table) -> int:
 
 
 def test_many_that_fold_at_once_fold_once(table: Table, called_back: int) -> None:
-    together(*[lambda: ViewCounters(table).calm(VIDEO, called_back)] * THREADS)
+    start_together(*[lambda: ViewCounters(table).calm(VIDEO, called_back)] * THREADS)
     assert _first(table)["folded"] == {"views": VIEWS}
     assert _held(table) == VIEWS
 
@@ -99,7 +99,7 @@ def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, calle
             ViewCounters(table).calm(VIDEO, called_back + later)
         return []
 
-    together(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)
+    start_together(*[partial(_viewing, hot, called_back)] * (THREADS - 2), folding, folding)
     assert _held(table) == VIEWS + (THREADS - 2) * VIEWS
     assert ("folded" in _first(table)) != ("shards" in _first(table))
 
@@ -110,19 +110,21 @@ CALLS = 4
 
 class TestBrokenCalls:
     @pytest.fixture
-    def line(self, connect: Connect, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    def line(self, connect: Connect, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultLine]:
         """A line that breaks; the client at its end is that of `far`."""
         client: Any = connect()
-        line = Line(client)
-        come_between(client, partial(_throttled_below, 1))
+        line = FaultLine(client)
+        intercept(client, partial(_throttled_below, 1))
         monkeypatch.setattr("random.randrange", lambda _, stop: stop - 1)
         self.far = Table(table.name, client, sleep=lambda _: None)
         yield line
         line.disarm()
 
     @pytest.mark.parametrize("at", range(CALLS + 1))
-    @pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
-    def test_what_is_answered_is_what_happened(self, table: Table, line: Line, incident: Incident, at: int) -> None:
+    @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
+    def test_what_is_answered_is_what_happened(
+        self, table: Table, line: FaultLine, incident: Incident, at: int
+    ) -> None:
         line.arm(incident, at)
         try:
             counted = range(ViewCounters(self.far).add(VIDEO, ONE, NOW), 2)
@@ -136,5 +138,5 @@ class TestBrokenCalls:
         held = _held(table)
         assert ViewCounters(self.far).add(VIDEO, ONE, NOW) == held + 1
         # Throttled on the new shard too, the view doubled them once more.
-        shards = 4 if (incident, at) == (faults.throttled, 2) else 2
+        shards = 4 if (incident, at) == (faults.throttle, 2) else 2
         assert _first(table)["shards"] == _first(table)["spread"] == shards

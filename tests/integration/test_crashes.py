@@ -21,7 +21,7 @@ from shared.videos.counters import ViewCounters
 from tests.integration import faults
 from tests.integration.conftest import NewTable
 from tests.integration.contents import anonymous_answer, contents, videos_of
-from tests.integration.faults import Incident, Killed, Line, Send
+from tests.integration.faults import FaultLine, Incident, Killed, Send
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -32,9 +32,9 @@ WITHOUT_TAGS = {name: value for name, value in BODY.items() if name != "tags"}
 PATCH = {"title": "New", "category": "news", "metadata": {"k": 1}}
 OF_TAGS = PATCH | {"tags": ["b", "c"]}
 
-REFUSED = (faults.throttled, faults.failing)
-BROKEN = (faults.request_lost, faults.answer_lost)
-FATAL = (faults.killed_before, faults.killed_after)
+REFUSED = (faults.throttle, faults.fail)
+BROKEN = (faults.lose_request, faults.lose_response)
+FATAL = (faults.kill_before, faults.kill_after)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Service:
     """The service over one table and a line that can break. Every `instance` is a function that just started."""
 
     table: Table
-    line: Line
+    line: FaultLine
     client: "DynamoDBClient"
     clock: Clock
     attempts: int
@@ -220,9 +220,11 @@ NewService = Callable[[int], Service]
 
 
 @pytest.fixture
-def new_service(new_table: NewTable, tapped: tuple["DynamoDBClient", Line], clock: Clock) -> Iterator[NewService]:
+def new_service(
+    new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], clock: Clock
+) -> Iterator[NewService]:
     """Makes services over empty tables, that try so often."""
-    client, line = tapped
+    client, line = recorded_client
     yield lambda attempts: Service(new_table(), line, client, clock, attempts)
     line.disarm()
 
@@ -365,7 +367,7 @@ def test_a_repeated_write_that_others_overtook_is_not_taken_for_our_own(deployed
     def overtake(_: Send) -> AWSResponse:
         other = make_api(deployed.table, clock=deployed.clock).patch(path, {"title": "Theirs"})
         assert other.status == 200
-        return faults.failing(_)
+        return faults.fail(_)
 
     deployed.line.arm(overtake, at=1)
     reply = deployed.instance().patch(path, {"title": "Ours"}, headers={"If-Match": '"1"'})
@@ -376,14 +378,14 @@ def test_a_repeated_write_that_others_overtook_is_not_taken_for_our_own(deployed
 
 def test_a_refused_view_is_counted_once(deployed: Service, undisturbed: Undisturbed) -> None:
     video_id = deployed.arrange(VIEW)
-    deployed.line.arm(faults.throttled, at=1)
+    deployed.line.arm(faults.throttle, at=1)
     reply = VIEW.send(deployed.instance(), video_id)
     # Its counter is spread then, so it may be another item that has the view.
     assert outcome(reply, deployed.table)[:2] == undisturbed(VIEW)[:2]
     assert ViewCounters(deployed.table).read([video_id], consistent=True)[video_id].views == reply.json["viewCount"]
 
 
-@each_incident(faults.failing, *BROKEN, *FATAL)
+@each_incident(faults.fail, *BROKEN, *FATAL)
 @each_call(VIEW)
 def test_a_view_without_a_key_is_counted_once_at_most(
     service: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
@@ -394,7 +396,7 @@ def test_a_view_without_a_key_is_counted_once_at_most(
 
     send_through(service, case, video_id, call, incident)
 
-    carried_out = incident in (faults.answer_lost, faults.killed_after) and case.calls[call] == "UpdateItem"
+    carried_out = incident in (faults.lose_response, faults.kill_after) and case.calls[call] == "UpdateItem"
     assert contents(service.table) == (undisturbed(case)[2] if carried_out else before)
 
 
@@ -403,7 +405,7 @@ def test_lasting_throttling_is_503_after_a_few_attempts(deployed: Service, case:
     video_id = deployed.arrange(case)
     before = contents(deployed.table)
 
-    deployed.line.arm(faults.throttled)
+    deployed.line.arm(faults.throttle)
     reply = case.send(deployed.instance(), video_id)
 
     assert_unavailable(reply)
@@ -498,7 +500,7 @@ def test_a_batch_read_that_never_completes_is_503(deployed: Service) -> None:
 
 
 def test_health_is_503_while_the_table_does_not_answer(service: Service) -> None:
-    service.line.arm(faults.request_lost)
+    service.line.arm(faults.lose_request)
     assert_unavailable(service.instance().get("/health"))
     service.line.disarm()
     assert service.instance().get("/health").status == 200

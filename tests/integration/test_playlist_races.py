@@ -17,7 +17,7 @@ from shared.schema import PLAYLIST, PROFILE, VIDEO
 from tests.integration import faults
 from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -66,7 +66,7 @@ def there(table: Table) -> list[dict[str, Any]]:
     return [item for item in stored if "deletedAt" not in item]
 
 
-def again(send: Callable[[], Reply], reply: Reply) -> Reply:
+def retry_until_final(send: Callable[[], Reply], reply: Reply) -> Reply:
     """The final answer, when a client retries as Retry-After asks."""
     while reply.status == 409 and "retry-after" in reply.headers:
         reply = send()
@@ -81,7 +81,7 @@ def test_appends_at_once_are_all_in_the_list(api: Api, table: Table, instance: I
 
     replies = at_once(instance, [appending(film) for film in FILMS])
     for film, reply in zip(FILMS, replies, strict=True):
-        assert again(lambda film=film: appending(film)(api), reply).status == 201  # type: ignore[misc]
+        assert retry_until_final(lambda film=film: appending(film)(api), reply).status == 201  # type: ignore[misc]
     assert set(checked(api, table, path)) == set(FILMS)
 
 
@@ -99,7 +99,7 @@ def test_appends_with_one_key_get_one_answer(api: Api, table: Table, instance: I
     def appending(api: Api) -> Reply:
         return api.post(f"{path}/entries", {"videoId": FILMS[0]}, headers=KEY)
 
-    answers = [again(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
+    answers = [retry_until_final(lambda: appending(api), reply) for reply in at_once(instance, [appending] * THREADS)]
     assert {(reply.status, reply.body) for reply in answers} == {(201, answers[0].body)}
     assert checked(api, table, path) == FILMS[:1]
 
@@ -150,11 +150,11 @@ def test_creates_and_deletes_at_once_are_counted_exactly(api: Api, table: Table,
 
 @pytest.mark.parametrize("call", range(3))
 def test_a_delete_in_the_middle_of_an_append_leaves_nothing(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], instance: Instance, call: int
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], instance: Instance, call: int
 ) -> None:
     path = playlist(api)
-    client, line = tapped
-    line.arm(faults.meanwhile(lambda: instance().delete(path)), at=call)
+    client, line = recorded_client
+    line.arm(faults.run_meanwhile(lambda: instance().delete(path)), at=call)
     reply = make_api(Table(table.name, client, sleep=lambda _: None)).post(f"{path}/entries", {"videoId": FILMS[0]})
     line.disarm()
     assert reply.status == 404
@@ -180,12 +180,12 @@ AFTERWARDS = {
 }
 
 
-@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_call_that_breaks_is_made_again_and_counts_once(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
-    client, line = tapped
+    client, line = recorded_client
     broken = made = 0
     while broken <= made:
         path = playlist(api, FILMS[:3])
@@ -199,11 +199,11 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
     assert broken > 2
 
 
-@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost])
+@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response])
 def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], incident: Incident
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], incident: Incident
 ) -> None:
-    client, line = tapped
+    client, line = recorded_client
     unlucky = make_api(Table(table.name, client, sleep=lambda _: None))
     playlist(api)
     line.arm(incident, at=0)
@@ -217,12 +217,12 @@ def test_creates_and_deletes_whose_answer_is_lost_are_counted_once(
     assert profile["playlists"] == len(there(table)) == 1
 
 
-@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", ["delete", "restore"])
 def test_an_end_or_return_that_is_broken_off_is_completed_by_its_retry(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
-    client, line = tapped
+    client, line = recorded_client
     path = playlist(api, FILMS[:2])
     if operation == "restore":
         api.delete(path)
@@ -264,13 +264,13 @@ def test_ends_and_returns_at_once_are_counted_exactly(api: Api, table: Table, in
     assert checked(api, table, path) == FILMS[:2]
 
 
-@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_death_in_the_middle_leaves_a_whole_list(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], operation: str, incident: Incident
 ) -> None:
     path = playlist(api, FILMS[:3])
-    client, line = tapped
+    client, line = recorded_client
     for call in range(5):
         line.arm(incident, at=call)
         try:

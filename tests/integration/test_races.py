@@ -16,10 +16,10 @@ from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import PARTITION_KEY, VIEWER
 from tests.integration import faults
-from tests.integration.concurrency import Instance, Request, at_once, together
+from tests.integration.concurrency import Instance, Request, at_once, start_together
 from tests.integration.conftest import NewTable
 from tests.integration.contents import contents, items_of, videos_of
-from tests.integration.faults import Line
+from tests.integration.faults import FaultLine
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -201,7 +201,7 @@ def test_views_at_once_are_all_counted_and_each_sees_its_own(api: Api, instance:
         replies = [api.post(f"{PATH}/views", user="bob") for _ in range(each)]
         return [reply.json["viewCount"] for reply in replies]
 
-    replies = together(*(partial(viewing, instance()) for _ in range(THREADS)))
+    replies = start_together(*(partial(viewing, instance()) for _ in range(THREADS)))
     counts = [count for seen in replies for count in seen]
 
     assert sorted(counts) == list(range(1, THREADS * each + 1))
@@ -353,7 +353,12 @@ def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, s
 
 @pytest.mark.parametrize(("one", "other", "state"), MEETINGS)
 def test_one_request_in_the_middle_of_another_is_as_if_one_came_after_the_other(
-    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, one: str, other: str, state: str
+    new_table: NewTable,
+    recorded_client: tuple["DynamoDBClient", FaultLine],
+    line: FaultLine,
+    one: str,
+    other: str,
+    state: str,
 ) -> None:
     def prepared() -> tuple[Table, Api]:
         table = new_table()
@@ -376,33 +381,33 @@ def test_one_request_in_the_middle_of_another_is_as_if_one_came_after_the_other(
         def intrude(api: Api = api, intruder: list[Reply] = intruder) -> None:
             intruder.append(REQUESTS[other](api))
 
-        line.arm(faults.meanwhile(intrude), at=call)
-        reply = REQUESTS[one](make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+        line.arm(faults.run_meanwhile(intrude), at=call)
+        reply = REQUESTS[one](make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         if not intruder:
             break  # it makes no more calls than these
         assert outcome(reply, intruder[0], table) in (after, before), f"{other} before call {call} of {one}"
 
 
 def test_a_create_in_the_middle_of_its_own_retry_gives_its_answer(
-    table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+    table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     first: list[Reply] = []
-    line.arm(faults.meanwhile(lambda: first.append(creating_once(instance()))), at=0)
+    line.arm(faults.run_meanwhile(lambda: first.append(creating_once(instance()))), at=0)
 
-    reply = creating_once(make_api(Table(table.name, tapped[0])))
+    reply = creating_once(make_api(Table(table.name, recorded_client[0])))
 
     assert (reply.status, reply.body) == (first[0].status, first[0].body)
     assert len(videos_of(table)) == 1
 
 
 def test_views_in_the_middle_of_a_view_are_counted(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     api.publish(videoId=VIDEO_ID)
     calls = 3
     for call in range(calls):
-        line.arm(faults.meanwhile(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
-        mine = make_api(Table(table.name, tapped[0]))
+        line.arm(faults.run_meanwhile(lambda: instance().post(f"{PATH}/views", user="bob")), at=call)
+        mine = make_api(Table(table.name, recorded_client[0]))
         reply = mine.post(f"{PATH}/views", headers={"Idempotency-Key": f"k{call}"}, user="bob")
         assert (reply.status, reply.json["counted"]) == (200, True)
         line.disarm()
@@ -411,7 +416,7 @@ def test_views_in_the_middle_of_a_view_are_counted(
 
 
 def test_a_view_in_the_middle_of_another_of_the_same_viewer_makes_one_of_them_count(
-    api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, instance: Instance
+    api: Api, table: Table, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, instance: Instance
 ) -> None:
     api.publish(videoId=VIDEO_ID)
     calls = 3
@@ -422,8 +427,8 @@ def test_a_view_in_the_middle_of_another_of_the_same_viewer_makes_one_of_them_co
         def intrude(viewer: dict[str, str] = viewer, intruder: list[Reply] = intruder) -> None:
             intruder.append(instance().post(f"{PATH}/views", viewer, user="bob"))
 
-        line.arm(faults.meanwhile(intrude), at=call)
-        mine = make_api(Table(table.name, tapped[0])).post(f"{PATH}/views", viewer, user="bob")
+        line.arm(faults.run_meanwhile(intrude), at=call)
+        mine = make_api(Table(table.name, recorded_client[0])).post(f"{PATH}/views", viewer, user="bob")
         line.disarm()
         assert sorted(str(reply.json["reason"]) for reply in (mine, *intruder)) == ["None", "repeated"]
     assert len(_markers(table)) == calls

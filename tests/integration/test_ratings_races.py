@@ -20,9 +20,9 @@ from shared.core.errors import WriteContention
 from shared.relations.entry_updates import EntryUpdater
 from shared.relations.ratings import TOTALS, RatingChoice, share
 from tests.integration import faults
-from tests.integration.concurrency import Request, together
+from tests.integration.concurrency import Request, start_together
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 from tests.rating_totals import settle_ratings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PATH = f"/v1/videos/{VIDEO_ID}/rating"
 THREADS = 8
 
 
-def through(table: Table, tapped: tuple["DynamoDBClient", Line], attempts: int = REQUEST_ATTEMPTS) -> Table:
+def through(table: Table, tapped: tuple["DynamoDBClient", FaultLine], attempts: int = REQUEST_ATTEMPTS) -> Table:
     """The same table at the other end of the line."""
     return Table(table.name, tapped[0], attempts=attempts, sleep=lambda _: None)
 
@@ -77,7 +77,7 @@ class TestRatingsAtOnce:
             mine = make_api(Table(table.name, table.client), clock)
             return [rating(f"user-{thread}-{n}", (thread + n) % 10 + 1)(mine) for n in range(each)]
 
-        replies = [reply for batch in together(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
+        replies = [reply for batch in start_together(*(lambda t=t: run(t) for t in range(THREADS))) for reply in batch]
 
         assert {reply.status for reply in replies} == {200}
         assert {reply.json["votes"] for reply in replies} == {1}  # nobody's but one's own is counted yet
@@ -92,7 +92,7 @@ class TestRatingsAtOnce:
         def run(value: int) -> Reply:
             return rating("bob", value)(make_api(Table(table.name, table.client), clock))
 
-        replies = together(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
+        replies = start_together(*(lambda v=v: run(v) for v in range(1, THREADS + 1)))
 
         assert {reply.status for reply in replies} <= {200, 409}
         assert len(own_ratings(table)) == 1
@@ -110,7 +110,7 @@ class TestRatingsAtOnce:
                 doing = chance.choice([rating(user, chance.randint(1, 10)), liking(user, True), taking_back(user)])
                 assert doing(mine).status in (200, 204, 409)
 
-        together(*(lambda s=s: run(s) for s in range(THREADS)))
+        start_together(*(lambda s=s: run(s) for s in range(THREADS)))
 
         assert_exact_ratings(table, streams)
 
@@ -126,7 +126,7 @@ class TestRatingsAtOnce:
             run = Reconcile(table, clock=lambda: NOW, sleep=lambda _: settle_ratings(table, streams))
             return max(200 + run.run(True, lambda _: None).outcomes["repaired"] for _ in range(10))
 
-        assert together(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
+        assert start_together(*(lambda t=t: rate(t) for t in range(4)), repair) == [200] * 5
         assert_exact_ratings(table, streams)
 
 
@@ -151,8 +151,8 @@ MAX_CALLS = 5
 def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
     api: Api,
     table: Table,
-    tapped: tuple["DynamoDBClient", Line],
-    line: Line,
+    recorded_client: tuple["DynamoDBClient", FaultLine],
+    line: FaultLine,
     streams: Any,
     one: str,
     other: str,
@@ -178,8 +178,8 @@ def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
         def intrude(came: list[Reply] = came) -> None:
             came.append(REQUESTS[other](api))
 
-        line.arm(faults.meanwhile(intrude), at=call)
-        assert REQUESTS[one](make_api(through(table, tapped))).status < 300
+        line.arm(faults.run_meanwhile(intrude), at=call)
+        assert REQUESTS[one](make_api(through(table, recorded_client))).status < 300
         line.disarm()
         if not came:
             break  # it makes no more calls than these
@@ -187,8 +187,8 @@ def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
         assert_exact_ratings(table, streams)
 
 
-INCIDENTS = (faults.throttled, faults.failing, faults.request_lost, faults.answer_lost)
-FATAL = (faults.killed_before, faults.killed_after)
+INCIDENTS = (faults.throttle, faults.fail, faults.lose_request, faults.lose_response)
+FATAL = (faults.kill_before, faults.kill_after)
 
 
 def named(incidents: Sequence[Incident]) -> pytest.MarkDecorator:
@@ -202,8 +202,8 @@ class TestBrokenCalls:
         self,
         api: Api,
         table: Table,
-        tapped: tuple["DynamoDBClient", Line],
-        line: Line,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
         streams: Any,
         attempts: int,
         incident: Incident,
@@ -218,7 +218,7 @@ class TestBrokenCalls:
             rating("bob", 3)(api)
             line.arm(incident, at=call)
             try:
-                reply = request(make_api(through(table, tapped, attempts)))
+                reply = request(make_api(through(table, recorded_client, attempts)))
                 broken = len(line.calls) > call and attempts == 1
                 assert reply.status == 503 if broken else reply.status in (200, 204)
             except Killed:
@@ -235,8 +235,8 @@ class TestBrokenCalls:
         self,
         api: Api,
         table: Table,
-        tapped: tuple["DynamoDBClient", Line],
-        line: Line,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
         streams: Any,
         conflicts: int,
     ) -> None:
@@ -247,20 +247,20 @@ class TestBrokenCalls:
             return left.pop()(send) if left and line.calls[-1] == "PutItem" else None
 
         line.arm(conflicting)
-        assert rating("bob", 8)(make_api(through(table, tapped))).status == 200
+        assert rating("bob", 8)(make_api(through(table, recorded_client))).status == 200
         assert_exact_ratings(table, streams)
 
     def test_and_when_they_do_not_end_the_client_is_asked_to_retry(
         self,
         api: Api,
         table: Table,
-        tapped: tuple["DynamoDBClient", Line],
-        line: Line,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
         streams: Any,
     ) -> None:
         api.publish(videoId=VIDEO_ID)
         line.arm(lambda send: faults.conflict(send) if line.calls[-1] == "PutItem" else None)
-        reply = rating("bob", 8)(make_api(through(table, tapped)))
+        reply = rating("bob", 8)(make_api(through(table, recorded_client)))
         assert (reply.status, reply.headers["retry-after"]) == (409, "1")
         assert line.calls.count("PutItem") == REQUEST_ATTEMPTS
         assert_exact_ratings(table, streams)
@@ -305,7 +305,7 @@ class TestTotals:
                 assert mine.patch(f"/v1/videos/{video_id}", body, user="admin").status in (200, 409)
                 worker.settle([video_id], NOW)
 
-        together(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
+        start_together(*(lambda s=s: settle(s) for s in range(3)), *(lambda s=s: change(s) for s in range(3)))
 
         assert_exact_totals(table)
 
@@ -324,14 +324,19 @@ class TestTotals:
 
     @named((*INCIDENTS, *FATAL))
     def test_a_worker_that_is_broken_off_is_made_up_for_by_the_next_delivery(
-        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+        self,
+        api: Api,
+        table: Table,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
+        incident: Incident,
     ) -> None:
         video_id = api.publish(tags=["a", "b"], fileSize=3)["videoId"]
         for call in range(3):
             api.patch(f"/v1/videos/{video_id}", {"tags": ["b", f"c{call}"], "fileSize": call})
             line.arm(incident, at=call)
             try:
-                Aggregates(through(table, tapped)).settle([video_id], NOW)
+                Aggregates(through(table, recorded_client)).settle([video_id], NOW)
             except Killed:
                 assert incident in FATAL
             line.disarm()
@@ -379,13 +384,18 @@ class TestYears:
                         assert worker.update_entries(VIDEO_ID, NOW) is None
                         break
 
-        together(*(lambda s=s: run(s) for s in range(4)))
+        start_together(*(lambda s=s: run(s) for s in range(4)))
 
         assert credit_years(table) == {api.get(f"/v1/videos/{VIDEO_ID}").json.get("releaseYear", 0)}
 
     @pytest.mark.parametrize("year", [1990, 2001, None])
     def test_a_change_in_the_middle_of_a_move_is_not_undone(
-        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, year: int | None
+        self,
+        api: Api,
+        table: Table,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
+        year: int | None,
     ) -> None:
         credited(api)
         for call in range(8):
@@ -398,8 +408,8 @@ class TestYears:
                 came.append(date(api, year))
                 EntryUpdater(table).update_entries(VIDEO_ID, NOW)
 
-            line.arm(faults.meanwhile(intrude), at=call)
-            assert EntryUpdater(through(table, tapped)).update_entries(VIDEO_ID, NOW) is None
+            line.arm(faults.run_meanwhile(intrude), at=call)
+            assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             line.disarm()
             if not came:
                 assert call == 7  # the video, its tags, and twice a page and its transaction
@@ -409,14 +419,19 @@ class TestYears:
 
     @named((*INCIDENTS, *FATAL))
     def test_a_move_that_is_broken_off_is_made_up_for_by_the_next_delivery(
-        self, api: Api, table: Table, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+        self,
+        api: Api,
+        table: Table,
+        recorded_client: tuple["DynamoDBClient", FaultLine],
+        line: FaultLine,
+        incident: Incident,
     ) -> None:
         credited(api)
         for call in range(5):
             assert date(api, 2000 + call) == 200
             line.arm(incident, at=call)
             try:
-                assert EntryUpdater(through(table, tapped)).update_entries(VIDEO_ID, NOW) is None
+                assert EntryUpdater(through(table, recorded_client)).update_entries(VIDEO_ID, NOW) is None
             except Killed:
                 assert incident in FATAL
             line.disarm()

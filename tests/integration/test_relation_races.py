@@ -11,7 +11,7 @@ from shared.schema import CREDIT
 from tests.integration import faults
 from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.conftest import NewTable
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -60,7 +60,7 @@ def test_every_credit_that_was_put_at_once_was_there_for_a_version(api: Api, tab
 
 @pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
 def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
-    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool
+    new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, existing: bool
 ) -> None:
     for call in range(MAX_CALLS):
         table = new_table()
@@ -74,8 +74,8 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
             assert api.patch(PATH, {"releaseYear": 1991}).status == 200
             changed.append(EntryUpdater(table).update_entries(VIDEO_ID, NOW) is None)
 
-        line.arm(faults.meanwhile(change), at=call)
-        reply = crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+        line.arm(faults.run_meanwhile(change), at=call)
+        reply = crediting(2)(make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         line.disarm()
         if not changed:
             assert call == 3  # it makes no more calls than these
@@ -87,12 +87,14 @@ def test_whenever_the_year_changes_while_a_credit_is_put_it_has_the_last_one(
     pytest.fail("it never came to an end")
 
 
-@pytest.mark.parametrize(
-    "incident", [faults.killed_before, faults.killed_after], ids=lambda incident: incident.__name__
-)
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=lambda incident: incident.__name__)
 @pytest.mark.parametrize("existing", [False, True], ids=["created", "replaced"])
 def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
-    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, existing: bool, incident: Incident
+    new_table: NewTable,
+    recorded_client: tuple["DynamoDBClient", FaultLine],
+    line: FaultLine,
+    existing: bool,
+    incident: Incident,
 ) -> None:
     for call in range(3):
         table = new_table()
@@ -102,7 +104,7 @@ def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
             crediting(1)(api)
         line.arm(incident, at=call)
         with pytest.raises(Killed):
-            crediting(2)(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+            crediting(2)(make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
         line.disarm()
 
         assert crediting(2)(api).status in (200, 201)
@@ -112,9 +114,9 @@ def test_a_put_that_is_broken_off_anywhere_is_completed_by_its_retry(
         assert (credit["ordering"], credit["version"], credit["relSort"]) == (2, 2 if existing else 1, 1990)
 
 
-@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
 def test_a_call_that_fails_once_is_not_noticed(
-    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+    new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, incident: Incident
 ) -> None:
     for request, status in ((crediting(2), 200), (lambda api: api.delete(SAM), 204)):
         for call in range(3):
@@ -124,7 +126,7 @@ def test_a_call_that_fails_once_is_not_noticed(
             crediting(1)(api)
             line.arm(incident, at=call)
 
-            reply = request(make_api(Table(table.name, tapped[0], sleep=lambda _: None)))
+            reply = request(make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)))
 
             line.disarm()
             assert reply.status == status
@@ -136,11 +138,9 @@ def test_a_call_that_fails_once_is_not_noticed(
                 assert credit is None
 
 
-@pytest.mark.parametrize(
-    "incident", [faults.killed_before, faults.killed_after], ids=lambda incident: incident.__name__
-)
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=lambda incident: incident.__name__)
 def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_can_be_repeated(
-    new_table: NewTable, tapped: tuple["DynamoDBClient", Line], line: Line, incident: Incident
+    new_table: NewTable, recorded_client: tuple["DynamoDBClient", FaultLine], line: FaultLine, incident: Incident
 ) -> None:
     for call in range(3):  # it reads, signs and removes
         table = new_table()
@@ -150,16 +150,16 @@ def test_a_removal_that_is_broken_off_anywhere_leaves_the_credit_as_it_was_and_c
         before = api.get(SAM)
         line.arm(incident, at=call)
         with pytest.raises(Killed):
-            make_api(Table(table.name, tapped[0], sleep=lambda _: None)).delete(SAM)
+            make_api(Table(table.name, recorded_client[0], sleep=lambda _: None)).delete(SAM)
         line.disarm()
 
-        if call == 2 and incident is faults.killed_after:
+        if call == 2 and incident is faults.kill_after:
             assert api.get(SAM).status == 404
             continue
         left = api.get(SAM)
         assert (left.json, left.etag) == (before.json, before.etag)
         assert bool((credit_in(table) or {}).get("removing")) == (
-            call == 2 or (call, incident) == (1, faults.killed_after)
+            call == 2 or (call, incident) == (1, faults.kill_after)
         )
         assert api.delete(SAM, headers={"If-Match": before.etag}).status == 204
         assert credit_in(table) is None

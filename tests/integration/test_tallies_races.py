@@ -16,7 +16,7 @@ from shared.core.attributes import encode_item
 from shared.core.errors import WriteContention
 from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
-from tests.integration.concurrency import together
+from tests.integration.concurrency import start_together
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CHANGES = [(mark_of(f"change {number}", NOW + number // 20), number) for number in range(100)]
@@ -69,7 +69,7 @@ def test_workers_that_count_the_same_changes_at_once_count_each_once(table: Tabl
         for _ in range(30):
             counters.add(VIDEO, {"views": 1}, NOW)
 
-    together(view, *(partial(worker, table, seed) for seed in range(WORKERS)))
+    start_together(view, *(partial(worker, table, seed) for seed in range(WORKERS)))
 
     counter = table.get(schema.VIEW_COUNTER.key(videoId=VIDEO, shard=0), consistent=True) or {}
     totals = table.get(schema.RATING_TOTALS.key(videoId=VIDEO), consistent=True) or {}

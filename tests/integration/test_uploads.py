@@ -21,7 +21,7 @@ from shared.core.errors import QuotaExceeded
 from shared.processing.daily_quota import QuotaStore
 from shared.processing.uploads import LARGEST_PUT, UploadStore
 from shared.schema import QUOTA, VIDEO
-from tests.integration.concurrency import together
+from tests.integration.concurrency import start_together
 from tests.integration.conftest import reaching
 from tests.polling import LIMIT, eventually
 
@@ -218,7 +218,7 @@ def test_completing_and_aborting_side_by_side_have_one_outcome(api: Api, table: 
         parts = [{"partNumber": number, "etag": etag} for number, etag in enumerate(etags, 1)]
         # One handler serves one request at a time, so each has its own.
         both = [make_api(table, api.clock, objects) for _ in range(2)]
-        completed, aborted = together(
+        completed, aborted = start_together(
             partial(both[0].post, f"{path}/complete", {"parts": parts}), partial(both[1].delete, path)
         )
         outcome = (completed.status, aborted.status)
@@ -242,7 +242,7 @@ def test_a_race_for_the_last_jobs_of_a_day_lets_only_as_many_through_as_are_left
             return False
         return True
 
-    assert sum(together(*[reserve] * 16)) == 3
+    assert sum(start_together(*[reserve] * 16)) == 3
     item = table.get(QUOTA.key(userId="alice", date="2025-06-15"), consistent=True)
     assert item
     assert item["jobs"] == 9

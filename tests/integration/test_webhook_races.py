@@ -14,7 +14,7 @@ from shared.webhooks.store import MAX_WEBHOOKS
 from tests.integration import faults
 from tests.integration.concurrency import Instance, Request, at_once
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -108,12 +108,17 @@ OPERATIONS: dict[str, Callable[[Api, str], Reply]] = {
 }
 
 
-@pytest.mark.parametrize("incident", [faults.request_lost, faults.answer_lost, faults.throttled, faults.failing])
+@pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_call_that_breaks_is_made_again_and_counts_once(
-    api: Api, table: Table, audit: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+    api: Api,
+    table: Table,
+    audit: Table,
+    recorded_client: tuple["DynamoDBClient", FaultLine],
+    operation: str,
+    incident: Incident,
 ) -> None:
-    client, line = tapped
+    client, line = recorded_client
     tables = [Table(name, client, sleep=lambda _: None) for name in (table.name, audit.name)]
     broken = made = 0
     while broken <= made:
@@ -132,12 +137,17 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
     assert broken > 2
 
 
-@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after])
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_what_is_killed_leaves_a_whole_webhook_or_none(
-    api: Api, table: Table, audit: Table, tapped: tuple["DynamoDBClient", Line], operation: str, incident: Incident
+    api: Api,
+    table: Table,
+    audit: Table,
+    recorded_client: tuple["DynamoDBClient", FaultLine],
+    operation: str,
+    incident: Incident,
 ) -> None:
-    client, line = tapped
+    client, line = recorded_client
     tables = [Table(name, client, sleep=lambda _: None) for name in (table.name, audit.name)]
     for call in range(4):
         path = create(api)

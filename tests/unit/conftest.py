@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from moto import mock_aws
 
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import (
     MEDIA_BUCKET,
     SOURCES_BUCKET,
@@ -25,7 +25,7 @@ from shared.aws.lean.client import DYNAMODB, AwsService, Client
 from shared.aws.s3 import Objects
 from shared.aws.s3 import make_client as make_s3_client
 from shared.schema import AUDIT_TABLE_NAME
-from tests.reverting import Undoing
+from tests.reverting import RevertTestbed
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -133,15 +133,15 @@ def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[
 
 
 @pytest.fixture
-def backstage(table: Table, clock: Clock) -> Backstage:
+def background(table: Table, clock: Clock) -> BackgroundWork:
     """What follows the table's stream."""
-    return Backstage(table, clock)
+    return BackgroundWork(table, clock)
 
 
 @pytest.fixture
-def undoing(api: Api) -> Undoing:
+def reverts(api: Api) -> RevertTestbed:
     """The service with an empty trail."""
-    return Undoing(api)
+    return RevertTestbed(api)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from local.access_patterns import ACCESS_PATTERNS
 from local.access_patterns.pattern import AccessPattern
 from local.testbed.calls import CALLS
-from local.testbed.harness import Api, recorded
+from local.testbed.harness import Api, record_operations
 from shared import schema
 from shared.aws.dynamodb import Table
 
@@ -21,7 +21,7 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
     arrange, call = CALLS[pattern.request]
     video_id = arrange(api)
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = call(api, video_id)
 
     assert reply.status < 300, reply.body
@@ -46,7 +46,7 @@ def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern:
     arrange, call = CALLS[pattern.request]
     video_id = arrange(api)
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         call(api, video_id)
 
     assert pattern.index is not None

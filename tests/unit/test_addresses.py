@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.counted_views import Viewed
+from local.testbed.counted_views import CountedViews
 from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -14,7 +14,7 @@ from shared.feed.change import change_of
 from shared.routes import ROUTES
 from shared.views.rankings import Rankings
 from shared.webhooks.event import event_body
-from tests.indexed import Followed
+from tests.indexed import IndexedService
 
 S3 = b"s3://"
 THUMBNAILS = {
@@ -28,7 +28,7 @@ WITHOUT_VIDEOS = {"getOpenApi", "getDocs", "getDocsAsset", "getHealth"}
 """Operations that answer without reading a video: the document of the API describes addresses."""
 
 
-class World(Followed):
+class World(IndexedService):
     """A published video of alice's with addresses in every field that can have one, and all that leads to it."""
 
     def __init__(self, table: Table, objects: Objects, clock: Clock, folder: Path) -> None:
@@ -53,7 +53,7 @@ class World(Followed):
         self.playlist_id = made.json["playlistId"]
         self.write("POST", f"/v1/playlists/{self.playlist_id}/entries", {"videoId": self.video_id}, user="carol")
         self.settle_totals()
-        viewed = Viewed(table, {self.video_id: "c"})
+        viewed = CountedViews(table, {self.video_id: "c"})
         viewed.count(self.video_id, int(clock()), views=5)
         viewed.store()
         Rankings(table).compute(int(clock()))

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from functions.aggregates import handler
 from functions.stream_router import handler as stream_router
 from local.testbed import streams
-from local.testbed.background import Backstage, FakeQueue
-from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
+from local.testbed.background import BackgroundWork, FakeQueue
+from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, record_operations
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table, Write
 from shared.aws.failures import ConditionFailed, TransactionConflict
@@ -131,11 +131,11 @@ class TestRouter:
         return {name: queue.sent for name, queue in queues.items() if queue.sent}
 
     def test_a_new_video_is_counted(self) -> None:
-        assert self._sent(streams.change(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
+        assert self._sent(streams.stream_record(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize("change", [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}], ids=str)
     def test_so_is_a_change_of_what_counts(self, change: Item) -> None:
-        assert self._sent(streams.change(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
+        assert self._sent(streams.stream_record(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -152,15 +152,15 @@ class TestRouter:
         ids=["dated", "another date", "deleted", "restored", "to expire", "new and to expire", "late"],
     )
     def test_a_change_that_moves_entries_sends_for_these_too(self, old: Item | None, new: Item) -> None:
-        assert self._sent(streams.change(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
+        assert self._sent(streams.stream_record(old, new)) == {"aggregates": [aggregates_message("v", entries=True)]}
 
     @pytest.mark.parametrize("change", [{"title": "t"}, {"tags": {"DRAMA"}}, {"version": 7}], ids=str)
     def test_any_other_change_sends_nothing(self, change: Item) -> None:
-        assert self._sent(streams.change(VIDEO, VIDEO | change)) == {}
+        assert self._sent(streams.stream_record(VIDEO, VIDEO | change)) == {}
 
     @pytest.mark.parametrize("identity", [None, streams.EXPIRY], ids=["by somebody", "by itself"])
     def test_a_removed_video_is_purged_and_counted_no_more(self, identity: dict[str, str] | None) -> None:
-        sent = self._sent(streams.change(VIDEO, None, identity=identity))
+        sent = self._sent(streams.stream_record(VIDEO, None, identity=identity))
         assert sent == {
             "aggregates": [aggregates_message("v")],
             "purge": [{"schema": "video-metadata/purge/1", "videoId": "v"}],
@@ -169,9 +169,9 @@ class TestRouter:
     def test_a_removed_playlist_is_purged(self) -> None:
         playlist = {**schema.PLAYLIST.key(playlistId="p"), "playlistId": "p", "title": "t"}
         message = {"schema": "video-metadata/purge-playlist/1", "playlistId": "p"}
-        assert self._sent(streams.change(playlist, None)) == {"purge": [message]}
-        assert self._sent(streams.change(None, playlist)) == {}
-        assert self._sent(streams.change(playlist, playlist | {"title": "u"})) == {}
+        assert self._sent(streams.stream_record(playlist, None)) == {"purge": [message]}
+        assert self._sent(streams.stream_record(None, playlist)) == {}
+        assert self._sent(streams.stream_record(playlist, playlist | {"title": "u"})) == {}
 
     def test_what_is_in_a_playlist_or_beside_a_video_sends_nothing(self) -> None:
         for key in (
@@ -180,15 +180,15 @@ class TestRouter:
             schema.RATING_TOTALS.key(videoId="v"),
             schema.PROFILE.key(userId="u"),
         ):
-            assert self._sent(streams.change({**key}, None)) == {}
-            assert self._sent(streams.change(None, {**key})) == {}
+            assert self._sent(streams.stream_record({**key}, None)) == {}
+            assert self._sent(streams.stream_record(None, {**key})) == {}
 
     def test_what_stands_before_a_record_that_fails_is_counted(self, table: Table) -> None:
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
-        unreadable = streams.change(None, VIDEO, sequence=2)
+        unreadable = streams.stream_record(None, VIDEO, sequence=2)
         del unreadable["dynamodb"]["NewImage"]
-        report = handle(streams.event(streams.change(None, VIDEO), unreadable), Context())
+        report = handle(streams.event(streams.stream_record(None, VIDEO), unreadable), Context())
         assert report == {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(unreadable)}]}
         assert queues["aggregates"].sent == [aggregates_message("v")]
 
@@ -196,7 +196,7 @@ class TestRouter:
         queue = _BusyAtFirst()
         queues = defaultdict[str, FakeQueue](FakeQueue, aggregates=queue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
-        change = streams.change(None, VIDEO)
+        change = streams.stream_record(None, VIDEO)
         report = {"batchItemFailures": [{"itemIdentifier": streams.sequence_of(change)}]}
         assert handle(streams.event(change), Context()) == report
         assert handle(streams.event(change), Context()) == {"batchItemFailures": []}
@@ -221,9 +221,9 @@ class _BusyAtFirst(FakeQueue):
 
 
 class TestSettling:
-    def test_totals_follow_a_video_through_its_life(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_totals_follow_a_video_through_its_life(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.create(tags=["a", "b"], fileSize=5)["videoId"]
-        backstage.settle_totals()
+        background.settle_totals()
         assert_exact(table)
         for change in (
             {"status": "processing"},
@@ -233,26 +233,26 @@ class TestSettling:
             {"visibility": "private"},
         ):
             assert api.patch(f"/v1/videos/{video_id}", change).status == 200
-            backstage.settle_totals()
+            background.settle_totals()
             assert_exact(table)
         api.delete(f"/v1/videos/{video_id}")
-        backstage.settle_totals()
+        background.settle_totals()
         assert_exact(table)
         api.post(f"/v1/videos/{video_id}/restore")
-        backstage.settle_totals()
+        background.settle_totals()
         assert_exact(table)
 
-    def test_a_video_that_is_removed_counts_no_more(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_a_video_that_is_removed_counts_no_more(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish(tags=["a"], fileSize=5)["videoId"]
-        backstage.settle_totals()
+        background.settle_totals()
         remove(table, video_id)
-        backstage.settle_totals()
+        background.settle_totals()
         assert marker(table, video_id) == {}
         assert_exact(table)
         assert api.get("/v1/users/alice").json["videos"]["total"] == 0
 
     def test_messages_may_come_twice_late_and_in_any_order(
-        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+        self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         chance = random.Random(4)
         messages: list[dict[str, Any]] = []
@@ -269,24 +269,26 @@ class TestSettling:
                     api.delete(f"/v1/videos/{chance.choice(alive)}", user="admin")
                 case _:
                     remove(table, alive.pop(chance.randrange(len(alive))))
-            backstage.settle()
-            messages += backstage.queues["aggregates"].take()
+            background.settle()
+            messages += background.queues["aggregates"].take()
             if chance.random() < 0.3:
-                backstage.count(*chance.choices(messages, k=3))
+                background.count(*chance.choices(messages, k=3))
         chance.shuffle(messages)
-        backstage.count(*messages, *messages[:10])
+        background.count(*messages, *messages[:10])
         assert_exact(table)
 
-    def test_a_message_again_writes_nothing(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_a_message_again_writes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
-        backstage.settle_totals()
+        background.settle_totals()
         before = items_of(table)
         assert Aggregates(table).settle([video_id], NOW + 1) == 0
         assert items_of(table) == before
 
-    def test_videos_that_come_together_are_one_transaction(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_videos_that_come_together_are_one_transaction(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_ids = [api.publish(tags=["a", f"t{n}"])["videoId"] for n in range(10)]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert Aggregates(table).settle([*video_ids, *video_ids], NOW) == 10
         names = [operation.name for operation in operations]
         assert names == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
@@ -295,7 +297,7 @@ class TestSettling:
     def test_as_far_as_one_can_hold_them(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("shared.background.aggregates.LARGEST_TRANSACTION", 10)
         video_ids = [api.publish(tags=[f"t{n}-{m}" for m in range(3)])["videoId"] for n in range(5)]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             Aggregates(table).settle(video_ids, NOW)
         sizes = [
             len(operation.parameters["TransactItems"])
@@ -314,10 +316,10 @@ class TestSettling:
         assert LARGEST_TRANSACTION >= 1 + 2 + 2 * 30
 
     def test_no_item_has_what_would_place_it_in_an_index_of_videos(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])
-        backstage.settle_totals()
+        background.settle_totals()
         kept = [item for item in items_of(table) if item["sk"] in ("AGG", "#PROFILE", "#COUNT")]
         assert len(kept) == 3
         for item in kept:
@@ -325,10 +327,10 @@ class TestSettling:
             assert {"schemaVersion", "updatedAt", "updatedBy", "version"} <= item.keys()
 
     def test_a_total_that_changes_writes_only_what_an_index_must_have(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
-        backstage.settle_totals()
+        background.settle_totals()
 
         def projected() -> list[Item]:
             keys = [key.name for index in schema.INDEXES for key in (*index.partition, *index.sort)]
@@ -337,7 +339,7 @@ class TestSettling:
 
         before = projected()
         api.patch(f"/v1/videos/{video_id}", {"duration": 77, "fileSize": 7, "status": "processing"})
-        backstage.settle_totals()
+        background.settle_totals()
         assert projected() == before
 
 
@@ -465,19 +467,19 @@ def _date(api: Api, video_id: str, year: int | None) -> None:
 
 
 class TestYears:
-    def test_credits_follow_the_year_of_their_video(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_credits_follow_the_year_of_their_video(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = _credited(api, releaseYear=1999)
         for year in (2001, None, 1950):
             _date(api, video_id, year)
-            backstage.settle_totals()
+            background.settle_totals()
             assert _years(table, video_id) == [year or 0] * 3
 
-    def test_any_other_change_costs_no_look_at_them(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_any_other_change_costs_no_look_at_them(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = _credited(api, releaseYear=1999)
-        backstage.settle_totals()
+        background.settle_totals()
         api.patch(f"/v1/videos/{video_id}", {"fileSize": 7})
-        with recorded(table.client) as operations:
-            backstage.settle_totals()
+        with record_operations(table.client) as operations:
+            background.settle_totals()
         assert [operation.name for operation in operations] == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
 
     def test_as_many_are_moved_at_a_time_as_a_transaction_holds(self, api: Api, table: Table) -> None:
@@ -486,7 +488,7 @@ class TestYears:
         credits_ = [credit_item(video, f"nm{n}", content, caller=JOB, now=NOW) for n in range(LARGEST_TRANSACTION)]
         table.transact([table.put(item) for item in credits_])
         _date(api, video["videoId"], 2001)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert EntryUpdater(table).update_entries(video["videoId"], NOW) is None
         sizes = [
             len(operation.parameters["TransactItems"])
@@ -511,28 +513,28 @@ class TestYears:
         assert _years(table, video_id) == [2001] * 3
 
     def test_a_year_that_changed_back_while_a_credit_was_written_is_its_year(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
-        backstage.settle_totals()
+        background.settle_totals()
         _date(api, video_id, 2000)
         _credit(api, video_id, "nm4")
         _date(api, video_id, 1999)
-        backstage.settle_totals()
+        background.settle_totals()
         assert _years(table, video_id) == [1999] * 4
 
     @pytest.mark.parametrize("year", [1999, 2001, None])
     def test_a_move_that_was_broken_off_leaves_nothing_behind(
-        self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, year: int | None
+        self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, year: int | None
     ) -> None:
         monkeypatch.setattr("shared.relations.entry_updates.MOVED_AT_A_TIME", 1)
         video_id = _credited(api, releaseYear=1999)
-        backstage.settle_totals()
+        background.settle_totals()
         _date(api, video_id, 2000)
         assert EntryUpdater(table).update_entries(video_id, NOW, iter([True, False]).__next__) == 0
         assert _years(table, video_id) == [2000, 1999, 1999]
         _date(api, video_id, year)
-        backstage.settle_totals()
+        background.settle_totals()
         assert _years(table, video_id) == [year or 0] * 3
 
     def test_a_credit_that_is_removed_meanwhile_does_not_keep_back_the_others(
@@ -679,7 +681,7 @@ class TestWorker:
         _date(api, video_id, 2000)
         event = streams.sqs_event(*[self._message(video_id, entries=True)] * 3)
         worker = _worker(table)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert worker(event, Context()) == {"batchItemFailures": []}
         # Its totals, and its entries.
         assert [operation.name for operation in operations].count("TransactWriteItems") == 2
@@ -740,8 +742,8 @@ class TestWorker:
         assert _years(table, video_id) == [0] * 3
 
 
-def test_videos_that_jobs_change_are_counted_too(table: Table, api: Api, backstage: Backstage) -> None:
+def test_videos_that_jobs_change_are_counted_too(table: Table, api: Api, background: BackgroundWork) -> None:
     video_id = api.create()["videoId"]
     VideoStore(table).change(video_id, JOB, NOW, lambda item: item | {"duration": 1234})
-    backstage.settle_totals()
+    background.settle_totals()
     assert api.get("/v1/users/alice").json["duration"] == 1234

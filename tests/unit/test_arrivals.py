@@ -17,7 +17,7 @@ from local.testbed.harness import (
     Context,
     FakeResources,
     make_api,
-    recorded,
+    record_operations,
     remove_video,
 )
 from local.testbed.streams import sqs_event
@@ -28,15 +28,15 @@ from shared.aws.s3 import Objects
 from shared.core.attributes import Item
 from shared.core.settings import LambdaHandler
 from tests.integration.faults import (
+    FaultLine,
     Killed,
-    Line,
-    answer_lost,
-    killed_after,
-    killed_before,
-    meanwhile,
-    request_lost,
+    kill_after,
+    kill_before,
+    lose_request,
+    lose_response,
+    run_meanwhile,
     s3_refusal,
-    throttled,
+    throttle,
 )
 
 FILM = b"not really a film"
@@ -140,7 +140,7 @@ class TestAccepted:
 
     def test_it_only_reads_and_updates(self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table) -> None:
         key = _upload(api, objects, api.create()["videoId"])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             _deliver(arrivals, _created(key))
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem", "GetItem", "UpdateItem"]
 
@@ -255,7 +255,7 @@ class TestRefused:
 
 class TestIgnored:
     def _unchanged(self, table: Table, arrivals: LambdaHandler, *bodies: Any) -> bool:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert _deliver(arrivals, *bodies) == []
         return "UpdateItem" not in {operation.name for operation in operations}
 
@@ -296,9 +296,9 @@ class TestIgnored:
         key = _upload(api, objects, api.create()["videoId"])
         video_id, _, upload_id = key.partition("/")
         statuses = []
-        line = Line(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, carry=botocore_stubber)
         line.arm(
-            meanwhile(lambda: statuses.append(api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status)), at=0
+            run_meanwhile(lambda: statuses.append(api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status)), at=0
         )
         assert _deliver(arrivals, _created(key)) == []
         assert statuses == [204]
@@ -332,14 +332,14 @@ class TestIgnored:
     ) -> None:
         video_id = api.create()["videoId"]
         key = _upload(api, objects, video_id)
-        line = Line(table.client, carry=botocore_stubber)
+        line = FaultLine(table.client, carry=botocore_stubber)
 
         def delete() -> None:
             line.disarm()
             api.delete(f"/v1/videos/{video_id}")
 
         # The fourth call writes the video that the third has read.
-        line.arm(meanwhile(delete), at=3)
+        line.arm(run_meanwhile(delete), at=3)
         assert _deliver(arrivals, _created(key)) == []
         item = _video(table, video_id)
         assert (item["status"], item["source"]["uploadId"]) == ("deleted", key.partition("/")[2])
@@ -449,8 +449,8 @@ class TestFaults:
     def test_one_that_passes_is_not_noticed(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
-        line = Line(table.client, objects.client, carry=botocore_stubber)
-        for incident in (request_lost, answer_lost):
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        for incident in (lose_request, lose_response):
             for at in range(CALLS[data]):
                 video_id, key = self._arrange(api, objects, data)
                 line.arm(incident, at=at)
@@ -463,8 +463,8 @@ class TestFaults:
     def test_after_a_crash_anywhere_the_next_delivery_ends_it(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
-        line = Line(table.client, objects.client, carry=botocore_stubber)
-        for incident in (killed_before, killed_after):
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        for incident in (kill_before, kill_after):
             for at in range(CALLS[data]):
                 video_id, key = self._arrange(api, objects, data)
                 line.arm(incident, at=at)
@@ -477,9 +477,9 @@ class TestFaults:
     def test_one_that_stays_lets_the_message_be_delivered_again(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
-        for client, incident in ((table.client, throttled), (objects.client, s3_refusal("SlowDown", 503))):
+        for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
             video_id, key = self._arrange(api, objects, FILM)
-            line = Line(client, carry=botocore_stubber)
+            line = FaultLine(client, carry=botocore_stubber)
             line.arm(incident)
             assert _deliver(arrivals, _created(key), _created("x")) == ["m0"]
             line.disarm()

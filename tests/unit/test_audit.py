@@ -17,7 +17,7 @@ from moto import mock_aws
 from functions.audit import handler as audit_handler
 from local.testbed.background import FakeQueue
 from local.testbed.harness import NOW, Context, FakeResources, create_audit_table
-from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
+from local.testbed.streams import EXPIRY, Raw, deliver, event, sequence_of, stream_record
 from local.testbed.stub import Stub, StubClient
 from local.testbed.wire import raised
 from shared.aws.dynamodb import LARGEST_BURST, Table, make_client
@@ -85,7 +85,7 @@ def job(state: str, *, attempt: int = 1, kind: str = "probe", **more: Any) -> It
 
 
 def entry_of(old: Item | None, new: Item | None, **options: Any) -> Item | None:
-    return entry(Record(change(old, new, **options)), DAYS)
+    return entry(Record(stream_record(old, new, **options)), DAYS)
 
 
 def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
@@ -307,7 +307,7 @@ class TestJobs:
     ids=lambda key: key["pk"],
 )
 def test_other_items_are_not_audited_nor_even_read(key: Item) -> None:
-    raw = change(None, key)
+    raw = stream_record(None, key)
     raw["dynamodb"]["NewImage"] = {"unreadable": {"NS": ["1"]}}
     assert entry(Record(raw), DAYS) is None
 
@@ -410,7 +410,7 @@ class Ahead(StubClient):
         self.most = max(self.most, self._under_way)
         try:
             answer = self._cloud.call(operation, lambda: self.stub.carry_out(operation, **parameters))
-            finish = partial(_given, answer)
+            finish = partial(_response_of, answer)
         except Exception as error:
             finish = partial(raised, error)
 
@@ -421,7 +421,7 @@ class Ahead(StubClient):
         return answered
 
 
-def _given(answer: Any) -> Any:
+def _response_of(answer: Any) -> Any:
     return answer
 
 
@@ -441,7 +441,7 @@ class Cloud:
         """The entries that are stored, by their keys."""
         return {(item["pk"], item["sk"]): item for item in self.stub.stored() if "CHANGES" not in item["pk"]}
 
-    def told(self) -> dict[str, list[str]]:
+    def ids_by_log(self) -> dict[str, list[str]]:
         """The ids of the changes in each log of the feed, in their order; positions are dense, or this fails."""
         feed = Feed(Table("VideoAudit", StubClient(self.stub)), lambda: NOW)
         logs: dict[str, list[str]] = {}
@@ -505,10 +505,10 @@ def history(count: int, *, start: int = 1) -> list[Raw]:
     raws, item = [], video()
     for sequence in range(start, start + count):
         if sequence % 3 == 1:
-            raws.append(change({**item, "rel": "X"}, item, sequence=sequence))
+            raws.append(stream_record({**item, "rel": "X"}, item, sequence=sequence))
         else:
             changed = edited(item, title=f"Title {sequence}")
-            raws.append(change(item, changed, sequence=sequence))
+            raws.append(stream_record(item, changed, sequence=sequence))
             item = changed
     return raws
 
@@ -554,7 +554,7 @@ class TestTheFunction:
         assert cloud.deliver(HISTORY, bisect=bisect) == []
         assert cloud.items == undisturbed().items
         assert cloud.lines == undisturbed().lines
-        assert cloud.told() == undisturbed().told()
+        assert cloud.ids_by_log() == undisturbed().ids_by_log()
 
     @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda incident: incident.__name__)
     @pytest.mark.parametrize("call", range(11))
@@ -563,7 +563,7 @@ class TestTheFunction:
         assert cloud.deliver(HISTORY, attempts=2) == []
         assert cloud.calls.count("answer") == 1
         assert (cloud.items, cloud.objects) == (undisturbed().items, undisturbed().objects)
-        assert cloud.told() == undisturbed().told()
+        assert cloud.ids_by_log() == undisturbed().ids_by_log()
 
     def test_lasting_throttling_stops_at_the_record_that_it_met(self) -> None:
         cloud = Cloud(dict.fromkeys(range(4, 100), throttled))
@@ -606,15 +606,17 @@ class TestTheFunction:
         # A sequence number is unique in its shard only.
         other = video() | VIDEO.key(videoId="0" * 8) | {"videoId": "0" * 8}
         cloud = Cloud()
-        cloud.deliver([change(None, video(), sequence=5)], [change(None, other, sequence=5)])
+        cloud.deliver([stream_record(None, video(), sequence=5)], [stream_record(None, other, sequence=5)])
         assert len(cloud.objects) == 2
 
 
 def premiere(*numbers: int) -> list[Raw]:
     """Records of videos that are created and then changed: all are created before the first is changed."""
     made = {number: _other(number) for number in numbers}
-    created = [change(None, item, sequence=number) for number, item in made.items()]
-    return created + [change(item, edited(item, title="New"), sequence=100 + number) for number, item in made.items()]
+    created = [stream_record(None, item, sequence=number) for number, item in made.items()]
+    return created + [
+        stream_record(item, edited(item, title="New"), sequence=100 + number) for number, item in made.items()
+    ]
 
 
 def _other(number: int) -> Item:
@@ -648,8 +650,8 @@ class TestManyItems:
         assert cloud.deliver(PREMIERE, bisect=bisect) == []
         assert cloud.items == quiet.items
         assert cloud.lines == quiet.lines
-        assert {log: sorted(ids) for log, ids in cloud.told().items()} == {
-            log: sorted(ids) for log, ids in quiet.told().items()
+        assert {log: sorted(ids) for log, ids in cloud.ids_by_log().items()} == {
+            log: sorted(ids) for log, ids in quiet.ids_by_log().items()
         }
 
     def test_an_entry_is_not_stored_before_the_earlier_one_of_its_item(self) -> None:
@@ -675,7 +677,7 @@ class TestManyItems:
         assert len(cloud.lines) == 1
         assert function(event(*PREMIERE[1:3]), Context()) == {"batchItemFailures": []}
         assert [line["VideosCreated"] for line in metrics(capsys) if "VideosCreated" in line] == [2, 1]
-        assert sum(len(ids) for log, ids in cloud.told().items() if log in shard_logs()) == 3
+        assert sum(len(ids) for log, ids in cloud.ids_by_log().items() if log in shard_logs()) == 3
         assert len(cloud.lines) == 3
 
 

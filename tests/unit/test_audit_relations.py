@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import NOW, Api
-from local.testbed.streams import EXPIRY, change
+from local.testbed.streams import EXPIRY, stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.background.purge import PURGE
@@ -43,7 +43,7 @@ IMPORTER = Caller.job("import").acting_for("import-1")
 ROLES = [{"category": "actor", "characters": ["Ilsa"]}]
 
 
-def made_of(backstage: Backstage, *entities: str) -> list[Item]:
+def made_of(backstage: BackgroundWork, *entities: str) -> list[Item]:
     """The entries that the changes since the last time make, the oldest first: only those of some entities, if any."""
     made = [entry(Record(raw), DAYS) for raw in backstage.records()]
     return [kept for kept in made if kept and (not entities or kept["entity"] in entities)]
@@ -57,14 +57,14 @@ def test_what_people_write_is_audited() -> None:
 
 
 class TestCredits:
-    def test_what_a_person_did_is_created_changed_and_removed(self, api: Api, backstage: Backstage) -> None:
+    def test_what_a_person_did_is_created_changed_and_removed(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
-        made_of(backstage)
+        made_of(background)
         api.put(path, {"name": "Ingrid", "ordering": 1, "roles": ROLES})
         api.put(path, {"ordering": 2, "roles": ROLES})
         api.delete(path, user="admin")
-        created, changed, removed = made_of(backstage)
+        created, changed, removed = made_of(background)
         assert document(created) == {
             "sequence": created["sequence"],
             "videoId": video_id,
@@ -91,36 +91,36 @@ class TestCredits:
         assert removed["changes"] == [{"field": "/ordering", "from": 2}, {"field": "/roles", "from": ROLES}]
 
     def test_each_is_of_the_request_that_made_it_and_shown_to_the_owner_of_the_video(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = api.publish(owner="bob")["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
-        made_of(backstage)
+        made_of(background)
         api.put(path, {"ordering": 1, "roles": ROLES}, user="bob")
         api.delete(path, user="admin")
-        created, removed = made_of(backstage)
+        created, removed = made_of(background)
         assert created["owner"] == removed["owner"] == "bob"
         assert created[CHANGESET] == created["correlationId"]
         assert removed[CHANGESET] == removed["correlationId"]
         assert created[CHANGESET] != removed[CHANGESET]
 
     def test_one_that_moves_with_its_video_or_goes_with_it_is_no_news(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish(releaseYear=1990)["videoId"]
         api.put(f"/v1/videos/{video_id}/credits/nm1", {"ordering": 1, "roles": ROLES})
-        backstage.settle_totals()
+        background.settle_totals()
         api.patch(f"/v1/videos/{video_id}", {"releaseYear": 1991})
-        backstage.settle_totals()
+        background.settle_totals()
         (credit,) = [item for item in items_of(table) if item["sk"] == "CREDIT#nm1"]
         assert credit["relSort"] == 1991
         table.delete(CREDIT.key(videoId=video_id, personId="nm1"))
-        records = [*backstage.seen, *backstage.records()]
+        records = [*background.seen_records, *background.records()]
         made = [made for raw in records if (made := entry(Record(raw), DAYS)) and made["entity"] == "credit"]
         assert [kept["action"] for kept in made] == ["created"]
 
     def test_one_that_was_to_be_removed_and_is_written_again_stays(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
         path, content = f"/v1/videos/{video_id}/credits/nm1", {"ordering": 1, "roles": ROLES}
@@ -132,7 +132,7 @@ class TestCredits:
         assert api.put(path, content).json["version"] == 2
         assert "removing" not in (table.get(key) or {})
         table.delete(key)
-        assert [kept["action"] for kept in made_of(backstage, "credit")] == ["created", "changed"]
+        assert [kept["action"] for kept in made_of(background, "credit")] == ["created", "changed"]
 
     def test_one_of_an_earlier_release_has_no_owner_and_stays_as_it_is_when_it_is_put_again(
         self, api: Api, table: Table
@@ -144,7 +144,7 @@ class TestCredits:
         older = {name: value for name, value in (table.get(key) or {}).items() if name != "owner"}
         table.write(table.put(older))
         assert api.put(path, content).json["version"] == 1
-        made = entry(Record(change(None, older)), DAYS)
+        made = entry(Record(stream_record(None, older)), DAYS)
         assert made is not None
         assert "owner" not in made
         assert api.put(path, content | {"ordering": 2}).status == 200
@@ -152,13 +152,13 @@ class TestCredits:
 
 
 class TestReleases:
-    def test_titles_in_a_region_and_language_or_in_none(self, api: Api, backstage: Backstage) -> None:
+    def test_titles_in_a_region_and_language_or_in_none(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
-        made_of(backstage)
+        made_of(background)
         for place in ("NZ/mi", "NZ"):
             api.put(f"/v1/videos/{video_id}/releases/{place}", {"titles": [{"title": "Te whanga"}]})
         api.delete(f"/v1/videos/{video_id}/releases/NZ/mi")
-        shown = [document(kept) for kept in made_of(backstage)]
+        shown = [document(kept) for kept in made_of(background)]
         title = {"attributes": [], "title": "Te whanga", "types": []}
         assert [(made["action"], made["entity"], made["region"], made.get("language")) for made in shown] == [
             ("created", "release", "NZ", "mi"),
@@ -184,15 +184,15 @@ class TestCaptions:
     """Their items, as the function `captions` writes them once their text is an object."""
 
     def test_what_a_person_did_is_created_changed_and_removed(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
         store = CaptionStore(table)
-        made_of(backstage)
+        made_of(background)
         for content in (FIRST, SECOND):
             store.put(video_id, "pt-BR", content, ALICE, NOW, anybody)
         store.delete(video_id, "pt-BR", Caller.job("admin"), NOW, anybody)
-        created, changed, removed = made_of(backstage)
+        created, changed, removed = made_of(background)
         shown = document(created)
         assert shown == {
             "sequence": created["sequence"],
@@ -216,37 +216,37 @@ class TestCaptions:
         assert removed["changes"] == [{"field": f"/{name}", "from": SECOND[name]} for name in sorted(CAPTION_FIELDS)]
 
     def test_each_language_has_entries_of_its_own_and_the_same_text_again_has_none(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
         store = CaptionStore(table)
         for language in ("en", "en-NZ", "en"):
             store.put(video_id, language, FIRST, ALICE, NOW, anybody)
-        made = made_of(backstage, "captions")
+        made = made_of(background, "captions")
         assert [(kept["language"], kept["action"]) for kept in made] == [("en", "created"), ("en-NZ", "created")]
 
-    def test_what_goes_with_its_video_is_no_news(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_what_goes_with_its_video_is_no_news(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, anybody)
         api.put(f"/v1/videos/{video_id}/chapters", {"chapters": CHAPTERS_OF_TWO})
-        made_of(backstage)
+        made_of(background)
         table.delete(CAPTION.key(videoId=video_id, language="en"))
         table.delete(CHAPTERS.key(videoId=video_id))
-        assert made_of(backstage) == []
+        assert made_of(background) == []
 
 
 CHAPTERS_OF_TWO: list[Item] = [{"start": 0, "title": "Opening"}, {"start": 9000, "title": "At sea"}]
 
 
 class TestChapters:
-    def test_all_of_a_video_are_one_field(self, api: Api, backstage: Backstage) -> None:
+    def test_all_of_a_video_are_one_field(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/chapters"
-        made_of(backstage)
+        made_of(background)
         api.put(path, {"chapters": CHAPTERS_OF_TWO})
         api.put(path, {"chapters": CHAPTERS_OF_TWO[:1]})
         api.delete(path, user="admin")
-        made = made_of(backstage)
+        made = made_of(background)
         assert [(kept["entity"], kept["action"], kept["version"], kept["by"]["id"]) for kept in made] == [
             ("chapters", "created", 1, "alice"),
             ("chapters", "changed", 2, "alice"),
@@ -261,17 +261,19 @@ class TestChapters:
 
 
 class TestRatings:
-    def test_only_what_was_imported_is_in_the_trail(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_only_what_was_imported_is_in_the_trail(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = api.publish(owner="bob")["videoId"]
-        backstage.settle()
+        background.settle()
         ratings = RatingStore(table)
         ratings.set_imported(video_id, 7.5, 100, IMPORTER, NOW, owner="bob")
         ratings.set_imported(video_id, 7.5, 100, IMPORTER, NOW)
         api.put(f"/v1/videos/{video_id}/rating", {"value": 9})
-        backstage.settle()
+        background.settle()
         ratings.set_imported(video_id, 7.5, 101, IMPORTER, NOW)
-        backstage.settle()
-        made = [made for raw in backstage.seen if (made := entry(Record(raw), DAYS)) and made["entity"] == "rating"]
+        background.settle()
+        made = [
+            made for raw in background.seen_records if (made := entry(Record(raw), DAYS)) and made["entity"] == "rating"
+        ]
         assert [kept["changes"] for kept in made] == [
             [{"field": "/imported", "to": {"average": 7.5, "votes": 100}}],
             [{"field": "/imported/votes", "from": 100, "to": 101}],
@@ -284,14 +286,14 @@ class TestRatings:
     def test_what_is_taken_away_again_is_removed_and_what_goes_with_its_video_is_no_news(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"votes": 3, "updatedBy": "admin", "writeId": "a"}
         imported = totals | {"imported": {"average": 5.0, "votes": 1}}
-        made = entry(Record(change(imported, totals | {"writeId": "b"})), DAYS)
+        made = entry(Record(stream_record(imported, totals | {"writeId": "b"})), DAYS)
         assert made is not None
         assert (made["action"], made["by"]["id"]) == ("removed", "admin")
-        assert entry(Record(change(imported, None)), DAYS) is None
+        assert entry(Record(stream_record(imported, None)), DAYS) is None
 
     def test_an_edit_behind_the_services_back_is_nobodys(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"updatedBy": "job:import", "updatedAt": NOW, "writeId": "a"}
-        made = entry(Record(change(totals, totals | {"imported": {"average": 5.0, "votes": 1}})), DAYS)
+        made = entry(Record(stream_record(totals, totals | {"imported": {"average": 5.0, "votes": 1}})), DAYS)
         assert made is not None
         assert made["by"] == {"kind": "service", "id": "unknown"}
 
@@ -311,15 +313,15 @@ def member(table: Table, film: str) -> Item:
 
 
 class TestPlaylists:
-    def test_each_version_has_one_entry(self, api: Api, backstage: Backstage) -> None:
+    def test_each_version_has_one_entry(self, api: Api, background: BackgroundWork) -> None:
         film = api.publish()["videoId"]
-        made_of(backstage)
+        made_of(background)
         playlist_id = new_playlist(api, film)
         path = f"/v1/playlists/{playlist_id}"
         api.patch(path, {"title": "At sea", "description": "All of it"})
         api.delete(f"{path}/entries/{film}")
         api.delete(path)
-        made = made_of(backstage)
+        made = made_of(background)
         assert [(kept["action"], kept["version"]) for kept in made] == [
             ("created", 1),
             ("changed", 2),
@@ -339,22 +341,22 @@ class TestPlaylists:
         ]
         assert made[4]["changes"] == []
 
-    def test_entries_come_move_and_go(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_entries_come_move_and_go(self, api: Api, table: Table, background: BackgroundWork) -> None:
         first, second = (api.publish()["videoId"] for _ in range(2))
         playlist_id = new_playlist(api, first, second)
         before = member(table, second)
-        made_of(backstage)
+        made_of(background)
         api.patch(f"/v1/playlists/{playlist_id}/entries/{second}", {"after": None})
         after = member(table, second)
         api.delete(f"/v1/playlists/{playlist_id}/entries/{second}")
-        moved, removed = made_of(backstage)
+        moved, removed = made_of(background)
         assert moved["changes"] == [
             {"field": f"/entries/{second}/rank", "from": before["rank"], "to": after["rank"]},
         ]
         assert removed["changes"] == [{"field": f"/entries/{second}", "from": after}]
 
     def test_a_move_that_makes_neighbours_move_is_one_entry_with_all_of_them(
-        self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         films = [str(api.publish()["videoId"]) for _ in range(4)]
         playlist_id = new_playlist(api, *films)
@@ -362,9 +364,9 @@ class TestPlaylists:
         for film in films[:1:-1]:
             api.patch(f"/v1/playlists/{playlist_id}/entries/{film}", {"after": films[0]})
         ranked = {film: member(table, film)["rank"] for film in films}
-        made_of(backstage)
+        made_of(background)
         api.patch(f"/v1/playlists/{playlist_id}/entries/{films[1]}", {"after": films[0]})
-        (made,) = made_of(backstage)
+        (made,) = made_of(background)
         moved = {
             film: {"field": f"/entries/{film}/rank", "from": rank, "to": member(table, film)["rank"]}
             for film, rank in ranked.items()
@@ -375,38 +377,40 @@ class TestPlaylists:
             moved[film] for film in sorted(moved, key=lambda film: f"/entries/{film}")
         ]
 
-    def test_what_the_write_before_moved_is_not_said_again(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_what_the_write_before_moved_is_not_said_again(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         film = api.publish()["videoId"]
         playlist_id = new_playlist(api, film)
         key = PLAYLIST.key(playlistId=playlist_id)
         stored = table.get(key) or {}
         assert [move["videoId"] for move in stored["moves"]] == [film]
-        made_of(backstage)
+        made_of(background)
         # As a release writes it that knows nothing of moves, and leaves them.
         table.write(table.put(stored | {"title": "New", "version": 3, "writeId": "older"}))
         api.patch(f"/v1/playlists/{playlist_id}", {"title": "Newer"})
         assert "moves" not in (table.get(key) or {})
-        assert [kept["changes"] for kept in made_of(backstage)] == [
+        assert [kept["changes"] for kept in made_of(background)] == [
             [{"field": "/title", "from": "By the sea", "to": "New"}],
             [{"field": "/title", "from": "New", "to": "Newer"}],
         ]
 
     def test_its_end_is_an_entry_too(self, api: Api, table: Table) -> None:
         stored = table.get(PLAYLIST.key(playlistId=new_playlist(api))) or {}
-        expired = entry(Record(change(stored, None, identity=EXPIRY)), DAYS)
+        expired = entry(Record(stream_record(stored, None, identity=EXPIRY)), DAYS)
         assert expired is not None
         assert (expired["action"], expired["version"], expired["owner"]) == ("expired", 1, "alice")
         assert {"field": "/title", "from": "By the sea"} in expired["changes"]
 
-    def test_items_of_its_entries_are_not_audited(self, api: Api, backstage: Backstage) -> None:
+    def test_items_of_its_entries_are_not_audited(self, api: Api, background: BackgroundWork) -> None:
         film = api.publish()["videoId"]
-        made_of(backstage)
+        made_of(background)
         new_playlist(api, film)
-        assert {kept["entity"] for kept in made_of(backstage)} == {"playlist"}
+        assert {kept["entity"] for kept in made_of(background)} == {"playlist"}
 
     @pytest.mark.parametrize("seed", [0, 3])
     def test_its_entries_are_what_all_changes_together_say_whatever_happened(
-        self, api: Api, table: Table, backstage: Backstage, monkeypatch: pytest.MonkeyPatch, seed: int
+        self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, seed: int
     ) -> None:
         chance = random.Random(seed)
         monkeypatch.setattr(ranks, "LONG", ranks.WIDTH)
@@ -418,7 +422,7 @@ class TestPlaylists:
             _something(api, store, playlist_id, films, chance, number)
             states[(table.get(PLAYLIST.key(playlistId=playlist_id)) or {})["version"]] = _state(table, playlist_id)
 
-        made = made_of(backstage, "playlist")
+        made = made_of(background, "playlist")
         assert [kept["version"] for kept in made] == list(range(1, max(states) + 1))
         assert max(len(kept["changes"]) for kept in made) > 2  # neighbours have made room
         state: Item = {"entries": {}}
@@ -467,7 +471,9 @@ def _something(
 
 
 class TestRestoring:
-    def test_one_that_was_deleted_comes_back_as_it_was(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_one_that_was_deleted_comes_back_as_it_was(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         film = api.publish()["videoId"]
         playlist_id = new_playlist(api, film, visibility="public")
         path = f"/v1/playlists/{playlist_id}"
@@ -476,7 +482,7 @@ class TestRestoring:
         api.delete(path)
         gone = table.get(PLAYLIST.key(playlistId=playlist_id)) or {}
         assert (gone["deletedAt"], gone["purgeAt"], "rel" in gone) == (NOW, NOW + 30 * DAY, False)
-        made_of(backstage)
+        made_of(background)
         restored = PlaylistStore(table).restore(playlist_id, ALICE, NOW)
         assert restored == api.get(path).json == before | {"version": 4}
         assert [entry["videoId"] for entry in api.get(f"{path}/entries").json["items"]] == [film]
@@ -486,7 +492,7 @@ class TestRestoring:
         for name in ("rel", "relShard", "relSort", "relId"):
             assert now[name] == stood[name]
         assert not {"deletedAt", "purgeAt"} & now.keys()
-        assert [(kept["action"], kept["correlationId"]) for kept in made_of(backstage)] == [("restored", "of-alice")]
+        assert [(kept["action"], kept["correlationId"]) for kept in made_of(background)] == [("restored", "of-alice")]
         assert (table.get(PROFILE.key(userId="alice")) or {})["playlists"] == 1
 
     def test_one_that_is_not_deleted_stays_as_it_is(self, api: Api, table: Table) -> None:

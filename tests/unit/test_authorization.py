@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from local.testbed.audited import Trailed
-from local.testbed.background import Backstage
-from local.testbed.harness import Api, Reply, recorded
+from local.testbed.audited import AuditedService
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import Api, Reply, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -303,7 +303,7 @@ class World:
     """Things of alice's, made as they are asked for."""
 
     api: Api
-    backstage: Backstage
+    backstage: BackgroundWork
     upload_id: str = ""
     input_hash: str = ""
 
@@ -381,7 +381,7 @@ def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureReque
     operation = request.node.callspec.params.get("operation")
     if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
         publish_index(table, objects, api.clock, tmp_path)
-    return World(api, Trailed(api))
+    return World(api, AuditedService(api))
 
 
 def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
@@ -414,7 +414,7 @@ def test_a_token_without_the_scope_of_the_route_is_refused(api: Api, route: Rout
     ids=lambda subject: ascii(subject[:2]) + f" of {len(subject)}",
 )
 def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         for route in (route for route in ROUTES if route.scope):
             body = BODIES.get(route.operation)
             reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=ADMIN)
@@ -425,7 +425,7 @@ def test_a_subject_that_nothing_could_be_kept_under_is_refused_everywhere(api: A
 
 @pytest.mark.parametrize("subject", ["job:", "job:probe", "job:import", "*"])
 def test_a_subject_that_the_service_acts_as_is_refused_everywhere(api: Api, table: Table, subject: str) -> None:
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         for route in (route for route in ROUTES if route.scope):
             body = BODIES.get(route.operation)
             reply = api.request(route.method, _path(route), json_body=body, user=subject, scopes=ADMIN)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import MEDIA_BUCKET, Api, Context, Reply, make_event, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from shared.videos.links import Links
@@ -46,7 +46,7 @@ def _assert_problem(reply: Reply, status: int, slug: str) -> None:
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_malformed_json(api: Api, table: Table, method: str, body: bytes) -> None:
     path = "/v1/videos" if method == "POST" else "/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = api.request(method, path, body=body, headers=JSON)
     _assert_problem(reply, 400, "malformed-json")
     assert operations == []
@@ -174,7 +174,7 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("field", "value", "pointer"), BAD_FIELDS, ids=[f"{f}={str(v)[:20]}" for f, v, _ in BAD_FIELDS]
 )
 def test_a_bad_field_is_named_by_its_pointer(api: Api, table: Table, field: str, value: Any, pointer: str) -> None:
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         created = api.post("/v1/videos", {"title": "t"} | {field: value})
         changed = api.patch("/v1/videos/3f2504e0-4f89-41d3-9a0c-0305e82c3301", {field: value})
 
@@ -262,7 +262,7 @@ def test_a_patch_is_a_merge_patch_or_json(api: Api, type_: str) -> None:
 @pytest.mark.parametrize("as_text", [True, False])
 def test_an_oversized_body(api: Api, table: Table, size: int, as_text: bool) -> None:
     body: bytes | str = "x" * size if as_text else b"x" * size
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = api.request("POST", "/v1/videos", body=body, headers=JSON)
     _assert_problem(reply, 413, "content-too-large")
     assert operations == []
@@ -304,7 +304,7 @@ def test_the_largest_video_that_the_limits_allow_fits_an_item(api: Api) -> None:
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id: str) -> None:
     body: Any = {} if method == "PATCH" else None
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = api.request(method, f"/v1/videos/{video_id}", json_body=body)
     assert reply.status in (400, 404)
     assert reply.headers["content-type"] == "application/problem+json"
@@ -322,7 +322,7 @@ def test_a_path_that_names_no_uuid(api: Api, table: Table, method: str, video_id
     ],
 )
 def test_parameters_where_none_are_declared(api: Api, table: Table, method: str, path: str) -> None:
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = api.request(method, path, query="dryRun=true", json_body={"title": "t"})
     _assert_problem(reply, 400, "invalid-parameter")
     assert operations == []
@@ -379,7 +379,7 @@ def test_a_bug_is_a_problem_without_internals(api: Api, table: Table) -> None:
     def broken(*_: Any) -> None:
         raise RuntimeError("the secret is 42")
 
-    undo = come_between(table.client, broken)
+    undo = intercept(table.client, broken)
     reply = api.get("/health")
     undo()
     _assert_problem(reply, 500, "internal-error")

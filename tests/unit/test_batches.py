@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 
-from local.testbed.harness import LINKS, NOW, Api, Clock, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import LINKS, NOW, Api, Clock, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.core.caller import Caller
 from shared.routes import ROUTES
@@ -52,7 +52,7 @@ def _batch(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
 
 def _rehearsed(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
     """The results of a dry run, which is held to writing nothing."""
-    with recorded(api.table.client) as sent:
+    with record_operations(api.table.client) as sent:
         items = _batch(api, *operations, query="dryRun=true", **options)
     assert {operation.name for operation in sent} <= {"BatchGetItem"}
     return items
@@ -117,7 +117,7 @@ class TestBatchGet:
 
     def test_a_hundred_take_two_requests(self, api: Api, table: Table) -> None:
         ids = [result["videoId"] for result in _batch(api, *[_creation()] * 100)]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.post("/v1/videos/batch-get", {"videoIds": ids})
         assert [item["videoId"] for item in reply.json["items"]] == ids
         assert [operation.name for operation in operations] == ["BatchGetItem", "BatchGetItem"]
@@ -148,13 +148,13 @@ class TestBatchGet:
         ],
     )
     def test_what_is_not_valid_is_named(self, api: Api, table: Table, body: Any, pointer: str) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.post("/v1/videos/batch-get", body)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
         assert operations == []
 
     def test_keys_that_dynamodb_leaves_over_every_time_make_it_unavailable(self, api: Api, table: Table) -> None:
-        come_between(table.client, lambda _, asked, __: {"Responses": {}, "UnprocessedKeys": asked["RequestItems"]})
+        intercept(table.client, lambda _, asked, __: {"Responses": {}, "UnprocessedKeys": asked["RequestItems"]})
         assert api.post("/v1/videos/batch-get", {"videoIds": [MISSING]}).status == 503
 
 
@@ -207,7 +207,7 @@ class TestResults:
             ({"op": "delete", "videoId": "x"}, "/videoId"),
             ({"op": "delete", "videoId": MISSING, "patch": {}}, "/patch"),
         ]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             items = _batch(api, *(operation for operation, _ in bad))
         assert _statuses(items) == [422] * len(bad)
         pointers = [item["problem"]["errors"][0]["pointer"] for item in items]
@@ -238,7 +238,7 @@ class TestResults:
             "patch": [_patch(video, {name: value}) for name, (value, _) in BAD.items()],
         }
         for body, sent in operations.items():
-            with recorded(table.client) as requests:
+            with record_operations(table.client) as requests:
                 items = _batch(api, *sent)
             assert _statuses(items) == [422] * len(BAD)
             assert [[error["pointer"] for error in item["problem"]["errors"]] for item in items] == [
@@ -342,7 +342,7 @@ class TestIdempotencyKey:
         assert single.json["videoId"] != item["videoId"]
 
     def test_a_key_that_is_not_valid_fails_the_batch(self, api: Api, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             body = {"operations": [_deletion({"videoId": MISSING})]}
             reply = api.post("/v1/videos/batch", body, headers={"Idempotency-Key": "a b"})
         assert (reply.status, operations) == (400, [])
@@ -506,7 +506,7 @@ class TestTrouble:
         assert "Secret" not in json.dumps(changed)
 
     def test_a_dry_run_that_cannot_read_is_unavailable(self, api: Api, table: Table) -> None:
-        come_between(table.client, _failing_with("ThrottlingException"))
+        intercept(table.client, _failing_with("ThrottlingException"))
         body = {"operations": [_deletion({"videoId": MISSING})]}
         assert api.post("/v1/videos/batch", body, query="dryRun=true").status == 503
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from local.testbed.background import Backstage
-from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, recorded
-from local.testbed.wire import come_between
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import MEDIA_BUCKET, Api, Clock, Reply, make_api, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import store
@@ -118,7 +118,7 @@ def test_the_same_captions_once_more_write_nothing(
     first = put(api, film)
     api.clock.advance(10)
 
-    with recorded(table.client) as of_table, recorded(objects.client) as of_objects:
+    with record_operations(table.client) as of_table, record_operations(objects.client) as of_objects:
         again = put(api, film, text, kind=kind)
 
     assert (again.status, again.json, again.etag) == (200, first.json, first.etag)
@@ -300,7 +300,7 @@ def _failing(code: str, status: int) -> Callable[..., None]:
 @pytest.mark.parametrize(("code", "status"), [("SlowDown", 503), ("InternalError", 500)])
 def test_when_s3_fails_nothing_has_changed(api: Api, film: str, objects: Objects, code: str, status: int) -> None:
     put(api, film)
-    undo = come_between(objects.client, _failing(code, status))
+    undo = intercept(objects.client, _failing(code, status))
     for reply in (put(api, film, OTHER), put(api, film), read(api, film)):
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
     undo()
@@ -367,7 +367,7 @@ def test_captions_are_listed_by_language_in_pages(api: Api, film: str) -> None:
 def test_a_reader_who_has_the_captions_is_not_sent_them_again(api: Api, film: str, objects: Objects) -> None:
     tag = put(api, film).etag
 
-    with recorded(objects.client) as operations:
+    with record_operations(objects.client) as operations:
         reply = read(api, film, headers={"If-None-Match": tag})
 
     assert (reply.status, reply.body, reply.etag, operations) == (304, b"", tag, [])
@@ -390,7 +390,7 @@ def test_captions_are_removed_once_and_their_text_stays(api: Api, film: str, obj
 PROPOSED: list[dict[str, Any]] = [{"start": 0}, {"start": 20_000, "title": "The letter"}]
 
 
-def proposing(backstage: Backstage, video_id: str, upload: str = "0001", output: Item | None = None) -> None:
+def proposing(backstage: BackgroundWork, video_id: str, upload: str = "0001", output: Item | None = None) -> None:
     """A film arrives, whose storyboard proposes chapters."""
     backstage.arrive(video_id, upload)
     backstage.probe(video_id)
@@ -401,9 +401,9 @@ def proposing(backstage: Backstage, video_id: str, upload: str = "0001", output:
 
 
 def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
-    api: Api, film: str, backstage: Backstage
+    api: Api, film: str, background: BackgroundWork
 ) -> None:
-    proposing(backstage, film)
+    proposing(background, film)
 
     for user in ("alice", "admin"):
         reply = chapters_of(api, film, user=user)
@@ -413,9 +413,9 @@ def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
 
 
 def test_they_stand_beside_those_that_were_written_and_the_etag_is_of_these(
-    api: Api, film: str, backstage: Backstage
+    api: Api, film: str, background: BackgroundWork
 ) -> None:
-    proposing(backstage, film)
+    proposing(background, film)
     written = divide(api, film, CHAPTERS_SENT[:1], headers={"If-None-Match": "*"})
     assert written.status == 201
 
@@ -425,11 +425,13 @@ def test_they_stand_beside_those_that_were_written_and_the_etag_is_of_these(
     assert divide(api, film, CHAPTERS_SENT[:1], headers={"If-Match": shown.etag}).status == 200
 
 
-def test_nothing_is_proposed_of_an_earlier_film_or_of_one_scene(api: Api, film: str, backstage: Backstage) -> None:
-    proposing(backstage, film)
-    backstage.arrive(film, "0002", "e2")
+def test_nothing_is_proposed_of_an_earlier_film_or_of_one_scene(
+    api: Api, film: str, background: BackgroundWork
+) -> None:
+    proposing(background, film)
+    background.arrive(film, "0002", "e2")
     assert chapters_of(api, film).status == 404
-    proposing(backstage, film, "0003", output={"pictures": []})
+    proposing(background, film, "0003", output={"pictures": []})
     assert chapters_of(api, film).status == 404
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, Clock, make_api, recorded, remove_video
+from local.testbed.harness import MEDIA_BUCKET, Clock, make_api, record_operations, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions.store import text_hash, text_key
@@ -13,7 +13,7 @@ from shared.history import changesets
 from shared.relations.playlists import DELETED_AT
 from shared.schema import CREDIT, PLAYLIST, VIDEO
 from tests.integration.faults import Killed
-from tests.reverting import CONTENTS, ROLES, WRITES, Undoing, anybody, kill_at
+from tests.reverting import CONTENTS, ROLES, WRITES, RevertTestbed, allow_any, kill_at
 
 Say = Callable[..., str]
 HELLO = "WEBVTT\n\n00:00.000 --> 00:01.000\nHello\n"
@@ -29,72 +29,72 @@ NOTHING = dict.fromkeys(EVERYTHING, False)
 
 
 class TestAtOnce:
-    def test_what_a_set_created_goes_again_and_the_undo_can_itself_be_undone(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_a_set_created_goes_again_and_the_undo_can_itself_be_undone(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         assert whole.there() == EVERYTHING
-        report = undoing.undone("import-1")
+        report = reverts.require_undone("import-1")
         assert whole.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
         counts = {name: report[name] for name in ("examined", "reverted", "unchanged", "skipped", "failed")}
         assert counts == {"examined": 8, "reverted": 7, "unchanged": 0, "skipped": 0, "failed": 0}
 
-        back = undoing.undone(report["revertId"])
+        back = reverts.require_undone(report["revertId"])
         assert whole.there() == EVERYTHING
         assert _by_entity(back) == dict.fromkeys(EVERYTHING, "reverted")
 
-        again = undoing.undone(back["revertId"])
+        again = reverts.require_undone(back["revertId"])
         assert whole.there() == NOTHING
         assert _by_entity(again) == dict.fromkeys(EVERYTHING, "reverted")
 
-    def test_a_second_time_writes_nothing(self, undoing: Undoing) -> None:
-        undoing.whole("import-1")
-        undoing.undone("import-1")
-        with recorded(undoing.table.client) as seen:
-            report = undoing.undone("import-1")
+    def test_a_second_time_writes_nothing(self, reverts: RevertTestbed) -> None:
+        reverts.create_whole("import-1")
+        reverts.require_undone("import-1")
+        with record_operations(reverts.table.client) as seen:
+            report = reverts.require_undone("import-1")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "unchanged")
         assert not WRITES & {operation.name for operation in seen}
 
-    def test_what_is_gone_for_good_already_needs_no_undo(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
-        remove_video(undoing.table, whole.video_ids[0])
-        undoing.table.delete(PLAYLIST.key(playlistId=whole.playlist_id))
-        undoing.settle()
-        assert _by_entity(undoing.undone("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
+    def test_what_is_gone_for_good_already_needs_no_undo(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
+        remove_video(reverts.table, whole.video_ids[0])
+        reverts.table.delete(PLAYLIST.key(playlistId=whole.playlist_id))
+        reverts.settle()
+        assert _by_entity(reverts.require_undone("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
 
-    def test_what_is_gone_for_good_cannot_be_changed_back(self, undoing: Undoing) -> None:
-        (video_id,) = undoing.whole("import-1").video_ids
-        undoing.write(
+    def test_what_is_gone_for_good_cannot_be_changed_back(self, reverts: RevertTestbed) -> None:
+        (video_id,) = reverts.create_whole("import-1").video_ids
+        reverts.write(
             "PUT",
             f"/v1/videos/{video_id}/credits/sam",
             {"ordering": 2, "roles": ROLES},
             user="admin",
             headers={"If-Match": '"1"'},
         )
-        changeset_id = undoing.last_changeset(video_id)
-        remove_video(undoing.table, video_id)
-        undoing.settle()
-        (item,) = undoing.undone(changeset_id)["items"]
+        changeset_id = reverts.last_changeset(video_id)
+        remove_video(reverts.table, video_id)
+        reverts.settle()
+        (item,) = reverts.require_undone(changeset_id)["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 404)
 
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
-        before = undoing.stored()
-        rehearsed = undoing.undone("import-1", query="dryRun=true")
-        assert (rehearsed["dryRun"], undoing.stored(), whole.there()) == (True, before, EVERYTHING)
-        carried_out = undoing.undone("import-1")
+    def test_a_dry_run_says_the_same_and_writes_nothing(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
+        before = reverts.stored()
+        rehearsed = reverts.require_undone("import-1", query="dryRun=true")
+        assert (rehearsed["dryRun"], reverts.stored(), whole.there()) == (True, before, EVERYTHING)
+        carried_out = reverts.require_undone("import-1")
         assert rehearsed["items"] == carried_out["items"]
 
-        rehearsed = undoing.undone(carried_out["revertId"], query="dryRun=true")
+        rehearsed = reverts.require_undone(carried_out["revertId"], query="dryRun=true")
         assert whole.there() == NOTHING
-        assert rehearsed["items"] == undoing.undone(carried_out["revertId"])["items"]
+        assert rehearsed["items"] == reverts.require_undone(carried_out["revertId"])["items"]
 
-    def test_what_a_person_changed_since_is_left_alone_and_named(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_a_person_changed_since_is_left_alone_and_named(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
-        undoing.write("PUT", f"/v1/videos/{video_id}/credits/sam", credit, user="admin", headers={"If-Match": '"1"'})
-        undoing.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
-        report = undoing.undone("import-1")
+        reverts.write("PUT", f"/v1/videos/{video_id}/credits/sam", credit, user="admin", headers={"If-Match": '"1"'})
+        reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
+        report = reverts.require_undone("import-1")
         assert _by_entity(report)["credit"] == _by_entity(report)["playlist"] == "skipped"
         assert whole.there()["credit"]
         assert whole.there()["playlist"]
@@ -103,12 +103,12 @@ class TestAtOnce:
         (left,) = _by_entity(report, "skipped")["playlist"]
         assert (left["reason"], left["by"]) == ("changedSince", {"kind": "person", "id": "alice"})
 
-    def test_what_a_person_changed_since_goes_too_if_it_is_forced(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_a_person_changed_since_goes_too_if_it_is_forced(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
-        undoing.write("PUT", f"/v1/videos/{whole.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
-        undoing.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
-        report = undoing.undone("import-1", force=[""])
+        reverts.write("PUT", f"/v1/videos/{whole.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
+        reverts.write("PATCH", f"/v1/playlists/{whole.playlist_id}", {"title": "Mine"})
+        report = reverts.require_undone("import-1", force=[""])
         assert whole.there() == NOTHING
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted")
 
@@ -116,92 +116,92 @@ class TestAtOnce:
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(11))
 def test_one_that_broke_off_at_any_write_is_finished_by_the_next_request(
-    undoing: Undoing, at: int, after: bool
+    reverts: RevertTestbed, at: int, after: bool
 ) -> None:
-    whole = undoing.whole("import-1")
-    live = kill_at(undoing.table, at, after=after)
+    whole = reverts.create_whole("import-1")
+    live = kill_at(reverts.table, at, after=after)
     try:
         with pytest.raises(Killed):
-            undoing.undo("import-1")
+            reverts.undo("import-1")
     finally:
         live()
-    undoing.settle()
-    report = undoing.undone("import-1")
+    reverts.settle()
+    report = reverts.require_undone("import-1")
     assert whole.there() == NOTHING
     assert (report["failed"], report["skipped"], report["reverted"] + report["unchanged"]) == (0, 0, 7)
 
 
 class TestCreditsReleasesAndRatings:
-    def test_a_change_is_taken_back_field_by_field(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_a_change_is_taken_back_field_by_field(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         changed = {"name": "Sam", "ordering": 2, "roles": ROLES}
-        undoing.write("PUT", path, changed, headers={"If-Match": '"1"'})
-        changeset_id = undoing.last_changeset(whole.video_ids[0])
-        undoing.write("PUT", path, changed | {"ordering": 3}, user="admin", headers={"If-Match": '"2"'})
-        report = undoing.undone(changeset_id, user="alice")
+        reverts.write("PUT", path, changed, headers={"If-Match": '"1"'})
+        changeset_id = reverts.last_changeset(whole.video_ids[0])
+        reverts.write("PUT", path, changed | {"ordering": 3}, user="admin", headers={"If-Match": '"2"'})
+        report = reverts.require_undone(changeset_id, user="alice")
         (item,) = report["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/name"])
         assert [left["field"] for left in item["skipped"]] == ["/ordering"]
-        credit = undoing.api.get(path).json
+        credit = reverts.api.get(path).json
         assert ("name" in credit, credit["ordering"], credit["version"]) == (False, 3, 4)
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
-    def test_what_was_removed_is_put_back_as_it_was(self, undoing: Undoing, kind: str) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_was_removed_is_put_back_as_it_was(self, reverts: RevertTestbed, kind: str) -> None:
+        whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/{kind}"
-        before = undoing.api.get(path).json
-        undoing.write("DELETE", path)
-        changeset_id = undoing.last_changeset(whole.video_ids[0])
-        undoing.undone(changeset_id, user="alice")
-        after = undoing.api.get(path).json
+        before = reverts.api.get(path).json
+        reverts.write("DELETE", path)
+        changeset_id = reverts.last_changeset(whole.video_ids[0])
+        reverts.require_undone(changeset_id, user="alice")
+        after = reverts.api.get(path).json
         assert {**after, "updatedAt": 0} == {**before, "updatedAt": 0}
 
-    def test_what_was_put_back_by_somebody_else_stays_as_they_have_it(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_was_put_back_by_somebody_else_stays_as_they_have_it(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
-        undoing.write("DELETE", path)
-        changeset_id = undoing.last_changeset(whole.video_ids[0])
+        reverts.write("DELETE", path)
+        changeset_id = reverts.last_changeset(whole.video_ids[0])
         theirs = {"ordering": 9, "roles": ROLES}
-        undoing.write("PUT", path, theirs, user="admin")
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        reverts.write("PUT", path, theirs, user="admin")
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], {left["field"] for left in item["skipped"]}) == ("skipped", {"/ordering"})
-        assert undoing.api.get(path).json["ordering"] == 9
+        assert reverts.api.get(path).json["ordering"] == 9
 
-    def test_an_imported_rating_goes_back_to_the_one_before(self, undoing: Undoing) -> None:
-        (video_id,) = undoing.whole("import-1").video_ids
-        undoing.ratings.set_imported(video_id, 8.0, 11, undoing.admin("import-2"), undoing.now)
-        undoing.settle()
-        undoing.undone("import-2")
-        rating = undoing.api.get(f"/v1/videos/{video_id}/rating").json
+    def test_an_imported_rating_goes_back_to_the_one_before(self, reverts: RevertTestbed) -> None:
+        (video_id,) = reverts.create_whole("import-1").video_ids
+        reverts.ratings.set_imported(video_id, 8.0, 11, reverts.admin("import-2"), reverts.now)
+        reverts.settle()
+        reverts.require_undone("import-2")
+        rating = reverts.api.get(f"/v1/videos/{video_id}/rating").json
         assert rating["imported"] == {"average": 7.5, "votes": 10}
 
-    def test_only_admins_take_an_imported_rating_back(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
-        report = undoing.undone("import-1", user="alice")
+    def test_only_admins_take_an_imported_rating_back(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
+        report = reverts.require_undone("import-1", user="alice")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
         assert whole.there() == NOTHING | {"rating": True}
 
-    def test_a_credit_of_a_video_that_is_deleted_fails_with_the_reason(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_a_credit_of_a_video_that_is_deleted_fails_with_the_reason(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
-        undoing.write("PUT", f"/v1/videos/{video_id}/credits/kim", {"ordering": 2, "roles": ROLES})
-        changeset_id = undoing.last_changeset(video_id)
-        undoing.write("DELETE", f"/v1/videos/{video_id}")
+        reverts.write("PUT", f"/v1/videos/{video_id}/credits/kim", {"ordering": 2, "roles": ROLES})
+        changeset_id = reverts.last_changeset(video_id)
+        reverts.write("DELETE", f"/v1/videos/{video_id}")
         for query in ("dryRun=true", ""):
-            (item,) = undoing.undone(changeset_id, query=query)["items"]
+            (item,) = reverts.require_undone(changeset_id, query=query)["items"]
             assert (item["result"], item["problem"]["status"]) == ("failed", 409)
 
-    def test_a_state_that_todays_model_refuses_fails_with_the_pointer(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_a_state_that_todays_model_refuses_fails_with_the_pointer(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
         key = CREDIT.key(videoId=video_id, personId="sam")
-        old = undoing.table.get(key, consistent=True) or {}
-        undoing.put(old | {"ordering": 0, "version": 2, "writeId": "0" * 16})
-        undoing.settle()
+        old = reverts.table.get(key, consistent=True) or {}
+        reverts.put(old | {"ordering": 0, "version": 2, "writeId": "0" * 16})
+        reverts.settle()
         path = f"/v1/videos/{video_id}/credits/sam"
-        undoing.write("PUT", path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'})
-        (item,) = undoing.undone(undoing.last_changeset(video_id))["items"]
+        reverts.write("PUT", path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'})
+        (item,) = reverts.require_undone(reverts.last_changeset(video_id))["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 422)
         assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/ordering"]
 
@@ -210,174 +210,176 @@ class TestCaptionsAndChapters:
     """Captions are put past the parser: their item, and the object that it names."""
 
     @pytest.fixture
-    def undoing(self, table: Table, objects: Objects, clock: Clock) -> Undoing:
+    def reverts(self, table: Table, objects: Objects, clock: Clock) -> RevertTestbed:
         """The service with an empty trail, and a media bucket for texts."""
-        return Undoing(make_api(table, clock, objects))
+        return RevertTestbed(make_api(table, clock, objects))
 
     @pytest.fixture
-    def say(self, undoing: Undoing, objects: Objects) -> Say:
+    def say(self, reverts: RevertTestbed, objects: Objects) -> Say:
         """Puts captions in `en` as a user's request does: `say(video_id, text, user)`; returns their change set."""
 
         def say(video_id: str, text: str, user: str = "alice") -> str:
-            undoing.clock.advance(1)
+            reverts.clock.advance(1)
             said = text.encode()
             objects.put(MEDIA_BUCKET, text_key(video_id, text_hash(said)), said, "text/vtt")
             content = {"text": text_hash(said), "cues": text.count("-->"), "size": len(said), "origin": "owner"}
-            changeset_id = f"{user}-{len(undoing.seen)}"
-            caller = undoing.admin(changeset_id)._replace(subject=user)
-            undoing.captions.put(video_id, "en", content, caller, undoing.now, anybody)
-            undoing.settle()
+            changeset_id = f"{user}-{len(reverts.seen_records)}"
+            caller = reverts.admin(changeset_id)._replace(subject=user)
+            reverts.captions.put(video_id, "en", content, caller, reverts.now, allow_any)
+            reverts.settle()
             return changeset_id
 
         return say
 
-    def _said(self, undoing: Undoing, video_id: str) -> str | None:
+    def _said(self, undoing: RevertTestbed, video_id: str) -> str | None:
         """What the captions in `en` say; None when there are none."""
         reply = undoing.api.get(f"/v1/videos/{video_id}/captions/en")
         return reply.body.decode() if reply.status == 200 else None
 
-    def _listed(self, undoing: Undoing, video_id: str) -> list[tuple[str, int, int]]:
+    def _listed(self, undoing: RevertTestbed, video_id: str) -> list[tuple[str, int, int]]:
         items = undoing.api.get(f"/v1/videos/{video_id}/captions").json["items"]
         return [(item["language"], item["cues"], item["size"]) for item in items]
 
-    def test_captions_that_were_added_go_and_come_back_by_an_undo_of_the_undo(self, undoing: Undoing, say: Say) -> None:
-        video_id = undoing.create()
-        report = undoing.undone(say(video_id, HELLO), user="alice")
+    def test_captions_that_were_added_go_and_come_back_by_an_undo_of_the_undo(
+        self, reverts: RevertTestbed, say: Say
+    ) -> None:
+        video_id = reverts.create()
+        report = reverts.require_undone(say(video_id, HELLO), user="alice")
         (item,) = report["items"]
         names = {"entity": "captions", "videoId": video_id, "language": "en", "result": "reverted"}
         assert {name: item[name] for name in names} == names
-        assert self._said(undoing, video_id) is None
-        undoing.undone(report["revertId"], user="alice")
-        assert self._said(undoing, video_id) == HELLO
+        assert self._said(reverts, video_id) is None
+        reverts.require_undone(report["revertId"], user="alice")
+        assert self._said(reverts, video_id) == HELLO
 
-    def test_captions_that_were_replaced_say_again_what_they_said(self, undoing: Undoing, say: Say) -> None:
-        video_id = undoing.create()
+    def test_captions_that_were_replaced_say_again_what_they_said(self, reverts: RevertTestbed, say: Say) -> None:
+        video_id = reverts.create()
         say(video_id, HELLO)
-        before = self._listed(undoing, video_id)
+        before = self._listed(reverts, video_id)
         changeset_id = say(video_id, GOODBYE)
-        assert self._said(undoing, video_id) == GOODBYE
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert self._said(reverts, video_id) == GOODBYE
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], item["fields"]) == ("reverted", ["/cues", "/size", "/text"])
-        assert (self._said(undoing, video_id), self._listed(undoing, video_id)) == (HELLO, before)
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (HELLO, before)
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert item["result"] == "unchanged"
 
-    def test_captions_that_were_removed_are_put_back(self, undoing: Undoing, say: Say) -> None:
-        video_id = undoing.create()
+    def test_captions_that_were_removed_are_put_back(self, reverts: RevertTestbed, say: Say) -> None:
+        video_id = reverts.create()
         say(video_id, HELLO)
-        undoing.write("DELETE", f"/v1/videos/{video_id}/captions/en")
-        assert self._said(undoing, video_id) is None
-        undoing.undone(undoing.last_changeset(video_id), user="alice")
-        assert self._said(undoing, video_id) == HELLO
+        reverts.write("DELETE", f"/v1/videos/{video_id}/captions/en")
+        assert self._said(reverts, video_id) is None
+        reverts.require_undone(reverts.last_changeset(video_id), user="alice")
+        assert self._said(reverts, video_id) == HELLO
 
     @pytest.mark.parametrize("since", [f"{GOODBYE}\n", GOODBYE.replace("Goodbye", "Bye-bye")])
     def test_what_somebody_else_wrote_since_stays_whole_unless_its_text_is_forced(
-        self, undoing: Undoing, say: Say, since: str
+        self, reverts: RevertTestbed, say: Say, since: str
     ) -> None:
         """Also when their text is as long as the one before it: the size and cues of another would cut it."""
-        video_id = undoing.create()
+        video_id = reverts.create()
         say(video_id, HELLO)
         changeset_id = say(video_id, GOODBYE)
         say(video_id, since, "admin")
-        before = self._listed(undoing, video_id)
+        before = self._listed(reverts, video_id)
         for force in ([], ["/size"]):
-            (item,) = undoing.undone(changeset_id, user="alice", force=force)["items"]
+            (item,) = reverts.require_undone(changeset_id, user="alice", force=force)["items"]
             (left,) = item["skipped"]
             assert (item["result"], item["fields"], left["field"]) == ("skipped", [], "/text")
             assert (left["reason"], left["by"]["id"], left["version"]) == ("changedSince", "admin", 3)
-            assert (self._said(undoing, video_id), self._listed(undoing, video_id)) == (since, before)
-        (item,) = undoing.undone(changeset_id, user="alice", force=["/text"])["items"]
+            assert (self._said(reverts, video_id), self._listed(reverts, video_id)) == (since, before)
+        (item,) = reverts.require_undone(changeset_id, user="alice", force=["/text"])["items"]
         assert item["result"] == "reverted"
-        assert self._said(undoing, video_id) == HELLO
+        assert self._said(reverts, video_id) == HELLO
 
     def test_added_captions_stay_when_somebody_replaced_them_since_unless_all_is_forced(
-        self, undoing: Undoing, say: Say
+        self, reverts: RevertTestbed, say: Say
     ) -> None:
-        video_id = undoing.create()
+        video_id = reverts.create()
         changeset_id = say(video_id, HELLO)
         say(video_id, GOODBYE, "admin")
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"][0]["by"]["id"]) == ("skipped", "admin")
-        assert self._said(undoing, video_id) == GOODBYE
-        undoing.undone(changeset_id, user="alice", force=[""])
-        assert self._said(undoing, video_id) is None
+        assert self._said(reverts, video_id) == GOODBYE
+        reverts.require_undone(changeset_id, user="alice", force=[""])
+        assert self._said(reverts, video_id) is None
 
-    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(self, undoing: Undoing, say: Say) -> None:
-        video_id = undoing.create()
+    def test_a_dry_run_says_what_would_come_back_and_changes_nothing(self, reverts: RevertTestbed, say: Say) -> None:
+        video_id = reverts.create()
         say(video_id, HELLO)
         changeset_id = say(video_id, GOODBYE)
-        before = undoing.stored()
-        rehearsed = undoing.undone(changeset_id, user="alice", query="dryRun=true")["items"]
-        assert (undoing.stored(), self._said(undoing, video_id)) == (before, GOODBYE)
-        assert undoing.undone(changeset_id, user="alice")["items"] == rehearsed
+        before = reverts.stored()
+        rehearsed = reverts.require_undone(changeset_id, user="alice", query="dryRun=true")["items"]
+        assert (reverts.stored(), self._said(reverts, video_id)) == (before, GOODBYE)
+        assert reverts.require_undone(changeset_id, user="alice")["items"] == rehearsed
 
-    def test_they_are_taken_back_by_their_owner_and_admins_alone(self, undoing: Undoing, say: Say) -> None:
-        video_id = undoing.create()
+    def test_they_are_taken_back_by_their_owner_and_admins_alone(self, reverts: RevertTestbed, say: Say) -> None:
+        video_id = reverts.create()
         changeset_id = say(video_id, HELLO)
-        assert undoing.undo(changeset_id, user="bob").status == 404
-        assert self._said(undoing, video_id) == HELLO
-        assert undoing.undone(changeset_id, user="admin")["reverted"] == 1
+        assert reverts.undo(changeset_id, user="bob").status == 404
+        assert self._said(reverts, video_id) == HELLO
+        assert reverts.require_undone(changeset_id, user="admin")["reverted"] == 1
 
-    def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, undoing: Undoing) -> None:
-        video_id = undoing.create()
+    def test_chapters_that_were_put_replaced_or_removed_are_as_they_were(self, reverts: RevertTestbed) -> None:
+        video_id = reverts.create()
         path = f"/v1/videos/{video_id}/chapters"
         other = {"chapters": [{"start": 0, "title": "All of it"}]}
-        undoing.write("PUT", path, CONTENTS)
-        put = undoing.last_changeset(video_id)
-        undoing.write("PUT", path, other)
-        replaced = undoing.last_changeset(video_id)
-        undoing.undone(replaced, user="alice")
-        assert undoing.api.get(path).json["chapters"] == CONTENTS["chapters"]
-        undoing.write("DELETE", path)
-        undoing.undone(undoing.last_changeset(video_id), user="alice")
-        assert undoing.api.get(path).json["chapters"] == CONTENTS["chapters"]
-        (item,) = undoing.undone(put, user="alice", force=[""])["items"]
+        reverts.write("PUT", path, CONTENTS)
+        put = reverts.last_changeset(video_id)
+        reverts.write("PUT", path, other)
+        replaced = reverts.last_changeset(video_id)
+        reverts.require_undone(replaced, user="alice")
+        assert reverts.api.get(path).json["chapters"] == CONTENTS["chapters"]
+        reverts.write("DELETE", path)
+        reverts.require_undone(reverts.last_changeset(video_id), user="alice")
+        assert reverts.api.get(path).json["chapters"] == CONTENTS["chapters"]
+        (item,) = reverts.require_undone(put, user="alice", force=[""])["items"]
         assert (item["entity"], item["result"]) == ("chapters", "reverted")
-        assert undoing.api.get(path).status == 404
+        assert reverts.api.get(path).status == 404
 
-    def test_chapters_that_somebody_else_changed_since_stay_unless_forced(self, undoing: Undoing) -> None:
-        video_id = undoing.create()
+    def test_chapters_that_somebody_else_changed_since_stay_unless_forced(self, reverts: RevertTestbed) -> None:
+        video_id = reverts.create()
         path = f"/v1/videos/{video_id}/chapters"
         changesets_of = {}
         for title, user in (("One", "alice"), ("Two", "alice"), ("Three", "admin")):
-            undoing.write("PUT", path, {"chapters": [{"start": 0, "title": title}]}, user=user)
-            changesets_of[title] = undoing.last_changeset(video_id)
+            reverts.write("PUT", path, {"chapters": [{"start": 0, "title": title}]}, user=user)
+            changesets_of[title] = reverts.last_changeset(video_id)
         mine = changesets_of["Two"]
-        (item,) = undoing.undone(mine, user="alice")["items"]
+        (item,) = reverts.require_undone(mine, user="alice")["items"]
         assert [(left["field"], left["by"]["id"]) for left in item["skipped"]] == [("/chapters", "admin")]
-        assert undoing.api.get(path).json["chapters"][0]["title"] == "Three"
-        undoing.undone(mine, user="alice", force=["/chapters"])
-        assert undoing.api.get(path).json["chapters"][0]["title"] == "One"
+        assert reverts.api.get(path).json["chapters"][0]["title"] == "Three"
+        reverts.require_undone(mine, user="alice", force=["/chapters"])
+        assert reverts.api.get(path).json["chapters"][0]["title"] == "One"
 
-    def test_chapters_behind_the_end_of_a_shorter_film_fail_with_the_pointer(self, undoing: Undoing) -> None:
-        video_id = undoing.create("admin", userId="alice", duration=60_000)
+    def test_chapters_behind_the_end_of_a_shorter_film_fail_with_the_pointer(self, reverts: RevertTestbed) -> None:
+        video_id = reverts.create("admin", userId="alice", duration=60_000)
         path = f"/v1/videos/{video_id}/chapters"
-        undoing.write("PUT", path, CONTENTS)
-        undoing.write("DELETE", path)
-        changeset_id = undoing.last_changeset(video_id)
-        undoing.patch(video_id, "admin", duration=5000)
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        reverts.write("PUT", path, CONTENTS)
+        reverts.write("DELETE", path)
+        changeset_id = reverts.last_changeset(video_id)
+        reverts.patch(video_id, "admin", duration=5000)
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], item["problem"]["status"]) == ("failed", 422)
         assert [fault["pointer"] for fault in item["problem"]["errors"]] == ["/chapters/1/start"]
 
 
 class TestPlaylists:
-    def _list(self, undoing: Undoing, count: int = 4) -> tuple[str, list[str]]:
+    def _list(self, undoing: RevertTestbed, count: int = 4) -> tuple[str, list[str]]:
         playlist_id = undoing.write("POST", "/v1/playlists", {"title": "A list"}).json["playlistId"]
         video_ids = [undoing.create(visibility="public") for _ in range(count)]
         for video_id in video_ids:
             undoing.write("POST", f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id})
         return playlist_id, video_ids
 
-    def _shown(self, undoing: Undoing, playlist_id: str) -> list[tuple[str, int]]:
+    def _entries_of(self, undoing: RevertTestbed, playlist_id: str) -> list[tuple[str, int]]:
         items = undoing.api.get(f"/v1/playlists/{playlist_id}/entries").json["items"]
         return [(item["videoId"], item["addedAt"]) for item in items]
 
     @pytest.mark.parametrize("change", ["removed", "moved", "appended", "renamed", "deleted"])
-    def test_each_change_is_taken_back(self, undoing: Undoing, change: str) -> None:
-        playlist_id, video_ids = self._list(undoing)
-        path, other = f"/v1/playlists/{playlist_id}", undoing.create()
-        before = self._shown(undoing, playlist_id), undoing.api.get(path).json
+    def test_each_change_is_taken_back(self, reverts: RevertTestbed, change: str) -> None:
+        playlist_id, video_ids = self._list(reverts)
+        path, other = f"/v1/playlists/{playlist_id}", reverts.create()
+        before = self._entries_of(reverts, playlist_id), reverts.api.get(path).json
         requests: dict[str, tuple[str, str, Any]] = {
             "removed": ("DELETE", f"{path}/entries/{video_ids[1]}", None),
             "moved": ("PATCH", f"{path}/entries/{video_ids[3]}", {"after": None}),
@@ -385,128 +387,130 @@ class TestPlaylists:
             "renamed": ("PATCH", path, {"title": "Other", "description": "New"}),
             "deleted": ("DELETE", path, None),
         }
-        undoing.write(*requests[change])
-        changeset_id = undoing.last_changeset_of_playlist(playlist_id)
-        report = undoing.undone(changeset_id, user="alice")
+        reverts.write(*requests[change])
+        changeset_id = reverts.last_changeset_of_playlist(playlist_id)
+        report = reverts.require_undone(changeset_id, user="alice")
         (item,) = report["items"]
         assert (item["entity"], item["playlistId"], item["result"]) == ("playlist", playlist_id, "reverted")
-        after = self._shown(undoing, playlist_id), undoing.api.get(path).json
+        after = self._entries_of(reverts, playlist_id), reverts.api.get(path).json
         changing = {"version": 0, "updatedAt": 0}
         assert (after[0], after[1] | changing) == (before[0], before[1] | changing)
-        assert [item["result"] for item in undoing.undone(changeset_id, user="alice")["items"]] == ["unchanged"]
+        assert [item["result"] for item in reverts.require_undone(changeset_id, user="alice")["items"]] == ["unchanged"]
 
-    def test_an_entry_comes_back_beside_the_one_that_has_its_place(self, undoing: Undoing) -> None:
-        playlist_id, (first, second, third, last) = self._list(undoing)
+    def test_an_entry_comes_back_beside_the_one_that_has_its_place(self, reverts: RevertTestbed) -> None:
+        playlist_id, (first, second, third, last) = self._list(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
-        undoing.write("PATCH", f"{path}/{last}", {"after": first})
-        undoing.write("DELETE", f"{path}/{last}")
-        changeset_id = undoing.last_changeset_of_playlist(playlist_id)
-        undoing.write("PATCH", f"{path}/{third}", {"after": first})
-        undoing.undone(changeset_id, user="alice")
-        assert [video_id for video_id, _ in self._shown(undoing, playlist_id)] == [first, third, last, second]
-        undoing.write("PATCH", f"{path}/{second}", {"before": last})
-        assert [video_id for video_id, _ in self._shown(undoing, playlist_id)] == [first, third, second, last]
+        reverts.write("PATCH", f"{path}/{last}", {"after": first})
+        reverts.write("DELETE", f"{path}/{last}")
+        changeset_id = reverts.last_changeset_of_playlist(playlist_id)
+        reverts.write("PATCH", f"{path}/{third}", {"after": first})
+        reverts.require_undone(changeset_id, user="alice")
+        assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, last, second]
+        reverts.write("PATCH", f"{path}/{second}", {"before": last})
+        assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, third, second, last]
 
-    def test_an_entry_that_others_moved_since_is_left_where_they_put_it(self, undoing: Undoing) -> None:
-        playlist_id, (first, second, third, last) = self._list(undoing)
+    def test_an_entry_that_others_moved_since_is_left_where_they_put_it(self, reverts: RevertTestbed) -> None:
+        playlist_id, (first, second, third, last) = self._list(reverts)
         path = f"/v1/playlists/{playlist_id}/entries"
-        undoing.write("PATCH", f"{path}/{last}", {"after": None})
-        changeset_id = undoing.last_changeset_of_playlist(playlist_id)
-        undoing.write("PATCH", f"{path}/{last}", {"after": second}, user="admin")
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+        reverts.write("PATCH", f"{path}/{last}", {"after": None})
+        changeset_id = reverts.last_changeset_of_playlist(playlist_id)
+        reverts.write("PATCH", f"{path}/{last}", {"after": second}, user="admin")
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], [left["field"] for left in item["skipped"]]) == ("skipped", [f"/entries/{last}/rank"])
-        assert [video_id for video_id, _ in self._shown(undoing, playlist_id)] == [first, second, last, third]
+        assert [video_id for video_id, _ in self._entries_of(reverts, playlist_id)] == [first, second, last, third]
 
-    def test_the_entry_of_a_video_that_is_gone_stays_out_and_is_named(self, undoing: Undoing) -> None:
-        playlist_id, (_, second, *_) = self._list(undoing)
-        undoing.write("DELETE", f"/v1/playlists/{playlist_id}/entries/{second}")
-        changeset_id = undoing.last_changeset_of_playlist(playlist_id)
-        undoing.table.delete(VIDEO.key(videoId=second))
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+    def test_the_entry_of_a_video_that_is_gone_stays_out_and_is_named(self, reverts: RevertTestbed) -> None:
+        playlist_id, (_, second, *_) = self._list(reverts)
+        reverts.write("DELETE", f"/v1/playlists/{playlist_id}/entries/{second}")
+        changeset_id = reverts.last_changeset_of_playlist(playlist_id)
+        reverts.table.delete(VIDEO.key(videoId=second))
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"]) == ("skipped", [{"field": f"/entries/{second}", "reason": "gone"}])
 
-    def test_many_entries_come_back_in_several_writes(self, undoing: Undoing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_many_entries_come_back_in_several_writes(
+        self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.history.playlist_reverts.MAX_PLACED", 2)
-        playlist_id, video_ids = self._list(undoing, 5)
-        before = self._shown(undoing, playlist_id)
+        playlist_id, video_ids = self._list(reverts, 5)
+        before = self._entries_of(reverts, playlist_id)
         for video_id in video_ids:
-            undoing.entries_of_playlists.remove(playlist_id, video_id, undoing.admin("set"), undoing.now)
-        undoing.settle()
-        (item,) = undoing.undone("set")["items"]
+            reverts.entries_of_playlists.remove(playlist_id, video_id, reverts.admin("set"), reverts.now)
+        reverts.settle()
+        (item,) = reverts.require_undone("set")["items"]
         assert (item["result"], len(item["fields"])) == ("reverted", 5)
-        assert self._shown(undoing, playlist_id) == before
+        assert self._entries_of(reverts, playlist_id) == before
 
-    def test_one_that_somebody_else_deleted_stays_deleted(self, undoing: Undoing) -> None:
-        playlist_id, _ = self._list(undoing, 1)
-        undoing.write("PATCH", f"/v1/playlists/{playlist_id}", {"title": "Other"})
-        changeset_id = undoing.last_changeset_of_playlist(playlist_id)
-        undoing.write("DELETE", f"/v1/playlists/{playlist_id}", user="admin")
-        (item,) = undoing.undone(changeset_id, user="alice")["items"]
+    def test_one_that_somebody_else_deleted_stays_deleted(self, reverts: RevertTestbed) -> None:
+        playlist_id, _ = self._list(reverts, 1)
+        reverts.write("PATCH", f"/v1/playlists/{playlist_id}", {"title": "Other"})
+        changeset_id = reverts.last_changeset_of_playlist(playlist_id)
+        reverts.write("DELETE", f"/v1/playlists/{playlist_id}", user="admin")
+        (item,) = reverts.require_undone(changeset_id, user="alice")["items"]
         assert (item["result"], item["skipped"][0]["field"], item["skipped"][0]["by"]["id"]) == ("skipped", "", "admin")
-        assert DELETED_AT in (undoing.table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
+        assert DELETED_AT in (reverts.table.get(PLAYLIST.key(playlistId=playlist_id)) or {})
 
 
 class TestOthersParts:
-    def test_they_are_neither_shown_nor_touched(self, undoing: Undoing) -> None:
-        ours, theirs = undoing.create(), undoing.create("bob")
+    def test_they_are_neither_shown_nor_touched(self, reverts: RevertTestbed) -> None:
+        ours, theirs = reverts.create(), reverts.create("bob")
         for video_id in (ours, theirs):
-            undoing.videos.change(video_id, undoing.admin("set"), undoing.now, lambda item: item | {"title": "New"})
-        undoing.settle()
-        report = undoing.undone("set", user="alice")
+            reverts.videos.change(video_id, reverts.admin("set"), reverts.now, lambda item: item | {"title": "New"})
+        reverts.settle()
+        report = reverts.require_undone("set", user="alice")
         assert [item["videoId"] for item in report["items"]] == [ours]
-        assert [undoing.item(video_id)["title"] for video_id in (ours, theirs)] == ["A film", "New"]
+        assert [reverts.item(video_id)["title"] for video_id in (ours, theirs)] == ["A film", "New"]
 
-    def test_a_set_of_which_nothing_is_ones_own_is_as_one_that_never_was(self, undoing: Undoing) -> None:
-        undoing.whole("import-1")
-        replies = [undoing.undo(changeset_id, user="carol") for changeset_id in ("import-1", "never-was")]
+    def test_a_set_of_which_nothing_is_ones_own_is_as_one_that_never_was(self, reverts: RevertTestbed) -> None:
+        reverts.create_whole("import-1")
+        replies = [reverts.undo(changeset_id, user="carol") for changeset_id in ("import-1", "never-was")]
         assert [reply.status for reply in replies] == [404, 404]
         assert replies[0].json == replies[1].json
 
     def test_a_large_set_of_which_nothing_is_ones_own_is_never_begun(
-        self, undoing: Undoing, monkeypatch: pytest.MonkeyPatch
+        self, reverts: RevertTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 1)
-        undoing.whole("import-1")
-        assert [undoing.undo("import-1", user=user).status for user in ("carol", "alice")] == [404, 202]
+        reverts.create_whole("import-1")
+        assert [reverts.undo("import-1", user=user).status for user in ("carol", "alice")] == [404, 202]
 
 
 class TestTheTrailIsBehind:
-    def test_nothing_is_written_and_the_client_told_to_try_again(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_nothing_is_written_and_the_client_told_to_try_again(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
-        assert undoing.api.put(path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
-        before = undoing.stored()
-        reply = undoing.undo("import-1")
+        assert reverts.api.put(path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
+        before = reverts.stored()
+        reply = reverts.undo("import-1")
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
         assert reply.json["type"].endswith(":trail-behind")
-        assert undoing.stored() == before
-        undoing.settle()
-        assert _by_entity(undoing.undone("import-1"))["credit"] == "skipped"
+        assert reverts.stored() == before
+        reverts.settle()
+        assert _by_entity(reverts.require_undone("import-1"))["credit"] == "skipped"
         assert whole.there()["credit"]
 
-    def test_what_it_lacks_after_a_day_is_by_an_unknown_hand(self, undoing: Undoing) -> None:
-        (video_id,) = undoing.whole("import-1").video_ids
+    def test_what_it_lacks_after_a_day_is_by_an_unknown_hand(self, reverts: RevertTestbed) -> None:
+        (video_id,) = reverts.create_whole("import-1").video_ids
         path = f"/v1/videos/{video_id}/credits/sam"
-        undoing.write("PUT", path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'})
-        changeset_id = undoing.last_changeset(video_id)
-        assert undoing.api.put(path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'}).status == 200
-        undoing.clock.advance(86_400)
-        undoing.backstage_forgets()
-        (item,) = undoing.undone(changeset_id)["items"]
+        reverts.write("PUT", path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'})
+        changeset_id = reverts.last_changeset(video_id)
+        assert reverts.api.put(path, {"ordering": 5, "roles": ROLES}, headers={"If-Match": '"2"'}).status == 200
+        reverts.clock.advance(86_400)
+        reverts.backstage_forgets()
+        (item,) = reverts.require_undone(changeset_id)["items"]
         assert [left["by"]["id"] for left in item["skipped"]] == ["unknown"]
 
-    def test_what_a_set_created_stays_when_it_is_not_as_the_trail_knows_it(self, undoing: Undoing) -> None:
-        whole = undoing.whole("import-1")
+    def test_what_a_set_created_stays_when_it_is_not_as_the_trail_knows_it(self, reverts: RevertTestbed) -> None:
+        whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
         credit, title = f"/v1/videos/{video_id}/credits/sam", f"/v1/playlists/{whole.playlist_id}"
-        assert undoing.api.put(credit, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
-        assert undoing.api.patch(title, {"title": "Another"}).status == 200
-        undoing.clock.advance(86_400)
-        undoing.backstage_forgets()
-        report = undoing.undone("import-1")
+        assert reverts.api.put(credit, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
+        assert reverts.api.patch(title, {"title": "Another"}).status == 200
+        reverts.clock.advance(86_400)
+        reverts.backstage_forgets()
+        report = reverts.require_undone("import-1")
         assert {_by_entity(report)[entity] for entity in ("credit", "playlist")} == {"skipped"}
-        assert undoing.api.get(credit).json["ordering"] == 4
-        assert undoing.api.get(title).json["title"] == "Another"
+        assert reverts.api.get(credit).json["ordering"] == 4
+        assert reverts.api.get(title).json["title"] == "Another"
 
 
 class TestBadRequests:
@@ -526,10 +530,10 @@ class TestBadRequests:
         ],
     )
     def test_they_are_refused_and_nothing_is_written(
-        self, undoing: Undoing, changeset_id: str, query: str, body: Any, status: int
+        self, reverts: RevertTestbed, changeset_id: str, query: str, body: Any, status: int
     ) -> None:
-        with recorded(undoing.table.client) as seen:
+        with record_operations(reverts.table.client) as seen:
             path = f"/v1/changesets/{changeset_id}/revert"
-            assert undoing.api.post(path, body, query=query, user="admin").status == status
+            assert reverts.api.post(path, body, query=query, user="admin").status == status
         assert not WRITES & {operation.name for operation in seen}
         assert seen == [] or status == 404

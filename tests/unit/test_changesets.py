@@ -6,9 +6,9 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.background import DAYS
-from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
+from local.testbed.harness import NOW, Api, Clock, Reply, make_api, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -21,17 +21,17 @@ from shared.web.cursors import LIFETIME_SECONDS
 
 
 @pytest.fixture
-def trailed(api: Api) -> Trailed:
+def trailed(api: Api) -> AuditedService:
     """The service with an empty trail."""
-    return Trailed(api)
+    return AuditedService(api)
 
 
-def _last_request(trailed: Trailed, video_id: str) -> str:
+def _last_request(trailed: AuditedService, video_id: str) -> str:
     """The id of the request that wrote a video last."""
     return str(request_id_of(trailed.item(video_id)))
 
 
-def _batch(trailed: Trailed, *owners: str) -> tuple[str, list[str]]:
+def _batch(trailed: AuditedService, *owners: str) -> tuple[str, list[str]]:
     """A change set of an admin's that changes the titles of new videos of these owners; its id, and theirs."""
     video_ids = [str(trailed.api.create("admin", userId=owner)["videoId"]) for owner in owners]
     changes = [{"op": "patch", "videoId": video_id, "patch": {"title": "New"}} for video_id in video_ids]
@@ -40,11 +40,13 @@ def _batch(trailed: Trailed, *owners: str) -> tuple[str, list[str]]:
     return _last_request(trailed, video_ids[0]), video_ids
 
 
-def _get(trailed: Trailed, changeset_id: str, query: str = "", user: str = "admin") -> Reply:
+def _get(trailed: AuditedService, changeset_id: str, query: str = "", user: str = "admin") -> Reply:
     return trailed.api.get(f"/v1/changesets/{quote(changeset_id, safe='')}", query=query, user=user)
 
 
-def _shown(trailed: Trailed, changeset_id: str, query: str = "", user: str = "admin") -> list[list[str]]:
+def _pages_of_videos(
+    trailed: AuditedService, changeset_id: str, query: str = "", user: str = "admin"
+) -> list[list[str]]:
     """The videos on each page, following the cursors."""
     pages: list[list[str]] = []
     cursor = ""
@@ -57,7 +59,7 @@ def _shown(trailed: Trailed, changeset_id: str, query: str = "", user: str = "ad
         cursor = f"&cursor={quote(reply.json['nextCursor'])}"
 
 
-def _put(trailed: Trailed, changeset_id: str, count: int, **fields: object) -> None:
+def _put(trailed: AuditedService, changeset_id: str, count: int, **fields: object) -> None:
     """Entries of a change set over as many videos."""
     for number in range(count):
         video_id = f"00000000-0000-4000-8000-{number:012}"
@@ -74,7 +76,7 @@ def _put(trailed: Trailed, changeset_id: str, count: int, **fields: object) -> N
 
 
 class TestWhatIsShown:
-    def test_each_change_that_one_request_made(self, trailed: Trailed) -> None:
+    def test_each_change_that_one_request_made(self, trailed: AuditedService) -> None:
         changeset_id, video_ids = _batch(trailed, "alice", "bob")
         assert trailed.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Later"}).status == 200
         trailed.settle()
@@ -83,13 +85,13 @@ class TestWhatIsShown:
         assert [item["changes"] for item in items] == 2 * [[{"field": "/title", "from": "A film", "to": "New"}]]
         assert {item["correlationId"] for item in items} == {changeset_id}
 
-    def test_what_the_openapi_document_says(self, trailed: Trailed) -> None:
+    def test_what_the_openapi_document_says(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice", "bob")
         schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
         for query in ("", "limit=1"):
             jsonschema_rs.Draft202012Validator(schema).validate(_get(trailed, changeset_id, query).json)
 
-    def test_the_changes_of_one_video_stand_together_the_newest_first(self, trailed: Trailed) -> None:
+    def test_the_changes_of_one_video_stand_together_the_newest_first(self, trailed: AuditedService) -> None:
         video_id = trailed.api.create()["videoId"]
         changes = [{"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in "abc"]
         trailed.api.post("/v1/videos/batch", {"operations": changes})
@@ -98,25 +100,25 @@ class TestWhatIsShown:
         assert [item["version"] for item in items] == [4, 3, 2]
 
     @pytest.mark.parametrize("changeset_id", ["x", "!", "~" * 128, "50%", "a=b&c"])
-    def test_any_visible_id_may_be_asked_for(self, trailed: Trailed, changeset_id: str) -> None:
+    def test_any_visible_id_may_be_asked_for(self, trailed: AuditedService, changeset_id: str) -> None:
         assert _get(trailed, changeset_id).status == 404
         _put(trailed, changeset_id, 1)
         assert len(_get(trailed, changeset_id).json["items"]) == 1
 
 
 class TestWhoMayRead:
-    def test_an_owner_sees_its_own_part_and_nothing_of_others(self, trailed: Trailed) -> None:
+    def test_an_owner_sees_its_own_part_and_nothing_of_others(self, trailed: AuditedService) -> None:
         changeset_id, (of_alice, of_bob) = _batch(trailed, "alice", "bob")
-        assert _shown(trailed, changeset_id, user="alice") == [[of_alice]]
-        assert _shown(trailed, changeset_id, user="bob") == [[of_bob]]
+        assert _pages_of_videos(trailed, changeset_id, user="alice") == [[of_alice]]
+        assert _pages_of_videos(trailed, changeset_id, user="bob") == [[of_bob]]
 
-    def test_who_owns_nothing_of_it_learns_no_more_than_of_one_that_never_was(self, trailed: Trailed) -> None:
+    def test_who_owns_nothing_of_it_learns_no_more_than_of_one_that_never_was(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice")
         replies = [_get(trailed, id_, user="carol") for id_ in (changeset_id, "never-was")]
         assert [reply.status for reply in replies] == [404, 404]
         assert replies[0].json == replies[1].json
 
-    def test_the_token_needs_the_scope(self, trailed: Trailed) -> None:
+    def test_the_token_needs_the_scope(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice")
         path = f"/v1/changesets/{changeset_id}"
         assert trailed.api.get(path, scopes="videos/write").status == 403
@@ -126,15 +128,17 @@ class TestWhoMayRead:
 class TestPages:
     @pytest.mark.parametrize("limit", [1, 3, 6, 7])
     @pytest.mark.parametrize("user", ["admin", "alice"])
-    def test_they_hold_everything_once_and_are_full(self, trailed: Trailed, limit: int, user: str) -> None:
+    def test_they_hold_everything_once_and_are_full(self, trailed: AuditedService, limit: int, user: str) -> None:
         _put(trailed, "set", 7)
-        whole = _shown(trailed, "set", "limit=100", user)[0]
+        whole = _pages_of_videos(trailed, "set", "limit=100", user)[0]
         assert len({*whole}) == 7
-        assert _shown(trailed, "set", f"limit={limit}", user) == [whole[at : at + limit] for at in range(0, 7, limit)]
+        assert _pages_of_videos(trailed, "set", f"limit={limit}", user) == [
+            whole[at : at + limit] for at in range(0, 7, limit)
+        ]
 
-    def test_a_page_is_one_query_of_the_index_and_one_read_of_its_entries(self, trailed: Trailed) -> None:
+    def test_a_page_is_one_query_of_the_index_and_one_read_of_its_entries(self, trailed: AuditedService) -> None:
         _put(trailed, "set", 3)
-        with recorded(trailed.table.client) as seen:
+        with record_operations(trailed.table.client) as seen:
             _get(trailed, "set")
         assert [(operation.name, operation.index) for operation in seen] == [
             ("Query", "ChangesetIndex"),
@@ -142,28 +146,28 @@ class TestPages:
         ]
 
     def test_a_page_of_large_entries_is_short_and_leads_on(
-        self, trailed: Trailed, monkeypatch: pytest.MonkeyPatch
+        self, trailed: AuditedService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_PAGE", 1000)
         _put(trailed, "set", 3, changes=[{"field": "/description", "to": "x" * 600}])
-        assert [len(page) for page in _shown(trailed, "set")] == [1, 1, 1]
+        assert [len(page) for page in _pages_of_videos(trailed, "set")] == [1, 1, 1]
 
     def test_the_search_for_what_is_not_hidden_is_bounded_and_leads_on(
-        self, trailed: Trailed, monkeypatch: pytest.MonkeyPatch
+        self, trailed: AuditedService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(changesets, "LARGEST_QUERY", 2)
         _put(trailed, "set", 1)  # the last one of all, as the greatest ids come first
         _put(trailed, "set", 12, owner="bob")
-        (shown,) = _shown(trailed, "set", user="alice")[1:]
-        assert _shown(trailed, "set", user="alice") == [[], shown]
+        (shown,) = _pages_of_videos(trailed, "set", user="alice")[1:]
+        assert _pages_of_videos(trailed, "set", user="alice") == [[], shown]
         assert len(shown) == 1
 
-    def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trailed: Trailed) -> None:
+    def test_entries_past_their_time_are_hidden_though_dynamodb_has_them_still(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice")
         trailed.api.clock.advance(DAYS * 86_400)
         assert _get(trailed, changeset_id).status == 404
 
-    def test_a_cursor_holds_for_its_set_and_caller_only(self, trailed: Trailed) -> None:
+    def test_a_cursor_holds_for_its_set_and_caller_only(self, trailed: AuditedService) -> None:
         _put(trailed, "set", 2)
         _put(trailed, "other", 2)
         cursor = quote(_get(trailed, "set", "limit=1").json["nextCursor"])
@@ -178,13 +182,13 @@ class TestPages:
 
 class TestBadRequests:
     @pytest.mark.parametrize("changeset_id", ["~" * 129, "a b", "é", "a\tb"])
-    def test_a_bad_id_is_400_and_asks_nothing(self, trailed: Trailed, changeset_id: str) -> None:
-        with recorded(trailed.table.client) as seen:
+    def test_a_bad_id_is_400_and_asks_nothing(self, trailed: AuditedService, changeset_id: str) -> None:
+        with record_operations(trailed.table.client) as seen:
             assert _get(trailed, changeset_id).status == 400
         assert seen == []
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=101", "cursor=x", "order=asc", "limit=1&limit=2"])
-    def test_a_bad_parameter_is_400(self, trailed: Trailed, query: str) -> None:
+    def test_a_bad_parameter_is_400(self, trailed: AuditedService, query: str) -> None:
         assert _get(trailed, "set", query).status == 400
 
 
@@ -192,7 +196,7 @@ class TestTheHeader:
     def test_every_write_that_the_trail_follows_names_its_change_set(
         self, table: Table, clock: Clock, objects: Objects
     ) -> None:
-        trailed = Trailed(make_api(table, clock, objects))
+        trailed = AuditedService(make_api(table, clock, objects))
         video_id, other = trailed.uploaded_film(trailed.api), trailed.create()
         playlist_id = trailed.write("POST", "/v1/playlists", {"title": "Films"}).json["playlistId"]
         video, playlist = f"/v1/videos/{video_id}", f"/v1/playlists/{playlist_id}"
@@ -284,7 +288,7 @@ class TestTheHeader:
             assert ("change-set" in first.headers) == (method in ("PUT", "DELETE")), path
             assert "change-set" not in again.headers, path
 
-    def test_a_dry_run_names_none(self, trailed: Trailed) -> None:
+    def test_a_dry_run_names_none(self, trailed: AuditedService) -> None:
         changeset_id, (video_id,) = _batch(trailed, "alice")
         for path, body in (
             ("/v1/videos/batch", {"operations": [{"op": "delete", "videoId": video_id}]}),
@@ -295,7 +299,7 @@ class TestTheHeader:
             assert reply.status == 200
             assert "change-set" not in reply.headers
 
-    def test_a_retry_names_the_set_of_the_first_request(self, trailed: Trailed) -> None:
+    def test_a_retry_names_the_set_of_the_first_request(self, trailed: AuditedService) -> None:
         key = {"Idempotency-Key": "k"}
         create = {"op": "create", "video": {"title": "New"}}
         playlist_id = trailed.api.post("/v1/playlists", {"title": "Films"}).json["playlistId"]
@@ -312,7 +316,7 @@ class TestTheHeader:
             trailed.settle()
             assert _get(trailed, first.headers["change-set"]).status == 200
 
-    def test_a_retried_batch_that_still_had_something_to_do_names_its_own_set(self, trailed: Trailed) -> None:
+    def test_a_retried_batch_that_still_had_something_to_do_names_its_own_set(self, trailed: AuditedService) -> None:
         video_id = trailed.api.create()["videoId"]
         create = {"op": "create", "video": {"title": "New"}}
         change = {"op": "patch", "videoId": video_id, "patch": {"title": "New"}, "ifMatch": '"2"'}

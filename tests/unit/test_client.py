@@ -109,10 +109,12 @@ _CLIENTS: list[Any] = []
 
 def ours(server: Server) -> Client:
     credentials = Credentials("test", "test", None)
-    return _kept(Client(server.endpoint, "us-east-1", lambda: credentials, connect_seconds=LIMIT, read_seconds=LIMIT))
+    return _with_idle_connection(
+        Client(server.endpoint, "us-east-1", lambda: credentials, connect_seconds=LIMIT, read_seconds=LIMIT)
+    )
 
 
-def _kept(client: Client) -> Client:
+def _with_idle_connection(client: Client) -> Client:
     _CLIENTS.append(client)
     return client
 
@@ -283,7 +285,7 @@ class TestConnections:
 
     @pytest.mark.parametrize("token", ["x\r\nx-amz-target: other", "x\ry", "x\ny"])
     def test_a_header_of_two_lines_is_not_sent(self, server: Server, token: str) -> None:
-        client = _kept(Client(server.endpoint, "us-east-1", lambda: Credentials("a", "b", token)))
+        client = _with_idle_connection(Client(server.endpoint, "us-east-1", lambda: Credentials("a", "b", token)))
         with pytest.raises(ValueError, match="line break"):
             client.get_item(TableName="T", Key=KEY)
         assert server.requests == []
@@ -385,7 +387,9 @@ class TestRequests:
     def test_are_signed_as_botocore_would(
         self, server: Server, service: AwsService, token: str | None, parameters: Any
     ) -> None:
-        client = _kept(Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token), service))
+        client = _with_idle_connection(
+            Client(server.endpoint, "eu-central-2", lambda: Credentials("AKID", "secret/+", token), service)
+        )
         server.answers = [answer({})]
         client.call("Operation", **parameters)
         ((headers, body),) = server.requests

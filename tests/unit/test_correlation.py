@@ -11,7 +11,7 @@ from functions.probe import handler as probe_handler
 from functions.purge import handler as purge_handler
 from functions.thumbnails import handler as thumbnails_handler
 from local.testbed import streams
-from local.testbed.background import Backstage, make_audit
+from local.testbed.background import BackgroundWork, make_audit
 from local.testbed.harness import (
     NOW,
     SOURCES_BUCKET,
@@ -58,7 +58,7 @@ class Service:
         self.api.handlers = {name: self._noting(handle) for name, handle in self.api.handlers.items()}
         self.requests: list[str] = []
         """The ids of the requests so far."""
-        self.backstage = Backstage(table, clock)
+        self.backstage = BackgroundWork(table, clock)
         resources = FakeResources(table, clock, objects=objects, queues=self.backstage.queues)
         self.audit = make_audit(resources.audit, clock, objects=objects)
         self.workers = {
@@ -84,9 +84,9 @@ class Service:
 
     def settle(self) -> None:
         """Let both readers of the stream see everything."""
-        before = len(self.backstage.seen)
+        before = len(self.backstage.seen_records)
         self.backstage.settle()
-        records = self.backstage.seen[before:]
+        records = self.backstage.seen_records[before:]
         if records:
             assert self.audit({"Records": records}, Context()) == {"batchItemFailures": []}
 
@@ -465,10 +465,10 @@ class TestBatches:
         item = {"pk": "VIDEO#v", "sk": "#META"}
         old, new = item | {"updatedFor": "old"}, item | {"updatedFor": "new"}
         batch = [
-            streams.change(old, new, sequence=1),
-            streams.change(old, item, sequence=2),
-            streams.change(None, new, sequence=3),
-            streams.change(old, None, sequence=4),
+            streams.stream_record(old, new, sequence=1),
+            streams.stream_record(old, item, sequence=2),
+            streams.stream_record(None, new, sequence=3),
+            streams.stream_record(old, None, sequence=4),
         ]
         with log_lines() as lines:
             process(streams.event(*batch), handle, StreamProcessor())

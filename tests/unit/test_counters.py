@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import NOW, Api, recorded
-from local.testbed.limits import Run, Simulation
+from local.testbed.harness import NOW, Api, record_operations
+from local.testbed.limits import SimulatedRun, Simulation
 from local.testbed.units import WRITE_BYTES, size
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse, ResponseLost
 from shared.background.ledger import MARK_BYTES, ROOM, SEEN, SEEN_UP_TO, TALLY
@@ -66,7 +66,7 @@ def throttling(table: Table, *shards: int, but: Callable[[Any], bool] = lambda _
             raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
         return send()
 
-    undo = come_between(table.client, between)
+    undo = intercept(table.client, between)
     try:
         yield sent
     finally:
@@ -81,7 +81,7 @@ class TestOneItem:
     """As long as DynamoDB takes all views, a counter is one item, and each view one request."""
 
     def test_a_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert [counters.add(VIDEO, ONE, NOW) for _ in range(3)] == [1, 2, 3]
         assert [operation.name for operation in operations] == ["UpdateItem"] * 3
 
@@ -95,12 +95,12 @@ class TestOneItem:
 
     def test_the_count_alone_is_one_small_read(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert (counters.count(VIDEO, NOW), counters.count(OTHER, NOW)) == (1, 0)
         assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
 
     def test_counts_of_calm_videos_take_no_request(self, counters: ViewCounters, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert counters.counts({VIDEO: {"views": 5, "keyed": 2}, OTHER: None}) == {VIDEO: 7, OTHER: 0}
         assert operations == []
 
@@ -151,7 +151,7 @@ class TestThrottled:
                 raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
-        undo = come_between(table.client, between)
+        undo = intercept(table.client, between)
         assert counters.add(VIDEO, ONE, NOW) == 2
         assert _control(table) == {"shards": 4, "spread": 4}
 
@@ -168,7 +168,7 @@ class TestThrottled:
             send()
             raise ResponseLost
 
-        undo = come_between(table.client, between)
+        undo = intercept(table.client, between)
         with pytest.raises(Unavailable) as raised:
             counters.add(VIDEO, ONE, NOW)
         undo()
@@ -184,7 +184,7 @@ class TestThrottled:
                 raise ErrorResponse(400, {"__type": "ThrottlingException", "throttlingReasons": reasons})
             return send()
 
-        undo = come_between(table.client, between)
+        undo = intercept(table.client, between)
         assert counters.add(VIDEO, ONE, NOW) == 1
         undo()
         assert _control(table) == {}
@@ -207,7 +207,7 @@ class TestSpread:
         assert sum(sums["views"] for sums in shards.values()) == 1190
 
     def test_an_instance_reads_the_others_at_most_once_a_second(self, counters: ViewCounters, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert [counters.add(VIDEO, ONE, NOW + call // 10) for call in range(20)] == [*range(1116, 1136)]
         names = [operation.name for operation in operations]
         assert (names.count("UpdateItem"), names.count("BatchGetItem"), len(names)) == (20, 2, 22)
@@ -218,7 +218,7 @@ class TestSpread:
         assert counters.add(VIDEO, ONE, NOW + 1) == 1167
 
     def test_the_count_alone_is_read_as_seldom(self, counters: ViewCounters, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert [counters.count(VIDEO, NOW) for _ in range(3)] == [1115] * 3
         assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
         assert counters.add(VIDEO, ONE, NOW) == counters.count(VIDEO, NOW) == 1116
@@ -230,7 +230,7 @@ class TestSpread:
             return send()
 
         assert counters.add(VIDEO, ONE, NOW) == 1116
-        undo = come_between(table.client, between)
+        undo = intercept(table.client, between)
         assert counters.add(VIDEO, ONE, NOW + 1) == 1117
         undo()
         assert counters.read([VIDEO])[VIDEO].views == 1117
@@ -254,7 +254,7 @@ class TestSpread:
         assert sent == [0, 3, 0, 0]
 
     def test_readers_sum_them_with_one_more_request(self, counters: ViewCounters, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             counts = counters.counts({VIDEO: _first(table), OTHER: {"views": 3}})
         assert counts == {VIDEO: 1115, OTHER: 3}
         assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
@@ -346,7 +346,7 @@ class TestFold:
     @pytest.mark.usefixtures("folded")
     def test_a_folded_counter_is_one_item_again(self, counters: ViewCounters, table: Table) -> None:
         assert _control(table) == {"spread": 4, "folded": {"views": 11_100, "owner": 3}}
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert counters.add(VIDEO, ONE, self.FOLDED) == 11_116
             assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
         assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
@@ -391,7 +391,7 @@ class TestFold:
                     ViewCounters(table).add(VIDEO, ONE, self.FOLDED)
             return send()
 
-        undo = come_between(table.client, between)
+        undo = intercept(table.client, between)
         counters.calm(VIDEO, self.FOLDED)
         assert _control(table) == {"shards": 2, "spread": 4}
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
@@ -411,10 +411,10 @@ class TestReaders:
         """The view counts that each reader shows, and what it asked for."""
         counts, asked = [], []
         for query in ("", "include=tags", "fields=viewCount"):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 counts.append(api.get(f"/v1/videos/{VIDEO}", query=query).json["viewCount"])
             asked.append([operation.name for operation in operations])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             (item,) = api.post("/v1/videos/batch-get", {"videoIds": [VIDEO]}).json["items"]
         return [*counts, item["viewCount"]], [*asked, [operation.name for operation in operations]]
 
@@ -446,7 +446,7 @@ class TestReaders:
     def test_what_a_caller_may_not_see_is_not_summed(self, api: Api, table: Table) -> None:
         _store(table, 0, views=7, shards=2, spread=2)
         api.patch(f"/v1/videos/{VIDEO}", {"visibility": "private"})
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.post("/v1/videos/batch-get", {"videoIds": [VIDEO]}, user="bob")
         assert [operation.name for operation in operations] == ["BatchGetItem"]
 
@@ -463,7 +463,7 @@ class TestStorm:
         """What all shards hold by themselves."""
         return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
-    def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[Run], list[Item]]:
+    def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[SimulatedRun], list[Item]]:
         """What `calm` makes of a counter, with `per_second` views a second around each call."""
         runs, firsts = [], []
         for _ in range(4):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from local.testbed.harness import NOW, Api, Reply, recorded
+from local.testbed.harness import NOW, Api, Reply, record_operations
 from shared.aws.dynamodb import Table, Write
 from shared.aws.listing import Lists
 from shared.core.attributes import Item
@@ -88,7 +88,7 @@ def test_the_same_credit_once_more_changes_nothing(api: Api, film: Film, table: 
     first = put(api, video_id)
     api.clock.advance(10)
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         again = put(api, video_id)
 
     assert (again.status, again.json, again.etag) == (200, first.json, first.etag)

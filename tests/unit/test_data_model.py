@@ -10,10 +10,10 @@ import pytest
 
 from local import ROOT
 from local.testbed import streams
-from local.testbed.background import Backstage
-from local.testbed.feed_changes import tell
+from local.testbed.background import BackgroundWork
+from local.testbed.feed_changes import append_changes
 from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
-from local.testbed.wire import throttled_once
+from local.testbed.wire import throttle_once
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.aws.stream import Record
@@ -82,7 +82,7 @@ def _entity_of(item: Item) -> str:
 @pytest.fixture
 def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attributes:
     """The attributes of all kinds of items, after one of everything has happened."""
-    api, backstage = make_api(table, clock, objects), Backstage(table, clock)
+    api, backstage = make_api(table, clock, objects), BackgroundWork(table, clock)
     attributes: Attributes = defaultdict(set)
 
     def note(*items: Item) -> None:
@@ -151,16 +151,16 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     gone = next(item for item in items_of(table) if item["sk"] == "#META" and item["pk"] == f"VIDEO#{video}")
     audit = AuditStore(Table("VideoAudit", table.client))
     feed = Feed(audit.table, clock)
-    removed = [Record(raw).old for raw in backstage.seen if raw["eventName"] == "REMOVE"]
+    removed = [Record(raw).old for raw in backstage.seen_records if raw["eventName"] == "REMOVE"]
     note(*(item for item in removed if "removing" in item))
-    for raw in (*backstage.seen, streams.change(gone, None, sequence=10**9, identity=streams.EXPIRY)):
+    for raw in (*backstage.seen_records, streams.stream_record(gone, None, sequence=10**9, identity=streams.EXPIRY)):
         made = entry(Record(raw), days=400)
         if made:
             audit.add(made)
-            tell(feed, change_of(made))
+            append_changes(feed, change_of(made))
     counters, now = ViewCounters(table), int(clock())
     counters.add(video, dict.fromkeys(UNCOUNTED, 1), now)
-    with throttled_once(table.client, "UpdateItem"):
+    with throttle_once(table.client, "UpdateItem"):
         counters.add(video, {"views": 1}, now)
     for later in (now, now + LOOK_SECONDS, now + LOOK_SECONDS + FOLD_SECONDS):
         counters.calm(video, later)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from local.testbed.harness import Api, Clock, Reply, make_api
-from local.testbed.wire import listening, raised
+from local.testbed.wire import listen, raised
 from shared.aws.dynamodb import Table
 from shared.aws.lean import client
 from shared.aws.lean.client import ResponseLost
@@ -133,7 +133,7 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
 def test_what_is_written_may_take_longer(slow: Slow) -> None:
     """To give up a write early would leave its caller in doubt."""
     take = slow.clock.advance
-    with listening(slow.api.table.client, lambda *_: take(READ_SECONDS)):
+    with listen(slow.api.table.client, lambda *_: take(READ_SECONDS)):
         assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from local.testbed.audited import Trailed
-from local.testbed.background import Backstage
-from local.testbed.feed_changes import change, tell
+from local.testbed.audited import AuditedService
+from local.testbed.background import BackgroundWork
+from local.testbed.feed_changes import append_changes, change
 from local.testbed.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.caller import Caller
@@ -129,7 +129,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
         with _broken(table, error):
             place = _place(route, MISSING)
             yield api.request(route.method, place, json_body=body, user="admin", query=query).status
-    film = Backstage(table, api.clock).uploaded_film(api)
+    film = BackgroundWork(table, api.clock).uploaded_film(api)
     with monkeypatch.context() as patch:
         _conflict(patch, table)
         headers = {"Idempotency-Key": "in-flight"}
@@ -139,7 +139,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
 
 def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[int]:
     """What needs a film, its jobs, or an upload."""
-    backstage = Backstage(table, api.clock)
+    backstage = BackgroundWork(table, api.clock)
     film = backstage.uploaded_film(api)
     yield ask(film, {"position": 1000})
     message = backstage.message("transcode", "transcode.360p")
@@ -264,18 +264,18 @@ def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """What needs changes that are no longer kept, and a cursor that was taken earlier."""
     feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
-    tell(feed, change(1))
+    append_changes(feed, change(1))
     query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"
     monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 1)  # so that each is a block
-    tell(feed, change(2))
-    tell(feed, change(3))
+    append_changes(feed, change(2))
+    append_changes(feed, change(3))
     api.clock.advance(31 * 86_400)
     yield api.get("/v1/changes", query=query).status
 
 
 def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[int]:
     """What needs a past: one that the trail has, has not yet, or has no more."""
-    past = Trailed(api)
+    past = AuditedService(api)
     past.settle()
     film = past.uploaded_film(api)
     for position in (1, 2):
@@ -296,7 +296,7 @@ def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: As
 def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """What needs a video to have been something else, or the trail to have it."""
     query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
-    past = Trailed(api)
+    past = AuditedService(api)
 
     def ask(video_id: str, user: str = "alice") -> int:
         return api.request("GET", _place(route, video_id), query=query, user=user).status
@@ -317,7 +317,7 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
     """What needs a change set: a small one, one that the trail has not followed yet, a large one, and a run."""
-    past = Trailed(api)
+    past = AuditedService(api)
     film = past.create()
     changeset_id = str(past.entries(film)[0][CHANGESET])
 
@@ -407,7 +407,7 @@ def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     (route,) = [route for route in ROUTES if route.operation == operation]
-    backstage = Backstage(table, api.clock)
+    backstage = BackgroundWork(table, api.clock)
     film = backstage.uploaded_film(api)
     monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
     upload = _begun(api, objects, film)
@@ -431,7 +431,7 @@ def _broken(table: Table, code: str) -> Iterator[None]:
     def fail(*_: Any) -> None:
         raise ClientError({"Error": {"Code": code, "Message": ""}}, "Any")
 
-    undo = come_between(table.client, fail)
+    undo = intercept(table.client, fail)
     try:
         yield
     finally:

@@ -10,9 +10,9 @@ import pytest
 from functions.deliveries.handler import BEHIND_SECONDS
 from functions.sweeper import handler as sweeper
 from local.testbed.background import FakeQueue
-from local.testbed.deliveries import ALICE, ROOT, URL, Delivering, always, answered
-from local.testbed.harness import NOW, Clock, Context, FakeResources, ShortContext, recorded
-from local.testbed.wire import come_between
+from local.testbed.deliveries import ALICE, ROOT, URL, DeliveryTestbed, always_in_time, respond_with
+from local.testbed.harness import NOW, Clock, Context, FakeResources, ShortContext, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LEASE
 from shared.core.errors import Unavailable, WriteContention
@@ -27,7 +27,7 @@ from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, STATUS_GONE, delay_after, is_due
 from shared.webhooks.transport import CONCURRENT_REQUESTS
 from tests import logs
-from tests.integration.faults import Line, meanwhile, throttled
+from tests.integration.faults import FaultLine, run_meanwhile, throttle
 from tests.logs import log_lines
 from tests.polling import LIMIT
 
@@ -36,12 +36,12 @@ WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
 
 
 @pytest.fixture
-def service(table: Table) -> Delivering:
-    return Delivering(table, Clock())
+def service(table: Table) -> DeliveryTestbed:
+    return DeliveryTestbed(table, Clock())
 
 
 def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], ReceiverResponse]:
-    return lambda _: answered(status, **said)
+    return lambda _: respond_with(status, **said)
 
 
 class TimeLeft(Context):
@@ -53,60 +53,60 @@ class TimeLeft(Context):
 
 
 def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], ReceiverResponse]:
-    return lambda event: answered(status if event["data"]["id"] in ids else 204)
+    return lambda event: respond_with(status if event["data"]["id"] in ids else 204)
 
 
 class TestWhoIsWoken:
-    def test_those_who_follow_the_owner_and_those_who_follow_everybody(self, service: Delivering) -> None:
+    def test_those_who_follow_the_owner_and_those_who_follow_everybody(self, service: DeliveryTestbed) -> None:
         service.create("mine")
         service.create("theirs", ROOT)
         service.create("all", ROOT, everybody=True)
         service.create("paused", paused=True)
-        assert service.tell("alice") == ["all", "mine"]
-        assert service.tell("alice", "root") == ["all", "mine", "theirs"]
-        assert service.tell() == ["all"]
+        assert service.notify("alice") == ["all", "mine"]
+        assert service.notify("alice", "root") == ["all", "mine", "theirs"]
+        assert service.notify() == ["all"]
 
-    def test_the_bus_too_if_there_is_one(self, service: Delivering) -> None:
+    def test_the_bus_too_if_there_is_one(self, service: DeliveryTestbed) -> None:
         service.worker = service.make(Bus())
-        assert service.tell("alice") == [BUS]
+        assert service.notify("alice") == [BUS]
 
-    def test_a_message_that_cannot_be_done_comes_again(self, service: Delivering) -> None:
+    def test_a_message_that_cannot_be_done_comes_again(self, service: DeliveryTestbed) -> None:
         assert not service.handle({"schema": "unknown", "webhookId": "hook"})
         assert not service.handle({"schema": "video-metadata/changed/1"})
         service.create()
         service.change("a")
-        Line(service.table.client).arm(throttled)
+        FaultLine(service.table.client).arm(throttle)
         assert not service.handle(changed_message(["alice"]))
         assert not service.deliver()
 
-    def test_a_webhook_that_has_a_worker_or_is_not_due_is_sent_no_message(self, service: Delivering) -> None:
+    def test_a_webhook_that_has_a_worker_or_is_not_due_is_sent_no_message(self, service: DeliveryTestbed) -> None:
         service.create()
         told: list[list[str]] = []
 
         def answer(_: dict[str, Any]) -> ReceiverResponse:
-            told.append(service.tell("alice"))
-            return answered(500)
+            told.append(service.notify("alice"))
+            return respond_with(500)
 
         service.receiver.answer = answer
         service.change("a")
         service.deliver()
         service.queue.waiting.clear()
         assert told == [[]]
-        assert service.tell("alice") == []
+        assert service.notify("alice") == []
         service.clock.advance(service.place()["nextAttemptAt"] - service.clock())
-        assert service.tell("alice") == ["hook"]
+        assert service.notify("alice") == ["hook"]
 
-    def test_a_message_that_is_still_in_a_queue_that_is_behind_is_the_only_one(self, service: Delivering) -> None:
+    def test_a_message_that_is_still_in_a_queue_that_is_behind_is_the_only_one(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
-        assert service.tell("alice") == ["hook"]  # the first message alone
+        assert service.notify("alice") == ["hook"]  # the first message alone
         service.deliver()
-        assert service.tell("alice") == ["hook"]
-        assert service.tell("alice") == ["hook"]  # the queue is not behind any more
+        assert service.notify("alice") == ["hook"]
+        assert service.notify("alice") == ["hook"]  # the queue is not behind any more
 
     def test_a_change_after_the_message_was_received_sends_another(
-        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.create()
         service.change("a", user="somebody")
@@ -119,14 +119,14 @@ class TestWhoIsWoken:
             found = read(*arguments, **options)
             if not told:
                 service.change("b")
-                told.append(service.tell("alice"))
+                told.append(service.notify("alice"))
             return found
 
         monkeypatch.setattr(Feed, "read", meanwhile)
         service.deliver()
         assert told == [["hook"]]
 
-    def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: Delivering) -> None:
+    def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: DeliveryTestbed) -> None:
         """The place was read before that worker had it, and marked afterwards."""
         service.create()
         unread = service.place()
@@ -134,16 +134,16 @@ class TestWhoIsWoken:
         def answer(_: dict[str, Any]) -> ReceiverResponse:
             service.places.set_notified(unread, int(service.clock()))
             service.deliver()
-            return answered()
+            return respond_with()
 
         service.receiver.answer = answer
         service.change("a")
         service.deliver()
         service.change("b")
-        assert service.tell("alice") == ["hook"]
+        assert service.notify("alice") == ["hook"]
 
     def test_a_message_that_could_not_be_sent_is_sent_by_a_change_a_minute_later(
-        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(bodies: Any) -> None:
             raise Unavailable
@@ -152,12 +152,12 @@ class TestWhoIsWoken:
         with monkeypatch.context() as patched:
             patched.setattr(service.queue, "send_all", refuse)
             assert not service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
-        assert service.tell("alice") == []
+        assert service.notify("alice") == []
         service.clock.advance(NOTIFIED_SECONDS)
-        assert service.tell("alice") == ["hook"]
+        assert service.notify("alice") == ["hook"]
 
     def test_a_webhook_is_sent_its_message_when_the_mark_cannot_be_written(
-        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: object) -> None:
             raise WriteContention("Others are changing the place; try again.")
@@ -168,7 +168,7 @@ class TestWhoIsWoken:
             assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert len(service.queue.waiting) == 1
 
-    def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: Delivering) -> None:
+    def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: DeliveryTestbed) -> None:
         """A change that came meanwhile woke nobody."""
         service.create(paused=True)
         service.resume()
@@ -183,26 +183,26 @@ class TestWhoIsWoken:
 
 
 class TestWhatIsSent:
-    def test_each_change_once_signed_and_in_order(self, service: Delivering) -> None:
+    def test_each_change_once_signed_and_in_order(self, service: DeliveryTestbed) -> None:
         service.create()
         changes = [service.change(f"c{number}") for number in range(5)]
         service.deliver()
-        assert [(url, body) for url, _, body in service.receiver.got] == [
+        assert [(url, body) for url, _, body in service.receiver.requests] == [
             (URL, event_body(change)) for change in changes
         ]
-        assert all(headers["webhook-signature"].startswith("v1,") for _, headers, _ in service.receiver.got)
+        assert all(headers["webhook-signature"].startswith("v1,") for _, headers, _ in service.receiver.requests)
         service.deliver()
-        assert len(service.receiver.got) == 5
+        assert len(service.receiver.requests) == 5
         assert service.is_caught_up()
 
-    def test_what_came_before_the_webhook_is_not_sent(self, service: Delivering) -> None:
+    def test_what_came_before_the_webhook_is_not_sent(self, service: DeliveryTestbed) -> None:
         service.change("before")
         service.create()
         service.change("after")
         service.deliver()
         assert service.receiver.ids == ["after"]
 
-    def test_everybodys_changes_or_those_of_one_owner(self, service: Delivering) -> None:
+    def test_everybodys_changes_or_those_of_one_owner(self, service: DeliveryTestbed) -> None:
         service.create("mine")
         service.create("all", ROOT, everybody=True, url="https://all.example")
         for number in range(9):
@@ -210,12 +210,12 @@ class TestWhatIsSent:
         service.deliver("mine")
         service.deliver("all")
         got = {"mine": set[str](), "all": set[str]()}
-        for url, headers, _ in service.receiver.got:
+        for url, headers, _ in service.receiver.requests:
             got["all" if "all" in url else "mine"].add(headers["webhook-id"])
         assert got["all"] == {f"c{number}" for number in range(9)}
         assert got["mine"] == got["all"] - {"c0", "c3", "c6"}
 
-    def test_only_of_its_types(self, service: Delivering) -> None:
+    def test_only_of_its_types(self, service: DeliveryTestbed) -> None:
         service.create(types=["video.deleted", "credit.*"])
         for type_ in ("video.changed", "video.deleted", "credit.created", "rating.changed"):
             service.change(type_, type_=type_)
@@ -224,7 +224,7 @@ class TestWhatIsSent:
         assert service.is_caught_up()
 
     def test_videos_are_told_of_side_by_side_and_the_changes_of_each_one_after_the_other(
-        self, service: Delivering
+        self, service: DeliveryTestbed
     ) -> None:
         """Each request waits until as many are under way as may be; of one video, there are never two."""
         service.create()
@@ -238,13 +238,13 @@ class TestWhatIsSent:
             under_way.add(video)
             barrier.wait()
             under_way.discard(video)
-            return answered()
+            return respond_with()
 
         service.receiver.answer = answer
         assert service.deliver()
         assert len(service.receiver.ids) == CONCURRENT_REQUESTS * 2
 
-    def test_page_by_page(self, service: Delivering) -> None:
+    def test_page_by_page(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(2 * MAX_DELIVERED + 1):
             service.change(f"c{number}")
@@ -252,28 +252,30 @@ class TestWhatIsSent:
         assert service.receiver.ids == [f"c{number}" for number in range(2 * MAX_DELIVERED + 1)]
         assert service.is_caught_up()
 
-    def test_ten_thousand_changes_of_other_types_are_passed_over_with_few_writes(self, service: Delivering) -> None:
+    def test_ten_thousand_changes_of_other_types_are_passed_over_with_few_writes(
+        self, service: DeliveryTestbed
+    ) -> None:
         service.create(types=["playlist.*"])
         for batch in range(10):
             service.changes(*[f"{batch}-{number}" for number in range(1000)])
-        with recorded(service.table.client) as seen:
+        with record_operations(service.table.client) as seen:
             service.deliver()
         written = [operation for operation in seen if operation.name in WRITES]
         assert len(written) <= 3
         assert len(seen) <= 20
-        assert service.receiver.got == []
+        assert service.receiver.requests == []
         assert service.is_caught_up()
 
-    def test_nothing_new_writes_nothing(self, service: Delivering) -> None:
+    def test_nothing_new_writes_nothing(self, service: DeliveryTestbed) -> None:
         service.create(everybody=True, caller=ROOT)
-        with recorded(service.table.client) as seen:
+        with record_operations(service.table.client) as seen:
             service.deliver()
         assert [operation.name for operation in seen] == ["GetItem", "GetItem", *["Query"] * 4]
 
-    def test_what_a_change_costs(self, service: Delivering) -> None:
+    def test_what_a_change_costs(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
-        with recorded(service.table.client) as seen:
+        with record_operations(service.table.client) as seen:
             service.deliver()
         names = [operation.name for operation in seen]
         work = ["GetItem", "GetItem", "Query", "UpdateItem", "UpdateItem", "PutItem", "UpdateItem", "Query"]
@@ -281,7 +283,7 @@ class TestWhatIsSent:
 
 
 class TestWhatFails:
-    def test_is_sent_again_later_and_nothing_of_its_video_before(self, service: Delivering) -> None:
+    def test_is_sent_again_later_and_nothing_of_its_video_before(self, service: DeliveryTestbed) -> None:
         service.create()
         for id_ in "abc":
             service.change(id_)
@@ -295,7 +297,7 @@ class TestWhatFails:
         assert service.receiver.ids == ["a", "b", "b", "c"]
         assert service.is_caught_up()
 
-    def test_what_was_taken_is_not_sent_again(self, service: Delivering) -> None:
+    def test_what_was_taken_is_not_sent_again(self, service: DeliveryTestbed) -> None:
         """Other videos go on behind it, until a page of them is taken."""
         service.create()
         for number in range(MAX_DELIVERED + 9):
@@ -311,7 +313,7 @@ class TestWhatFails:
         taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
         assert len(taken) == len(set(taken)) == MAX_DELIVERED + 8
 
-    def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: Delivering) -> None:
+    def test_the_waits_grow_to_eight_hours_and_end_after_three_days(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -328,7 +330,7 @@ class TestWhatFails:
         assert "rel" not in service.hook()
         assert "rel" not in service.place()
 
-    def test_an_error_is_named_when_there_was_no_answer(self, service: Delivering) -> None:
+    def test_an_error_is_named_when_there_was_no_answer(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(None, error="The receiver refused the connection.")  # type: ignore[arg-type]
@@ -339,7 +341,7 @@ class TestWhatFails:
             "The receiver has not taken a change for 3 days. The receiver refused the connection."
         )
 
-    def test_a_receiver_that_takes_some_is_tried_again_soon(self, service: Delivering) -> None:
+    def test_a_receiver_that_takes_some_is_tried_again_soon(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(3):
             service.change(f"c{number}")
@@ -354,7 +356,7 @@ class TestWhatFails:
         assert service.queue.waits[0] <= 6
 
     def test_one_video_that_is_never_taken_does_not_hide_behind_others_for_good(
-        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 4)
         service.create()
@@ -373,15 +375,15 @@ class TestWhatFails:
         ("asked", "longest"), [(None, 6), (3, 6), (60, 60), (7200, 7200), (10**6, 28_800)], ids=str
     )
     def test_a_receiver_may_ask_for_more_time(self, asked: int | None, longest: int) -> None:
-        delay = delay_after(1, [answered(429, retry_after=asked), answered(500)], lambda low, high: high)
+        delay = delay_after(1, [respond_with(429, retry_after=asked), respond_with(500)], lambda low, high: high)
         assert delay == longest
 
     def test_the_waits_are_spread(self) -> None:
-        waits = [delay_after(3, [answered(500)], chance) for chance in (min, max)]
+        waits = [delay_after(3, [respond_with(500)], chance) for chance in (min, max)]
         assert waits == [96, 144]
 
     @pytest.mark.parametrize("status", [301, 400, 404, 429, 500])
-    def test_every_answer_but_a_success_is_a_failure(self, service: Delivering, status: int) -> None:
+    def test_every_answer_but_a_success_is_a_failure(self, service: DeliveryTestbed, status: int) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(status)
@@ -392,18 +394,18 @@ class TestWhatFails:
     @pytest.mark.parametrize(
         ("answer", "because"),
         [
-            (answered(410), STATUS_GONE),
-            (answered(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
+            (respond_with(410), STATUS_GONE),
+            (respond_with(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
         ],
         ids=["gone", "forbidden"],
     )
     def test_some_answers_pause_it_at_once_and_its_owner_resumes_it(
-        self, service: Delivering, answer: ReceiverResponse, because: str
+        self, service: DeliveryTestbed, answer: ReceiverResponse, because: str
     ) -> None:
         service.create()
         for id_ in "abc":
             service.change(id_)
-        service.receiver.answer = lambda event: answer if event["data"]["id"] == "b" else answered()
+        service.receiver.answer = lambda event: answer if event["data"]["id"] == "b" else respond_with()
         service.deliver()
         assert service.hook()["pausedBecause"] == because
         service.clock.advance(DAY)
@@ -416,19 +418,19 @@ class TestWhatFails:
         service.deliver()
         assert service.receiver.ids == ["a", "b", "b", "c"]
 
-    def test_it_is_paused_also_if_its_description_changes_meanwhile(self, service: Delivering) -> None:
+    def test_it_is_paused_also_if_its_description_changes_meanwhile(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
         def answer(_: Any) -> ReceiverResponse:
-            service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always)
-            return answered(410)
+            service.hooks.change("hook", {"description": "mine"}, ALICE, NOW, always_in_time)
+            return respond_with(410)
 
         service.receiver.answer = answer
         assert service.deliver()
         assert (service.hook()["paused"], service.hook()["description"]) == (True, "mine")
 
-    def test_what_is_no_longer_kept_pauses_it(self, service: Delivering) -> None:
+    def test_what_is_no_longer_kept_pauses_it(self, service: DeliveryTestbed) -> None:
         service.create()
         for day in range(3):
             service.changes(*[f"{day}-{number}" for number in range(500)])
@@ -436,13 +438,15 @@ class TestWhatFails:
         service.clock.advance((DAYS_KEPT - 2.5) * DAY)
         service.deliver()
         assert service.hook()["pausedBecause"] == GONE
-        assert service.receiver.got == []
+        assert service.receiver.requests == []
 
 
 class TestWhatWakesIt:
     """Messages are lost, come twice or late; workers die."""
 
-    def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(self, service: Delivering) -> None:
+    def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(
+        self, service: DeliveryTestbed
+    ) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -458,7 +462,7 @@ class TestWhatWakesIt:
         assert service.is_caught_up()
         assert service.sweep() == 0
 
-    def test_the_sweeper_sends_ever_more_rarely(self, service: Delivering) -> None:
+    def test_the_sweeper_sends_ever_more_rarely(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -470,7 +474,7 @@ class TestWhatWakesIt:
             service.clock.advance(60)
         assert [minute for minute, count in enumerate(sent) if count] == [0, 1, 2, 4, 8, 16]
 
-    def test_time_is_left_for_it_however_many_videos_the_sweeper_sends_for(self, service: Delivering) -> None:
+    def test_time_is_left_for_it_however_many_videos_the_sweeper_sends_for(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -480,7 +484,7 @@ class TestWhatWakesIt:
         sweep = _sweeper(service, videos)
         assert sweep({}, TimeLeft(sweeper.SECONDS_FOR_JOBS + sweeper.SECONDS_FOR_WEBHOOKS))["due"] == 1
 
-    def test_long_waits_are_the_sweepers(self, service: Delivering) -> None:
+    def test_long_waits_are_the_sweepers(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(503, retry_after=3600)
@@ -490,7 +494,7 @@ class TestWhatWakesIt:
         assert service.sweep() == 1
 
     def test_a_queue_that_is_busy_leaves_it_to_the_sweeper(
-        self, service: Delivering, monkeypatch: pytest.MonkeyPatch
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.create()
         service.change("a")
@@ -505,7 +509,7 @@ class TestWhatWakesIt:
         service.clock.advance(6)
         assert service.sweep() == 1
 
-    def test_a_new_webhook_is_due_until_the_worker_has_seen_it(self, service: Delivering) -> None:
+    def test_a_new_webhook_is_due_until_the_worker_has_seen_it(self, service: DeliveryTestbed) -> None:
         content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
         log = owner_log("alice")
         service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
@@ -517,7 +521,7 @@ class TestWhatWakesIt:
         service.work()
         assert service.is_caught_up()
 
-    def test_changes_wake_a_new_webhook_at_once(self, service: Delivering) -> None:
+    def test_changes_wake_a_new_webhook_at_once(self, service: DeliveryTestbed) -> None:
         content = {"url": URL, "types": [], "paused": False, "follows": "alice"}
         log = owner_log("alice")
         service.hooks.create("hook", content, {log: service.feed.end(log)}, ALICE, NOW)
@@ -527,7 +531,7 @@ class TestWhatWakesIt:
         service.deliver()
         assert service.receiver.ids == ["a"]
 
-    def test_one_worker_at_a_time_and_it_looks_again_for_those_it_kept_away(self, service: Delivering) -> None:
+    def test_one_worker_at_a_time_and_it_looks_again_for_those_it_kept_away(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
@@ -536,13 +540,13 @@ class TestWhatWakesIt:
                 service.change("b")
                 assert service.deliver(), "the message is done, though nothing was sent for it"
                 assert service.receiver.ids == ["a"]
-            return answered()
+            return respond_with()
 
         service.receiver.answer = answer
         service.deliver()
         assert service.receiver.ids == ["a", "b"]
 
-    def test_a_change_that_comes_while_it_gives_the_lease_back_is_seen(self, service: Delivering) -> None:
+    def test_a_change_that_comes_while_it_gives_the_lease_back_is_seen(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         writes: list[str] = []
@@ -556,16 +560,16 @@ class TestWhatWakesIt:
                     assert service.deliver()
             return send()
 
-        undo = come_between(service.table.client, between)
+        undo = intercept(service.table.client, between)
         service.deliver()
         assert service.receiver.ids == ["a", "b"]
         assert service.is_caught_up()
 
-    def test_of_two_that_pass_over_changes_the_later_begins_anew(self, service: Delivering) -> None:
+    def test_of_two_that_pass_over_changes_the_later_begins_anew(self, service: DeliveryTestbed) -> None:
         """The first took the turn without a lease, and did not see what the second was woken for."""
         service.create(types=["video.deleted"])
         service.change("a")
-        line = Line(service.table.client)
+        line = FaultLine(service.table.client)
 
         def first_is_faster() -> None:
             line.disarm()
@@ -573,12 +577,12 @@ class TestWhatWakesIt:
             service.deliver()
             service.change("c", type_="video.deleted")
 
-        line.arm(meanwhile(first_is_faster), at=3)
+        line.arm(run_meanwhile(first_is_faster), at=3)
         service.deliver()
         assert line.calls[3] == "UpdateItem"
         assert service.receiver.ids == ["b", "c"]
 
-    def test_the_message_of_a_worker_that_died_finds_the_lease_over(self, service: Delivering) -> None:
+    def test_the_message_of_a_worker_that_died_finds_the_lease_over(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = died
@@ -594,7 +598,7 @@ class TestWhatWakesIt:
         assert service.is_caught_up()
 
     @pytest.mark.parametrize("hours", [1, 1000])
-    def test_a_clock_that_was_ahead_locks_nobody_out(self, service: Delivering, hours: int) -> None:
+    def test_a_clock_that_was_ahead_locks_nobody_out(self, service: DeliveryTestbed, hours: int) -> None:
         service.create()
         service.change("a")
         service.clock.advance(hours * 3600)
@@ -608,7 +612,7 @@ class TestWhatWakesIt:
         assert not is_due(NOW + 28_800, NOW)
         assert is_due(NOW + 40_000, NOW)
 
-    def test_when_its_time_is_up_the_rest_is_for_another_message(self, service: Delivering) -> None:
+    def test_when_its_time_is_up_the_rest_is_for_another_message(self, service: DeliveryTestbed) -> None:
         service.create()
         for number in range(10):
             service.change(f"c{number}")
@@ -619,7 +623,7 @@ class TestWhatWakesIt:
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
-    def test_a_slow_receiver_lets_others_have_their_turn(self, service: Delivering) -> None:
+    def test_a_slow_receiver_lets_others_have_their_turn(self, service: DeliveryTestbed) -> None:
         """A worker begins no more requests after ten seconds, and its message comes behind those that wait."""
         service.create()
         for number in range(40):
@@ -627,16 +631,16 @@ class TestWhatWakesIt:
 
         def slowly(_: dict[str, Any]) -> ReceiverResponse:
             service.clock.advance(3)
-            return answered()
+            return respond_with()
 
         service.receiver.answer = slowly
         service.deliver()
-        assert (len(service.receiver.got), service.queue.waits) == (4, [0])
+        assert (len(service.receiver.requests), service.queue.waits) == (4, [0])
         service.work()
         assert service.receiver.ids == [f"c{number}" for number in range(40)]
         assert service.is_caught_up()
 
-    def test_also_between_two_pages(self, service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_also_between_two_pages(self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 2)
         service.create()
         for number in range(6):
@@ -647,20 +651,20 @@ class TestWhatWakesIt:
         service.work()
         assert len(service.receiver.ids) == 6
 
-    def test_a_busy_table_keeps_nothing_that_was_taken_from_being_written_down(self, service: Delivering) -> None:
+    def test_a_busy_table_keeps_nothing_that_was_taken_from_being_written_down(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         calls: list[str] = []
-        line = Line(service.table.client)
+        line = FaultLine(service.table.client)
 
         def refuse(send: Any) -> Any:
             # The attempts are not kept at all; the place is, in the end.
             calls.append(line.calls[-1])
             if len(line.calls) > 20:
                 return None
-            return throttled(send)
+            return throttle(send)
 
-        service.receiver.answer = lambda _: line.arm(refuse) or answered()  # type: ignore[func-returns-value]
+        service.receiver.answer = lambda _: line.arm(refuse) or respond_with()  # type: ignore[func-returns-value]
         assert service.deliver()
         line.disarm()
         assert service.is_caught_up()
@@ -682,7 +686,7 @@ class TestWhoeverMeddles:
     wanted now. It keeps its lease meanwhile, so that two workers never send at once."""
 
     @pytest.fixture
-    def meddled(self, service: Delivering) -> Callable[[Callable[[], object]], None]:
+    def meddled(self, service: DeliveryTestbed) -> Callable[[Callable[[], object]], None]:
         service.create()
         for id_ in "abc":
             service.change(id_)
@@ -692,47 +696,49 @@ class TestWhoeverMeddles:
                 if event["data"]["id"] == "b":
                     service.receiver.answer = only_failing()
                     meddle()
-                return answered()
+                return respond_with()
 
             service.receiver.answer = answer
             assert service.deliver()
 
         return deliver
 
-    def test_a_replay_begins_where_it_says(self, service: Delivering, meddled: Any) -> None:
+    def test_a_replay_begins_where_it_says(self, service: DeliveryTestbed, meddled: Any) -> None:
         log = owner_log("alice")
         start = service.feed.at_time(log, 0)
-        meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always))
+        meddled(lambda: service.hooks.replay("hook", {log: start}, ALICE, NOW, always_in_time))
         assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
         assert service.is_caught_up()
 
-    def test_another_address_gets_all_that_is_not_written_down(self, service: Delivering, meddled: Any) -> None:
-        meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always))
-        assert [url for url, _, _ in service.receiver.got] == [URL] * 3 + ["https://other.example"] * 3
+    def test_another_address_gets_all_that_is_not_written_down(self, service: DeliveryTestbed, meddled: Any) -> None:
+        meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always_in_time))
+        assert [url for url, _, _ in service.receiver.requests] == [URL] * 3 + ["https://other.example"] * 3
 
-    def test_a_pause_leaves_it_where_it_was(self, service: Delivering, meddled: Any) -> None:
+    def test_a_pause_leaves_it_where_it_was(self, service: DeliveryTestbed, meddled: Any) -> None:
         before = service.place()["places"]
-        meddled(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always))
+        meddled(lambda: service.hooks.change("hook", {"paused": True}, ALICE, NOW, always_in_time))
         assert (service.place()["places"], service.place().keys() & {*LEASE, *WAITING}) == (before, set())
         service.deliver()
-        assert len(service.receiver.got) == 3
+        assert len(service.receiver.requests) == 3
 
     @pytest.mark.parametrize("again", ["replay", "url", "pause and resume"])
-    def test_no_other_worker_begins_while_it_is_sending(self, service: Delivering, meddled: Any, again: str) -> None:
+    def test_no_other_worker_begins_while_it_is_sending(
+        self, service: DeliveryTestbed, meddled: Any, again: str
+    ) -> None:
         log, now = owner_log("alice"), int(service.clock())
         start = service.feed.at_time(log, 0)
 
         def meddle() -> None:
             if again == "replay":
-                service.hooks.replay("hook", {log: start}, ALICE, now, always)
+                service.hooks.replay("hook", {log: start}, ALICE, now, always_in_time)
             elif again == "url":
-                service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, always)
+                service.hooks.change("hook", {"url": "https://other.example"}, ALICE, now, always_in_time)
             else:
-                service.hooks.change("hook", {"paused": True}, ALICE, now, always)
+                service.hooks.change("hook", {"paused": True}, ALICE, now, always_in_time)
                 service.resume()
-            sent = len(service.receiver.got)
+            sent = len(service.receiver.requests)
             assert service.deliver(), "the message is done: the worker that is sending goes on itself"
-            assert len(service.receiver.got) == sent
+            assert len(service.receiver.requests) == sent
 
         meddled(meddle)
         assert service.receiver.ids == [*"abc", *"abc"]
@@ -740,12 +746,12 @@ class TestWhoeverMeddles:
         service.deliver()
         assert service.is_caught_up()
 
-    def test_if_that_worker_dies_the_sweeper_sends_when_its_lease_is_over(self, service: Delivering) -> None:
+    def test_if_that_worker_dies_the_sweeper_sends_when_its_lease_is_over(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
         def answer(_: dict[str, Any]) -> ReceiverResponse:
-            service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
+            service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
             raise Died
 
         service.receiver.answer = answer
@@ -753,18 +759,18 @@ class TestWhoeverMeddles:
             service.deliver()
         service.receiver.answer = only_failing()
         assert service.deliver()
-        assert len(service.receiver.got) == 1
+        assert len(service.receiver.requests) == 1
         service.clock.advance(LEASE_SECONDS)
         assert service.sweep() == 1
         service.work()
-        assert [url for url, _, _ in service.receiver.got] == [URL, "https://other.example"]
+        assert [url for url, _, _ in service.receiver.requests] == [URL, "https://other.example"]
 
-    def test_what_is_deleted_stays_deleted(self, service: Delivering, meddled: Any) -> None:
-        meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always))
+    def test_what_is_deleted_stays_deleted(self, service: DeliveryTestbed, meddled: Any) -> None:
+        meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
         assert (service.hook(), service.place()) == ({}, {})
         assert service.deliver()
 
-    def test_more_types_do_not_repeat_what_was_taken(self, service: Delivering) -> None:
+    def test_more_types_do_not_repeat_what_was_taken(self, service: DeliveryTestbed) -> None:
         service.create(types=["video.changed"])
         for number in range(2 * MAX_DELIVERED):
             service.change(f"c{number}", f"v{number}", type_="video.deleted" if number % 2 else "video.changed")
@@ -772,7 +778,7 @@ class TestWhoeverMeddles:
         service.deliver()
         service.wait()
         assert len(set(service.receiver.ids)) == MAX_DELIVERED
-        service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always)
+        service.hooks.change("hook", {"types": []}, ALICE, int(service.clock()), always_in_time)
         service.receiver.answer = only_failing()
         service.deliver()
         taken = [id_ for id_ in service.receiver.ids if id_ != "c0"]
@@ -783,7 +789,7 @@ class TestWhoeverMeddles:
 
 
 class TestWhatItsOwnerSees:
-    def test_each_attempt_with_its_answer(self, service: Delivering) -> None:
+    def test_each_attempt_with_its_answer(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(500, body=b"out of order")
@@ -795,7 +801,7 @@ class TestWhatItsOwnerSees:
         assert first == about | {"at": first["at"], "status": 500, "answer": "out of order", "attempt": 1}
         assert second == about | {"at": int(service.clock() * 1000), "status": 204, "attempt": 2}
 
-    def test_since_when_it_is_behind_and_when_it_is_tried_again(self, service: Delivering) -> None:
+    def test_since_when_it_is_behind_and_when_it_is_tried_again(self, service: DeliveryTestbed) -> None:
         service.create()
         made = service.change("a")
         service.clock.advance(60)
@@ -823,14 +829,14 @@ class TestWhatIsMeasured:
 
         return emitted
 
-    def test_what_was_taken_and_how_long_that_took(self, service: Delivering, metrics: Any) -> None:
+    def test_what_was_taken_and_how_long_that_took(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.clock.advance(3)
         service.deliver()
         assert metrics() == [{"DeliveriesDone": 1, "DeliveryLag": 3007, "DeliveryWait": 3}]
 
-    def test_what_failed_is_its_owners_business_and_not_waiting(self, service: Delivering, metrics: Any) -> None:
+    def test_what_failed_is_its_owners_business_and_not_waiting(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -841,7 +847,7 @@ class TestWhatIsMeasured:
         service.wait()
         assert metrics() == [{"DeliveriesFailed": 1}] * 7 + [{"WebhooksPaused": 1}]
 
-    def test_one_that_no_worker_takes_is_the_sweepers_to_measure(self, service: Delivering, metrics: Any) -> None:
+    def test_one_that_no_worker_takes_is_the_sweepers_to_measure(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -854,18 +860,18 @@ class TestWhatIsMeasured:
         sweep({}, Context())
         assert metrics() == [{"DeliveryWait": 1000}]
 
-    def test_a_replay_is_no_lateness(self, service: Delivering, metrics: Any) -> None:
+    def test_a_replay_is_no_lateness(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.deliver()
         service.clock.advance(10 * DAY)
         metrics()
         log = owner_log("alice")
-        service.hooks.replay("hook", {log: service.feed.at_time(log, 0)}, ALICE, int(service.clock()), always)
+        service.hooks.replay("hook", {log: service.feed.at_time(log, 0)}, ALICE, int(service.clock()), always_in_time)
         service.deliver()
         assert metrics() == [{"DeliveriesDone": 1}]
 
-    def test_a_bus_that_fails_is(self, service: Delivering, metrics: Any) -> None:
+    def test_a_bus_that_fails_is(self, service: DeliveryTestbed, metrics: Any) -> None:
         bus = Bus()
         service.worker = service.make(bus)
         service.change("a")
@@ -899,12 +905,12 @@ class Bus:
 
 class TestTheBus:
     @pytest.fixture
-    def bus(self, service: Delivering) -> Bus:
+    def bus(self, service: DeliveryTestbed) -> Bus:
         bus = Bus()
         service.worker = service.make(bus)
         return bus
 
-    def test_gets_everybodys_changes_from_the_oldest_on(self, service: Delivering, bus: Bus) -> None:
+    def test_gets_everybodys_changes_from_the_oldest_on(self, service: DeliveryTestbed, bus: Bus) -> None:
         made = service.change("a", user="bob")
         service.deliver(BUS)
         service.deliver(BUS)
@@ -920,12 +926,12 @@ class TestTheBus:
             ]
         ]
 
-    def test_that_of_an_empty_service_gets_nothing_and_comes_to_rest(self, service: Delivering, bus: Bus) -> None:
+    def test_that_of_an_empty_service_gets_nothing_and_comes_to_rest(self, service: DeliveryTestbed, bus: Bus) -> None:
         service.deliver(BUS)
         assert bus.puts == []
         assert service.queue.waiting == []
 
-    def test_ten_at_a_time_and_of_a_video_one(self, service: Delivering, bus: Bus) -> None:
+    def test_ten_at_a_time_and_of_a_video_one(self, service: DeliveryTestbed, bus: Bus) -> None:
         for number in range(26):
             service.change(f"c{number}", f"v{number % 13}")
         service.deliver(BUS)
@@ -936,7 +942,7 @@ class TestTheBus:
             assert len(videos) == len(set(videos))
         assert all(bus.ids.index(f"c{number}") < bus.ids.index(f"c{number + 13}") for number in range(13))
 
-    def test_what_it_refuses_is_put_again_and_nothing_else(self, service: Delivering, bus: Bus) -> None:
+    def test_what_it_refuses_is_put_again_and_nothing_else(self, service: DeliveryTestbed, bus: Bus) -> None:
         for id_ in "abc":
             service.change(id_, id_)
         bus.codes = [None, "ThrottlingException"]
@@ -947,7 +953,7 @@ class TestTheBus:
         assert bus.ids.count(refused) == 2
         assert len(bus.ids) == 4
 
-    def test_it_is_never_paused(self, service: Delivering, bus: Bus) -> None:
+    def test_it_is_never_paused(self, service: DeliveryTestbed, bus: Bus) -> None:
         service.change("a")
         bus.codes = ["InternalFailure"] * 12
         service.deliver(BUS)
@@ -960,7 +966,7 @@ class TestTheBus:
         service.deliver(BUS)
         assert service.sweep() == 0
 
-    def test_it_goes_on_with_what_is_kept(self, service: Delivering, bus: Bus) -> None:
+    def test_it_goes_on_with_what_is_kept(self, service: DeliveryTestbed, bus: Bus) -> None:
         service.change("a")
         service.deliver(BUS)
         for day in range(3):
@@ -971,12 +977,14 @@ class TestTheBus:
         assert bus.ids[:2] == ["a", "1-0"]
         assert bus.ids[-1] == "2-299"
 
-    def test_without_one_its_messages_are_done(self, service: Delivering) -> None:
+    def test_without_one_its_messages_are_done(self, service: DeliveryTestbed) -> None:
         assert service.deliver(BUS)
         assert service.place(BUS) == {}
 
 
-def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_when_the_secret_cannot_be_read(
+    service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def unreadable() -> str:
         raise Unavailable
 
@@ -986,14 +994,14 @@ def test_nothing_is_sent_when_the_secret_cannot_be_read(service: Delivering, mon
         patched.setattr(FakeResources, "secret", lambda *_: unreadable)
         service.worker = service.make()
     assert not service.deliver()
-    assert service.receiver.got == []
+    assert service.receiver.requests == []
     service.worker = service.make()
     service.clock.advance(LEASE_SECONDS)
     service.deliver()
     assert service.receiver.ids == ["a"]
 
 
-def _sweeper(service: Delivering, videos: FakeQueue) -> LambdaHandler:
+def _sweeper(service: DeliveryTestbed, videos: FakeQueue) -> LambdaHandler:
     """The function that sends for videos and webhooks whose time has come."""
     queues = {"aggregates": videos, "deliveries": service.queue}
     return FakeResources(service.table, service.clock, queues=queues).make(sweeper.lambda_handler)

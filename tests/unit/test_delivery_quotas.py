@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.deliveries import ALICE, Delivering, always, answered
-from local.testbed.harness import DELIVERY_SHARES, Clock, recorded
+from local.testbed.deliveries import ALICE, DeliveryTestbed, always_in_time, respond_with
+from local.testbed.harness import DELIVERY_SHARES, Clock, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
 from shared.core.caller import Caller
@@ -40,7 +40,7 @@ class Simulation:
     The receiver of a webhook is at `https://<webhook>.example`; `seconds` says how long it takes.
     """
 
-    def __init__(self, service: Delivering, workers: int = WORKERS) -> None:
+    def __init__(self, service: DeliveryTestbed, workers: int = WORKERS) -> None:
         self.service = service
         self.idle = workers
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -71,7 +71,7 @@ class Simulation:
             self._sleep(seconds)
         self.busy.remove(hook)
         self.answered[hook].append((headers["webhook-id"], self.service.clock()))
-        return answered(200, ms=int(seconds * 1000))
+        return respond_with(200, ms=int(seconds * 1000))
 
     def create(self, id_: str, caller: Caller = ALICE, seconds: float = 0) -> None:
         """Create a webhook of a caller for the caller's own changes."""
@@ -140,18 +140,18 @@ class Simulation:
 
 
 @pytest.fixture
-def service(table: Table) -> Delivering:
-    return Delivering(table, Clock())
+def service(table: Table) -> DeliveryTestbed:
+    return DeliveryTestbed(table, Clock())
 
 
-def place_names(service: Delivering, owner: str, queue: str) -> set[str]:
+def place_names(service: DeliveryTestbed, owner: str, queue: str) -> set[str]:
     """The webhooks that have a place in a quota."""
     items = {(item["pk"], item["sk"]): item for item in items_of(service.table)}
     names: set[str] = items.get((f"SHARE#{owner}", f"SENT#{queue}"), {}).get("jobs", set())
     return names
 
 
-def waiting_names(service: Delivering) -> list[str]:
+def waiting_names(service: DeliveryTestbed) -> list[str]:
     """The webhooks that wait for a place."""
     return [item["job"] for item in items_of(service.table) if item["sk"].startswith("WAITS#")]
 
@@ -161,7 +161,7 @@ def seconds_late(simulation: Simulation, hook: str, changed_at: dict[str, float]
     return {id_: at - changed_at[id_] for id_, at in simulation.answered[hook]}
 
 
-def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhooks(service: Delivering) -> None:
+def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhooks(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):
         simulation.create(f"slow{number}", BOB, SECONDS)
@@ -183,7 +183,7 @@ def test_a_quick_webhook_is_served_within_two_seconds_beside_twenty_slow_webhook
     assert not any(service.hook(f"slow{number}")["paused"] for number in range(20))
 
 
-def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(service: Delivering) -> None:
+def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(service: DeliveryTestbed) -> None:
     simulation = Simulation(service, workers=1)
     simulation.create("slow", BOB, SECONDS)
     simulation.create("quick")
@@ -198,7 +198,7 @@ def test_changes_send_one_message_for_a_webhook_while_it_waits_in_the_queue(serv
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_change_is_delivered_when_messages_are_coalesced(service: Delivering, seed: int) -> None:
+def test_every_change_is_delivered_when_messages_are_coalesced(service: DeliveryTestbed, seed: int) -> None:
     chance = random.Random(seed)
     simulation = Simulation(service, workers=chance.randrange(1, 4))
     owners = {"alice": ALICE, "bob": BOB}
@@ -223,7 +223,7 @@ def test_every_change_is_delivered_when_messages_are_coalesced(service: Deliveri
         assert service.is_caught_up(hook)
 
 
-def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: Delivering) -> None:
+def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(6):
         simulation.create(f"slow{number}", BOB, SECONDS)
@@ -236,7 +236,7 @@ def test_every_slow_webhook_of_an_owner_is_served_in_its_turn(service: Deliverin
     assert max(counts) <= 2 * min(counts)
 
 
-def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(service: Delivering) -> None:
+def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(8):
         simulation.create(f"slow{number}", seconds=SECONDS)
@@ -257,7 +257,7 @@ def test_a_quick_webhook_does_not_wait_for_slow_webhooks_of_its_own_owner(servic
     assert simulation.most_busy["s"] <= DELIVERY_SHARES[QUICK]
 
 
-def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service: Delivering) -> None:
+def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     owners = [f"owner{number}" for number in range(12)]
     for owner in owners:
@@ -283,7 +283,7 @@ def test_slow_receivers_of_many_owners_leave_workers_to_quick_receivers(service:
     assert waiting_names(service) == []
 
 
-def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Delivering) -> None:
+def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: DeliveryTestbed) -> None:
     simulation = Simulation(service)
     for number in range(20):
         simulation.create(f"quick{number}")
@@ -294,17 +294,17 @@ def test_twenty_quick_webhooks_of_one_owner_are_all_served_at_once(service: Deli
 
 
 @pytest.fixture
-def slow(service: Delivering) -> Callable[[dict[str, Any]], ReceiverResponse]:
+def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverResponse]:
     """A receiver that takes nine seconds of the clock, with nothing else in parallel."""
 
     def answer(_: dict[str, Any]) -> ReceiverResponse:
         service.clock.advance(SECONDS)
-        return answered(200, ms=SECONDS * 1000)
+        return respond_with(200, ms=SECONDS * 1000)
 
     return answer
 
 
-def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
+def _deliver_slowly(service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
     """Deliver to a slow receiver until its first turn ends."""
     service.create()
     service.receiver.answer = slow
@@ -315,7 +315,7 @@ def _deliver_slowly(service: Delivering, slow: Callable[[dict[str, Any]], Receiv
 
 class TestASlowReceiver:
     def test_rests_after_a_turn_while_its_deliveries_count_as_done(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
+        self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
         rest = min(MAX_REST, REST_TIMES * 2 * SECONDS)
@@ -331,7 +331,7 @@ class TestASlowReceiver:
         assert "failures" not in service.place()
 
     def test_is_sent_a_change_that_arrived_in_its_rest(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
+        self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
@@ -345,7 +345,7 @@ class TestASlowReceiver:
         assert service.receiver.ids == ["a", "b"]
 
     def test_is_sent_for_by_the_sweeper_if_the_message_is_lost(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
+        self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
@@ -356,13 +356,13 @@ class TestASlowReceiver:
         assert service.sweep() == 1
 
     def test_is_quick_again_after_some_quick_turns(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
+        self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         service.create()
         service.receiver.answer = slow
         service.change("a")
         service.deliver()
-        service.receiver.answer = lambda _: answered(200, ms=50)
+        service.receiver.answer = lambda _: respond_with(200, ms=50)
         turns = 0
         while is_slow(service.place()):
             turns += 1
@@ -376,12 +376,12 @@ class TestASlowReceiver:
         assert service.is_caught_up()
 
     def test_is_called_at_once_when_its_owner_changes_it(
-        self, service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse]
+        self, service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]
     ) -> None:
         _deliver_slowly(service, slow)
-        service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always)
+        service.hooks.change("hook", {"url": "https://other.example"}, ALICE, int(service.clock()), always_in_time)
         service.deliver()
-        assert [url for url, _, _ in service.receiver.got][-1] == "https://other.example"
+        assert [url for url, _, _ in service.receiver.requests][-1] == "https://other.example"
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_the_average_of_answers_follows_the_newest_answers(before: int | None, n
     assert average_ms(before, newest) == after
 
 
-def fill(service: Delivering, *hooks: str) -> None:
+def fill(service: DeliveryTestbed, *hooks: str) -> None:
     """Let workers die while they serve some webhooks of one owner, so that these keep their leases and their places."""
 
     def die(_: dict[str, Any]) -> ReceiverResponse:
@@ -405,12 +405,12 @@ def fill(service: Delivering, *hooks: str) -> None:
         with pytest.raises(Died):
             service.deliver(hook)
     service.receiver.answer = before
-    service.receiver.got.clear()
+    service.receiver.requests.clear()
 
 
 class TestAUsedUpQuota:
     @pytest.fixture
-    def full(self, service: Delivering) -> Delivering:
+    def full(self, service: DeliveryTestbed) -> DeliveryTestbed:
         """Three webhooks whose workers died, and two more of the same owner."""
         for id_ in ("h0", "h1", "h2", "h3", "h4"):
             service.create(id_, url=f"https://{id_}.example")
@@ -419,18 +419,18 @@ class TestAUsedUpQuota:
         assert service.deliver("h3")
         return service
 
-    def test_makes_a_webhook_wait_without_an_attempt(self, full: Delivering) -> None:
-        assert full.receiver.got == []
+    def test_makes_a_webhook_wait_without_an_attempt(self, full: DeliveryTestbed) -> None:
+        assert full.receiver.requests == []
         assert full.attempts("h3") == []
         assert waiting_names(full) == ["h3"]
         assert place_names(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
-    def test_costs_further_messages_two_reads(self, full: Delivering) -> None:
-        with recorded(full.table.client) as seen:
+    def test_costs_further_messages_two_reads(self, full: DeliveryTestbed) -> None:
+        with record_operations(full.table.client) as seen:
             full.deliver("h3")
         assert [operation.name for operation in seen] == ["GetItem", "GetItem"]
 
-    def test_passes_a_released_place_to_the_webhook_that_waited_longest(self, full: Delivering) -> None:
+    def test_passes_a_released_place_to_the_webhook_that_waited_longest(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
         full.deliver("h4")
         full.clock.advance(LEASE_SECONDS)
@@ -439,42 +439,42 @@ class TestAUsedUpQuota:
         called = [deliver_message(id_, ("alice", QUICK)) for id_ in ("h3", "h4")]
         assert [message for _, message in full.queue.waiting] == called
         full.work()
-        assert [url for url, _, _ in full.receiver.got] == [f"https://{id_}.example" for id_ in ("h0", "h3", "h4")]
+        assert [url for url, _, _ in full.receiver.requests] == [f"https://{id_}.example" for id_ in ("h0", "h3", "h4")]
         assert place_names(full, "alice", QUICK) == set()
         assert all(full.is_caught_up(id_) for id_ in ("h0", "h3", "h4"))
 
-    def test_passes_the_place_on_if_the_webhook_was_paused_while_it_waited(self, full: Delivering) -> None:
+    def test_passes_the_place_on_if_the_webhook_was_paused_while_it_waited(self, full: DeliveryTestbed) -> None:
         full.clock.advance(1)
         full.deliver("h4")
-        full.hooks.change("h3", {"paused": True}, ALICE, int(full.clock()), always)
+        full.hooks.change("h3", {"paused": True}, ALICE, int(full.clock()), always_in_time)
         full.clock.advance(LEASE_SECONDS)
         full.deliver("h0")
         full.work()
-        assert [url for url, _, _ in full.receiver.got] == ["https://h0.example", "https://h4.example"]
+        assert [url for url, _, _ in full.receiver.requests] == ["https://h0.example", "https://h4.example"]
         assert waiting_names(full) == []
 
-    def test_is_asked_again_by_the_sweeper_if_the_message_is_lost(self, full: Delivering) -> None:
+    def test_is_asked_again_by_the_sweeper_if_the_message_is_lost(self, full: DeliveryTestbed) -> None:
         full.clock.advance(QUOTA_SECONDS)
         full.deliver("h0")
         full.queue.waiting.clear()
         assert full.sweep() >= 1
         full.work()
-        assert "https://h3.example" in [url for url, _, _ in full.receiver.got]
+        assert "https://h3.example" in [url for url, _, _ in full.receiver.requests]
 
-    def test_finds_the_places_of_workers_that_died(self, full: Delivering) -> None:
+    def test_finds_the_places_of_workers_that_died(self, full: DeliveryTestbed) -> None:
         full.clock.advance(max(CHECK_SECONDS, LEASE_SECONDS))
         full.sweep()
         full.queue.waiting = [(at, message) for at, message in full.queue.waiting if message["webhookId"] == "h3"]
         full.work()
-        assert [url for url, _, _ in full.receiver.got] == ["https://h3.example"]
+        assert [url for url, _, _ in full.receiver.requests] == ["https://h3.example"]
 
-    def test_keeps_the_places_of_webhooks_that_are_being_served(self, full: Delivering) -> None:
+    def test_keeps_the_places_of_webhooks_that_are_being_served(self, full: DeliveryTestbed) -> None:
         full.clock.advance(CHECK_SECONDS)
         full.deliver("h4")
-        assert full.receiver.got == []
+        assert full.receiver.requests == []
         assert place_names(full, "alice", QUICK) == {"h0", "h1", "h2"}
 
-    def test_does_not_hold_up_webhooks_of_other_owners(self, full: Delivering) -> None:
+    def test_does_not_hold_up_webhooks_of_other_owners(self, full: DeliveryTestbed) -> None:
         full.create("other", BOB)
         full.change("b", user="bob")
         full.deliver("other")
@@ -483,7 +483,7 @@ class TestAUsedUpQuota:
 
 @pytest.mark.parametrize("failing", ["save", "add_attempts"])
 def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
-    service: Delivering, monkeypatch: pytest.MonkeyPatch, failing: str
+    service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     for id_ in ("h0", "h1", "h2", "h3"):
         service.create(id_, url=f"https://{id_}.example")
@@ -497,7 +497,7 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
         assert service.deliver("h3")
         assert waiting_names(service) == ["h3"]
         monkeypatch.setattr(DeliveryStateStore, failing, fail)
-        return answered()
+        return respond_with()
 
     service.receiver.answer = answer
     assert not service.deliver("h0")
@@ -505,7 +505,7 @@ def test_a_worker_that_fails_releases_its_place_to_the_webhook_that_waits(
     assert place_names(service, "alice", QUICK) == {"h1", "h2", "h3"}
 
 
-def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(service: Delivering) -> None:
+def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(service: DeliveryTestbed) -> None:
     service.create()
     service.change("a")
     seen: list[set[str]] = []
@@ -513,7 +513,7 @@ def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(s
     def answer(_: dict[str, Any]) -> ReceiverResponse:
         assert service.handle(deliver_message("hook", ("alice", QUICK)))
         seen.append(place_names(service, "alice", QUICK))
-        return answered()
+        return respond_with()
 
     service.receiver.answer = answer
     service.deliver()
@@ -522,7 +522,7 @@ def test_a_webhook_with_a_place_of_its_own_that_another_worker_serves_keeps_it(s
 
 
 def test_a_slow_webhook_keeps_its_owners_place_while_it_waits_for_that_of_all_slow_receivers(
-    service: Delivering, slow: Callable[[dict[str, Any]], ReceiverResponse], table: Table
+    service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse], table: Table
 ) -> None:
     service.create()
     service.receiver.answer = slow

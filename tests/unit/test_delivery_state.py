@@ -15,7 +15,7 @@ from shared.feed.log import LogCursor, owner_log
 from shared.routes import READ, WRITE
 from shared.webhooks.delivery_state import DeliveryStateStore, as_due, as_idle, encode_cursors
 from shared.webhooks.store import WebhookStore
-from tests.integration.faults import Line, answer_lost, meanwhile
+from tests.integration.faults import FaultLine, lose_response, run_meanwhile
 
 ALICE = Caller("alice", frozenset({READ, WRITE}))
 LOG = owner_log("alice")
@@ -36,7 +36,7 @@ def created(hooks: WebhookStore, id_: str = "a", **content: Any) -> None:
     hooks.create(id_, CONTENT | content, {LOG: LogCursor(1, 0)}, ALICE, NOW)
 
 
-def place_of(places: DeliveryStateStore, id_: str = "a") -> Item:
+def read_state(places: DeliveryStateStore, id_: str = "a") -> Item:
     place = places.read(id_)
     assert place
     return place
@@ -54,23 +54,23 @@ def always(_: int) -> bool:
 
 def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
-    line, place = Line(places.table.client), place_of(places)
-    line.arm(answer_lost, at=0)
-    assert places.save(place, as_idle(place), NOW) == place_of(places)
+    line, place = FaultLine(places.table.client), read_state(places)
+    line.arm(lose_response, at=0)
+    assert places.save(place, as_idle(place), NOW) == read_state(places)
     assert line.calls == ["UpdateItem", "UpdateItem", "GetItem"]
 
 
 def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
-    line, place = Line(places.table.client), place_of(places)
+    line, place = FaultLine(places.table.client), read_state(places)
 
     def replayed() -> None:
         line.disarm()
         hooks.replay("a", {LOG: LogCursor(1, 0)}, ALICE, NOW, always)
 
     def lost_then_replayed(send: Any) -> Any:
-        line.arm(meanwhile(replayed), at=0)
-        return answer_lost(send)
+        line.arm(run_meanwhile(replayed), at=0)
+        return lose_response(send)
 
     line.arm(lost_then_replayed, at=0)
     with pytest.raises(LeaseLost):
@@ -92,7 +92,7 @@ def test_what_changes_what_is_delivered_takes_the_turn(
     hooks: WebhookStore, places: DeliveryStateStore, meddle: Any
 ) -> None:
     created(hooks)
-    place, hook = place_of(places), hook_of(places)
+    place, hook = read_state(places), hook_of(places)
     meddle(hooks)
     with pytest.raises(LeaseLost):
         places.save(place, as_idle(place), NOW)
@@ -104,11 +104,11 @@ def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
     hooks: WebhookStore, places: DeliveryStateStore
 ) -> None:
     created(hooks)
-    place = place_of(places)
+    place = read_state(places)
     places.pause(place, as_due(place, NOW + 5) | {"failures": 3}, hook_of(places), "It says so.", NOW)
     document = hooks.read_for("a", ALICE).document(NOW)
     assert (document["paused"], document["pausedBecause"], document["version"]) == (True, "It says so.", 2)
-    assert place_of(places).keys() & {"rel", "leaseUntil", "nextAttemptAt"} == set()
+    assert read_state(places).keys() & {"rel", "leaseUntil", "nextAttemptAt"} == set()
     assert list(places.followers("alice")) == []
     with pytest.raises(VersionMismatch):
         hooks.change("a", {"paused": False}, ALICE, NOW, lambda version: version == 1)
@@ -116,7 +116,7 @@ def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
 
 def test_not_if_it_was_changed_in_some_other_way(hooks: WebhookStore, places: DeliveryStateStore) -> None:
     created(hooks)
-    place, hook = place_of(places), hook_of(places)
+    place, hook = read_state(places), hook_of(places)
     hooks.change("a", {"description": "mine"}, ALICE, NOW, always)
     with pytest.raises(ConditionFailed):
         places.pause(place, place, hook, "It says so.", NOW)
@@ -139,15 +139,15 @@ def test_followers_are_those_of_one_owner_or_of_everybody_that_are_not_paused(
 
 def test_a_follower_of_our_own_begins_once(places: DeliveryStateStore) -> None:
     places.begin("bus", {LOG: LogCursor(0, 0)})
-    place = place_of(places, "bus")
+    place = read_state(places, "bus")
     places.save(place, place | {"places": encode_cursors({LOG: LogCursor(3, 1)})}, NOW)
     places.begin("bus", {LOG: LogCursor(0, 0)})
-    assert place_of(places, "bus")["places"] == {LOG: [3, 1]}
+    assert read_state(places, "bus")["places"] == {LOG: [3, 1]}
 
 
 def test_attempts_are_kept_for_a_week_and_once(places: DeliveryStateStore) -> None:
-    line = Line(places.table.client)
-    line.arm(answer_lost, at=0)
+    line = FaultLine(places.table.client)
+    line.arm(lose_response, at=0)
     places.add_attempts("a", NOW * 1000, 7, [{"at": 1, "changeId": "x"}, {"at": 2, "changeId": "y"}])
     line.disarm()
     shown = places.attempts("a", NOW, limit=10).items

@@ -10,8 +10,8 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
-from local.testbed.harness import Api, make_api, recorded
-from local.testbed.streams import change
+from local.testbed.harness import Api, make_api, record_operations
+from local.testbed.streams import stream_record
 from local.testbed.wire import WholeClient
 from shared.aws import boto3_client
 from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, gather, require_all
@@ -361,7 +361,7 @@ class TestBatches:
         keys = [{"pk": "p", "sk": f"{n:03d}"} for n in range(60)]
         for key in keys:
             table.write(table.put(key, condition=ABSENT))
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             table.batch_delete(keys)
         assert [operation.name for operation in operations] == ["BatchWriteItem"] * 3
         assert table.batch_get(keys) == []
@@ -551,7 +551,7 @@ class TestItemsOfANewerRelease:
 
     def test_readers_of_the_stream_fail_at_it(self) -> None:
         newer = {"pk": "VIDEO#v", "sk": "#META", "schemaVersion": SCHEMA_VERSION + 1}
-        record = Record(change(newer, newer))
+        record = Record(stream_record(newer, newer))
         with pytest.raises(NewerSchema):
             _ = record.new
         with pytest.raises(NewerSchema):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import READER, Backstage
+from local.testbed.background import READER, BackgroundWork
 from local.testbed.harness import Clock, make_api
-from local.testbed.video_files import TINY, Spoken, film, spoken
+from local.testbed.video_files import TINY, SubtitleSpec, film, make_subtitled
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -24,44 +24,44 @@ from shared.media.sandbox import Sandbox
 from shared.media.source import Source
 from shared.processing.job_store import JobStore
 from shared.schema import AUDIT, CAPTION, CHANGESET
-from tests.reverting import Undoing
-from tests.workers import Workers
+from tests.reverting import RevertTestbed
+from tests.workers import ProcessingWorkers
 
 ENGLISH = "WEBVTT\n\n00:00:00.500 --> 00:00:01.500\nThe tide is out.\n\n00:00:02.000 --> 00:00:03.000\nIt comes back.\n"
 SENT = "WEBVTT\n\n00:00:01.000 --> 00:00:03.500\nMine.\n"
-GERMAN = Spoken("ger", ((0, 900, "Ebbe <i>und</i> Flut & Strand"),))
+GERMAN = SubtitleSpec("ger", ((0, 900, "Ebbe <i>und</i> Flut & Strand"),))
 
 
 @pytest.fixture
-def workers(table: Table, clock: Clock, objects: Objects) -> Workers:
+def workers(table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
     """The functions over empty stores."""
-    return Workers(make_api(table, clock, objects), Backstage(table, clock), objects)
+    return ProcessingWorkers(make_api(table, clock, objects), BackgroundWork(table, clock), objects)
 
 
 def uploaded(
-    workers: Workers, *tracks: Spoken, video_id: str | None = None, upload: str = "0001", **options: Any
+    workers: ProcessingWorkers, *tracks: SubtitleSpec, video_id: str | None = None, upload: str = "0001", **options: Any
 ) -> str:
     """A video of alice's whose film has these tracks, and was worked on."""
-    video_id = workers.upload(spoken(*tracks, **options) if tracks else film(1, TINY), video_id, upload)
+    video_id = workers.upload(make_subtitled(*tracks, **options) if tracks else film(1, TINY), video_id, upload)
     workers.work()
     return video_id
 
 
-def listed(workers: Workers, video_id: str) -> list[dict[str, Any]]:
+def listed(workers: ProcessingWorkers, video_id: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = workers.api.get(f"/v1/videos/{video_id}/captions").json["items"]
     return items
 
 
-def said(workers: Workers, video_id: str, language: str = "en") -> str:
+def said(workers: ProcessingWorkers, video_id: str, language: str = "en") -> str:
     return workers.api.get(f"/v1/videos/{video_id}/captions/{language}").body.decode()
 
 
-def send(workers: Workers, video_id: str, language: str = "en", text: str = SENT) -> int:
+def send(workers: ProcessingWorkers, video_id: str, language: str = "en", text: str = SENT) -> int:
     path = f"/v1/videos/{video_id}/captions/{language}"
     return workers.api.request("PUT", path, body=text, headers={"Content-Type": "text/vtt"}).status
 
 
-def output(workers: Workers, video_id: str) -> Item:
+def output(workers: ProcessingWorkers, video_id: str) -> Item:
     job = workers.backstage.job(video_id, "captions")
     assert job["state"] == "done"
     made: Item = job["output"]
@@ -72,8 +72,8 @@ def output(workers: Workers, video_id: str) -> Item:
 
 
 @pytest.mark.parametrize(("container", "codec"), [("matroska", "subrip"), ("mp4", "mov_text")])
-def test_the_texts_of_a_film_are_captions_of_it(workers: Workers, container: str, codec: str) -> None:
-    video_id = uploaded(workers, Spoken(codec=codec), container=container)
+def test_the_texts_of_a_film_are_captions_of_it(workers: ProcessingWorkers, container: str, codec: str) -> None:
+    video_id = uploaded(workers, SubtitleSpec(codec=codec), container=container)
     (captions,) = listed(workers, video_id)
     assert captions == {
         "videoId": video_id,
@@ -88,20 +88,24 @@ def test_the_texts_of_a_film_are_captions_of_it(workers: Workers, container: str
     assert output(workers, video_id) == {"captions": [{"track": 1, "language": "en", "cues": 2}], "skipped": []}
 
 
-def test_each_language_is_taken_and_its_name_is_the_services(workers: Workers) -> None:
-    video_id = uploaded(workers, Spoken("eng"), GERMAN, Spoken("pt-br"), Spoken("haw"), Spoken("?"))
+def test_each_language_is_taken_and_its_name_is_the_services(workers: ProcessingWorkers) -> None:
+    video_id = uploaded(
+        workers, SubtitleSpec("eng"), GERMAN, SubtitleSpec("pt-br"), SubtitleSpec("haw"), SubtitleSpec("?")
+    )
     assert [item["language"] for item in listed(workers, video_id)] == ["de", "en", "haw", "pt-BR", "und"]
     assert said(workers, video_id, "de").endswith("\nEbbe <i>und</i> Flut &amp; Strand\n")
 
 
-def test_a_film_without_subtitles_has_no_such_job(workers: Workers) -> None:
+def test_a_film_without_subtitles_has_no_such_job(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers)
     assert "captions" not in workers.backstage.states(video_id)
 
 
-def test_tracks_that_are_not_taken_have_a_reason(workers: Workers) -> None:
-    pictures = Spoken("fra", codec="dvdsub", texts=())
-    video_id = uploaded(workers, Spoken(forced=True), Spoken(), pictures, Spoken("spa", ((0, 900, " "),)))
+def test_tracks_that_are_not_taken_have_a_reason(workers: ProcessingWorkers) -> None:
+    pictures = SubtitleSpec("fra", codec="dvdsub", texts=())
+    video_id = uploaded(
+        workers, SubtitleSpec(forced=True), SubtitleSpec(), pictures, SubtitleSpec("spa", ((0, 900, " "),))
+    )
     assert output(workers, video_id) == {
         "captions": [{"track": 2, "language": "en", "cues": 2}],
         "skipped": [
@@ -117,10 +121,10 @@ def test_tracks_that_are_not_taken_have_a_reason(workers: Workers) -> None:
     }
 
 
-def test_captions_that_were_sent_stay(workers: Workers) -> None:
+def test_captions_that_were_sent_stay(workers: ProcessingWorkers) -> None:
     video_id = str(workers.api.create()["videoId"])
     assert send(workers, video_id) == 201
-    uploaded(workers, Spoken(), GERMAN, video_id=video_id)
+    uploaded(workers, SubtitleSpec(), GERMAN, video_id=video_id)
     assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [
         ("de", "film"),
         ("en", "owner"),
@@ -130,17 +134,17 @@ def test_captions_that_were_sent_stay(workers: Workers) -> None:
     assert (left["language"], left["reason"]) == ("en", "The video has captions in this language that were sent.")
 
 
-def test_who_sends_captions_replaces_those_of_the_film(workers: Workers) -> None:
-    video_id = uploaded(workers, Spoken())
+def test_who_sends_captions_replaces_those_of_the_film(workers: ProcessingWorkers) -> None:
+    video_id = uploaded(workers, SubtitleSpec())
     assert send(workers, video_id) == 200
     assert [(item["origin"], item["version"]) for item in listed(workers, video_id)] == [("owner", 2)]
 
 
-def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(workers: Workers) -> None:
-    video_id = uploaded(workers, Spoken(), GERMAN)
+def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(workers: ProcessingWorkers) -> None:
+    video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "mi")
-    other = Spoken("eng", ((0, 900, "Another film."),))
-    uploaded(workers, other, Spoken("fra"), video_id=video_id, upload="0002")
+    other = SubtitleSpec("eng", ((0, 900, "Another film."),))
+    uploaded(workers, other, SubtitleSpec("fra"), video_id=video_id, upload="0002")
     assert [(item["language"], item["origin"], item["version"]) for item in listed(workers, video_id)] == [
         ("en", "film", 1),
         ("fr", "film", 1),
@@ -149,8 +153,8 @@ def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(work
     assert "Another film." in said(workers, video_id)
 
 
-def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(workers: Workers) -> None:
-    video_id = uploaded(workers, Spoken(), GERMAN)
+def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(workers: ProcessingWorkers) -> None:
+    video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "de")
     workers.upload(film(1, TINY), video_id, "0002")
     assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [("de", "owner")]
@@ -158,28 +162,30 @@ def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(worker
     assert [item["language"] for item in listed(workers, video_id)] == ["de"]
 
 
-def test_what_is_told_late_of_an_earlier_film_removes_nothing_of_the_present_one(workers: Workers) -> None:
+def test_what_is_told_late_of_an_earlier_film_removes_nothing_of_the_present_one(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, GERMAN)
-    uploaded(workers, Spoken(), video_id=video_id, upload="0002")
+    uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
     workers.backstage.replay()
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: Workers) -> None:
-    video_id = workers.upload(spoken(GERMAN))
+def test_a_job_of_an_earlier_film_that_ends_late_writes_nothing(workers: ProcessingWorkers) -> None:
+    video_id = workers.upload(make_subtitled(GERMAN))
     workers.deliver("probe")
     late = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
-    workers.upload(spoken(Spoken()), video_id, "0002")
+    workers.upload(make_subtitled(SubtitleSpec()), video_id, "0002")
     workers.deliver("thumbnails", *late)
     workers.work()
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_a_job_that_fails_keeps_no_video_from_being_ready(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_fails_keeps_no_video_from_being_ready(
+    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subtitles, "MAX_READ", 0)
     monkeypatch.setattr(Sandbox, "within", lambda _: _Here())
     workers.begin()
-    video_id = uploaded(workers, Spoken(), container="matroska")
+    video_id = uploaded(workers, SubtitleSpec(), container="matroska")
     job = workers.backstage.job(video_id, "captions")
     assert (job["state"], job["error"]["reason"], job["error"]["final"]) == ("failed", errors.TOO_LONG_TO_READ, True)
     assert (workers.document(video_id)["status"], "failure" in workers.document(video_id)) == ("processing", False)
@@ -196,11 +202,13 @@ class _Here(Sandbox):
 # Limits -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_video_takes_no_more_languages_than_it_may_have(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_video_takes_no_more_languages_than_it_may_have(
+    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embedded_store, "MAX_LANGUAGES", 2)
     video_id = str(workers.api.create()["videoId"])
     send(workers, video_id, "mi")
-    uploaded(workers, Spoken(), GERMAN, video_id=video_id)
+    uploaded(workers, SubtitleSpec(), GERMAN, video_id=video_id)
     assert [item["language"] for item in listed(workers, video_id)] == ["en", "mi"]
     assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["de"]
 
@@ -254,8 +262,8 @@ def test_languages_have_the_services_tags(name: str, tag: str) -> None:
 # Repeats, faults and races ------------------------------------------------------------------------------------------
 
 
-def test_a_message_that_comes_twice_writes_once(workers: Workers) -> None:
-    video_id = workers.upload(spoken(Spoken()))
+def test_a_message_that_comes_twice_writes_once(workers: ProcessingWorkers) -> None:
+    video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     bodies = workers.backstage.queues["thumbnails"].take()
     workers.deliver("thumbnails", *bodies, *bodies)
@@ -264,9 +272,9 @@ def test_a_message_that_comes_twice_writes_once(workers: Workers) -> None:
 
 @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
 def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_once(
-    workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch, applied: bool
+    workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch, applied: bool
 ) -> None:
-    video_id = workers.upload(spoken(Spoken()))
+    video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     with monkeypatch.context() as patch:
         transact = workers.backstage.table.client.transact_write_items
@@ -288,8 +296,10 @@ def test_a_worker_that_ends_at_the_last_write_is_followed_by_one_that_writes_onc
     assert said(workers, video_id) == ENGLISH
 
 
-def test_a_text_that_cannot_be_stored_is_tried_again(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    video_id = workers.upload(spoken(Spoken()))
+def test_a_text_that_cannot_be_stored_is_tried_again(
+    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     put = workers.objects.put
 
@@ -306,7 +316,7 @@ def test_a_text_that_cannot_be_stored_is_tried_again(workers: Workers, monkeypat
     assert said(workers, video_id) == ENGLISH
 
 
-def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: Workers, deed: Callable[[], object]) -> None:
+def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, deed: Callable[[], object]) -> None:
     """Let something happen when a job has read what is there, and writes next."""
     transact, left = JobStore._write_both, [deed]
 
@@ -318,8 +328,10 @@ def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: Workers, deed: Call
     monkeypatch.setattr(JobStore, "_write_both", late)
 
 
-def test_captions_that_are_sent_while_the_job_ends_stay(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    video_id = workers.upload(spoken(Spoken(), GERMAN))
+def test_captions_that_are_sent_while_the_job_ends_stay(
+    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = workers.upload(make_subtitled(SubtitleSpec(), GERMAN))
     before_the_end(monkeypatch, workers, lambda: send(workers, video_id))
     workers.work()
     assert [(item["language"], item["origin"]) for item in listed(workers, video_id)] == [
@@ -329,16 +341,18 @@ def test_captions_that_are_sent_while_the_job_ends_stay(workers: Workers, monkey
     assert [left["language"] for left in output(workers, video_id)["skipped"]] == ["en"]
 
 
-def test_a_film_that_arrives_while_the_job_ends_wins(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    video_id = workers.upload(spoken(GERMAN))
-    before_the_end(monkeypatch, workers, lambda: workers.upload(spoken(Spoken()), video_id, "0002"))
+def test_a_film_that_arrives_while_the_job_ends_wins(
+    workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video_id = workers.upload(make_subtitled(GERMAN))
+    before_the_end(monkeypatch, workers, lambda: workers.upload(make_subtitled(SubtitleSpec()), video_id, "0002"))
     workers.work()
     workers.work()
     assert [item["language"] for item in listed(workers, video_id)] == ["en"]
 
 
-def test_the_video_itself_is_not_written(workers: Workers) -> None:
-    video_id = workers.upload(spoken(Spoken()))
+def test_the_video_itself_is_not_written(workers: ProcessingWorkers) -> None:
+    video_id = workers.upload(make_subtitled(SubtitleSpec()))
     workers.deliver("probe")
     captions = [body for body in workers.backstage.queues["thumbnails"].take() if body["kind"] == "captions"]
     before = workers.document(video_id)["version"]
@@ -347,8 +361,8 @@ def test_the_video_itself_is_not_written(workers: Workers) -> None:
     assert len(listed(workers, video_id)) == 1
 
 
-def test_who_wrote_them_and_for_which_request_is_known(workers: Workers, table: Table) -> None:
-    video_id = uploaded(workers, Spoken())
+def test_who_wrote_them_and_for_which_request_is_known(workers: ProcessingWorkers, table: Table) -> None:
+    video_id = uploaded(workers, SubtitleSpec())
     item = table.get(CAPTION.key(videoId=video_id, language="en"))
     assert item is not None
     job = workers.backstage.job(video_id, "captions")
@@ -359,39 +373,41 @@ def test_who_wrote_them_and_for_which_request_is_known(workers: Workers, table: 
 
 
 @pytest.fixture
-def undoing(table: Table, clock: Clock, objects: Objects) -> Undoing:
+def reverts(table: Table, clock: Clock, objects: Objects) -> RevertTestbed:
     """The service, and a trail that follows what happens."""
-    return Undoing(make_api(table, clock, objects))
+    return RevertTestbed(make_api(table, clock, objects))
 
 
-def entries_of(undoing: Undoing, video_id: str) -> list[dict[str, Any]]:
+def entries_of(undoing: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
     """What the trail says of captions, the oldest first."""
     items = undoing.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
     return [entry for entry in reversed(items) if entry["entity"] == "captions"]
 
 
-def test_the_trail_says_what_jobs_did(undoing: Undoing, objects: Objects) -> None:
-    workers = Workers(undoing.api, undoing, objects)
-    video_id = uploaded(workers, Spoken(), GERMAN)
-    undoing.clock.advance(1)
-    uploaded(workers, Spoken(), video_id=video_id, upload="0002")
-    told = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(undoing, video_id)]
+def test_the_trail_says_what_jobs_did(reverts: RevertTestbed, objects: Objects) -> None:
+    workers = ProcessingWorkers(reverts.api, reverts, objects)
+    video_id = uploaded(workers, SubtitleSpec(), GERMAN)
+    reverts.clock.advance(1)
+    uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
+    told = [(entry["action"], entry["language"], entry["by"]) for entry in entries_of(reverts, video_id)]
     thumbnails, router = ({"kind": "job", "id": f"job:{name}"} for name in ("thumbnails", "router"))
     assert sorted(told[:2], key=str) == [("created", "de", thumbnails), ("created", "en", thumbnails)]
     assert sorted(told[2:4], key=str) == [("removed", "de", router), ("removed", "en", router)]
     assert told[4:] == [("created", "en", thumbnails)]
 
 
-def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(undoing: Undoing, objects: Objects) -> None:
-    workers = Workers(undoing.api, undoing, objects)
-    video_id = uploaded(workers, Spoken())
-    undoing.clock.advance(1)
+def test_an_undo_brings_back_what_a_film_said_and_leaves_what_the_job_did(
+    reverts: RevertTestbed, objects: Objects
+) -> None:
+    workers = ProcessingWorkers(reverts.api, reverts, objects)
+    video_id = uploaded(workers, SubtitleSpec())
+    reverts.clock.advance(1)
     assert send(workers, video_id) == 200
-    undoing.settle()
+    reverts.settle()
     of_video = Expression.of("#pk = :pk", pk=AUDIT.key(videoId=video_id, at="", sequence="")["pk"])
-    entries = undoing.trail.table.query(index=None, condition=of_video, limit=100).items
+    entries = reverts.trail.table.query(index=None, condition=of_video, limit=100).items
     sets = [entry.get(CHANGESET) for entry in entries if entry["entity"] == "captions"]
-    assert sets == [None, undoing.last_changeset(video_id)]
-    assert undoing.undone(undoing.last_changeset(video_id))["reverted"] == 1
+    assert sets == [None, reverts.last_changeset(video_id)]
+    assert reverts.require_undone(reverts.last_changeset(video_id))["reverted"] == 1
     assert said(workers, video_id) == ENGLISH
     assert [item["origin"] for item in listed(workers, video_id)] == ["film"]

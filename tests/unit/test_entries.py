@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage
-from local.testbed.harness import NOW, Api, Clock, Context, recorded
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import NOW, Api, Clock, Context, record_operations
 from shared import schema
 from shared.aws.dynamodb import Table
 from shared.aws.listing import Lists, Window, sharded_partitions, single_partition
@@ -44,7 +44,7 @@ def film(api: Api, **fields: Any) -> str:
     return video_id
 
 
-def shown(api: Api, name: str, user: str = "bob") -> list[str]:
+def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
     """The ids on the first page of a list."""
     path, _, query = LISTS[name].partition("?")
     reply = api.get(path, query=query, user=user)
@@ -55,7 +55,7 @@ def shown(api: Api, name: str, user: str = "bob") -> list[str]:
 
 def where_shown(api: Api) -> set[str]:
     """The lists whose first page shows anything."""
-    return {name for name in LISTS if shown(api, name)}
+    return {name for name in LISTS if list_ids(api, name)}
 
 
 def entries_of(table: Table) -> dict[str, int]:
@@ -80,8 +80,8 @@ class TestOthersWhoHide:
         for second in range(30, 90):
             film(api, videoId=str(uuid.UUID(int=second, version=4)), **HIDING[state] | {"createdAt": 2000 + second})
         for name, most in {"tag": 5, "region": 5, "person": 2, "category": 4, "feed": 4}.items():
-            with recorded(table.client) as operations:
-                assert len(shown(api, name)) == 25
+            with record_operations(table.client) as operations:
+                assert len(list_ids(api, name)) == 25
             assert len(operations) <= most, name
 
     @pytest.mark.parametrize("state", HIDING)
@@ -103,31 +103,33 @@ class TestOthersWhoHide:
             assert (hidden.status, hidden.body) == (absent.status, absent.body)
 
     @pytest.mark.parametrize("state", ["to come", "expired"])
-    def test_tags_of_what_nobody_can_see_are_not_counted(self, api: Api, backstage: Backstage, state: str) -> None:
+    def test_tags_of_what_nobody_can_see_are_not_counted(
+        self, api: Api, background: BackgroundWork, state: str
+    ) -> None:
         film(api, **HIDING[state])
-        backstage.settle_totals()
+        background.settle_totals()
         assert api.get("/v1/tags").json["items"] == []
 
 
 class TestMoves:
     def test_hiding_moves_the_tags_in_the_same_transaction_and_the_stream_the_rest(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         path = f"/v1/videos/{film(api)}"
-        backstage.settle_totals()
+        background.settle_totals()
         for visibility, entries in (("private", 0), ("public", 1)):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 assert api.patch(path, {"visibility": visibility}).status == 200
             assert [operation.name for operation in operations] == ["GetItem", "TransactWriteItems"]
             assert entries_of(table) == {"tag": entries, "feed": entries, "region": 1 - entries, "person": 1 - entries}
             assert where_shown(api) == ({"tag", "category", "feed"} if entries else set())
-            backstage.settle_totals()
+            background.settle_totals()
             assert set(entries_of(table).values()) == {entries}
             assert where_shown(api) == (set(LISTS) if entries else set())
 
     @pytest.mark.parametrize("away", ["delete", "private"])
     def test_what_is_written_while_the_video_is_hidden_shows_once_it_is_listed(
-        self, api: Api, backstage: Backstage, away: str
+        self, api: Api, background: BackgroundWork, away: str
     ) -> None:
         video_id = film(api, visibility="private", tags=[])
         path = f"/v1/videos/{video_id}"
@@ -135,29 +137,29 @@ class TestMoves:
             api.delete(path)
             api.post(f"{path}/restore")
         api.patch(path, {"tags": ["boats"], "visibility": "public"})
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
     def test_a_job_that_makes_a_video_ready_leaves_its_entries_to_the_stream(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = film(api, status="processing")
         jobs = VideoStore(table, moves_entries=False)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             jobs.change(video_id, Caller.job("jobs"), NOW, lambda item: item | {"status": "ready"})
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
         jobs.change(video_id, Caller.job("arrivals"), NOW, lambda item: item | {"status": "processing"})
         assert where_shown(api) == set()  # even before the entries are gone
-        backstage.settle_totals()
+        background.settle_totals()
         assert set(entries_of(table).values()) == {0}
 
-    def test_any_number_of_repeats_changes_nothing(self, api: Api, table: Table, backstage: Backstage) -> None:
+    def test_any_number_of_repeats_changes_nothing(self, api: Api, table: Table, background: BackgroundWork) -> None:
         video_id = film(api)
-        backstage.settle_totals()
+        background.settle_totals()
         for _ in range(2):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 assert EntryUpdater(table).update_entries(video_id, NOW) is None
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
@@ -186,93 +188,97 @@ class TestTime:
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
     def test_makes_and_ends_a_publication(
-        self, api: Api, clock: Clock, backstage: Backstage, field: str, before: set[str]
+        self, api: Api, clock: Clock, background: BackgroundWork, field: str, before: set[str]
     ) -> None:
         film(api, **{field: NOW + 3600})
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == before
         clock.advance(3600 - AHEAD)
-        assert backstage.sweep()["scheduled"] == 0
+        assert background.sweep()["scheduled"] == 0
         clock.advance(1)
-        assert backstage.sweep()["scheduled"] == 1
-        assert backstage.queues["aggregates"].delays[-1] == AHEAD - 1
+        assert background.sweep()["scheduled"] == 1
+        assert background.queues["aggregates"].delays[-1] == AHEAD - 1
         clock.advance(AHEAD - 1)
-        backstage.settle_totals()
-        backstage.settle_totals()
+        background.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS) - before
         tags = [] if before else [{"tag": "boats", "count": 1}]
         assert api.get("/v1/tags").json["items"] == tags
-        assert backstage.sweep()["scheduled"] == 0
+        assert background.sweep()["scheduled"] == 0
 
     def test_what_expires_shows_to_nobody_from_that_second_on(
-        self, api: Api, clock: Clock, backstage: Backstage
+        self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, expiresAt=NOW + 10)
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(10)
         assert where_shown(api) == set()
 
     def test_what_comes_before_the_next_sweep_is_looked_at_in_its_second_too(
-        self, api: Api, clock: Clock, backstage: Backstage
+        self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, publishAt=NOW + SOON)
-        backstage.settle_totals()
-        assert backstage.queues["aggregates"].delays[-1] == SOON
+        background.settle_totals()
+        assert background.queues["aggregates"].delays[-1] == SOON
         clock.advance(SOON)
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
-    def test_a_message_that_comes_too_early_is_sent_again(self, api: Api, clock: Clock, backstage: Backstage) -> None:
+    def test_a_message_that_comes_too_early_is_sent_again(
+        self, api: Api, clock: Clock, background: BackgroundWork
+    ) -> None:
         film(api, publishAt=NOW + SOON)
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(SOON - 1)
-        backstage.settle_totals()
-        assert backstage.queues["aggregates"].delays[-1] == 1
+        background.settle_totals()
+        assert background.queues["aggregates"].delays[-1] == 1
         clock.advance(1)
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
     def test_a_time_that_was_missed_is_made_up_for_by_the_next_sweep(
-        self, api: Api, clock: Clock, backstage: Backstage
+        self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, publishAt=NOW + 3600)
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(3600 + 64 * 60)
-        assert backstage.sweep()["scheduled"] == 1
-        assert backstage.queues["aggregates"].delays[-1] == 0
-        backstage.settle_totals()
+        assert background.sweep()["scheduled"] == 1
+        assert background.queues["aggregates"].delays[-1] == 0
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
-    def test_what_was_missed_is_sent_for_ever_more_rarely(self, api: Api, clock: Clock, backstage: Backstage) -> None:
+    def test_what_was_missed_is_sent_for_ever_more_rarely(
+        self, api: Api, clock: Clock, background: BackgroundWork
+    ) -> None:
         film(api, publishAt=NOW + 3600)
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(3600)
         sent = []
         for minute in range(20):
-            if backstage.sweep()["scheduled"]:
+            if background.sweep()["scheduled"]:
                 sent.append(minute)
             clock.advance(60)
         assert sent == [0, 1, 2, 4, 8, 16]
 
     def test_a_time_that_comes_before_the_stream_is_read_is_not_missed(
-        self, api: Api, clock: Clock, backstage: Backstage
+        self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, publishAt=NOW + 1)
         clock.advance(5)
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
     def test_a_change_that_began_before_the_time_and_is_written_after_it_does_not_hide_the_video(
-        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+        self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         video_id = film(api, publishAt=NOW + 10, visibility="private")
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(10)
         EntryUpdater(table).update_entries(video_id, int(clock()))  # finds it private, and has nothing to move
         VideoStore(table).change(
             video_id, Caller("alice", frozenset()), NOW + 9, lambda item: item | {"visibility": "public"}
         )
-        backstage.settle_totals()
+        background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
     def test_a_change_that_is_overtaken_by_a_move_leaves_no_entry_of_a_hidden_video(
@@ -288,34 +294,34 @@ class TestTime:
         assert (entries_of(table)["feed"], entries_of(table)["tag"]) == (0, 0)
 
     def test_a_sweep_whose_queue_cannot_be_reached_looks_after_the_jobs_all_the_same(
-        self, api: Api, clock: Clock, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, clock: Clock, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         film(api, publishAt=NOW + 3660)
-        backstage.settle_totals()
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
+        background.settle_totals()
+        video_id = background.uploaded_film(api)
+        ticket = background.message("thumbnails", "poster").ticket
+        assert background.jobs.claim(ticket, Caller.job("thumbnails"), int(clock()))
 
         def unreachable(*_: object, **__: object) -> None:
             raise Unavailable
 
-        monkeypatch.setattr(backstage.queues["aggregates"], "send", unreachable)
+        monkeypatch.setattr(background.queues["aggregates"], "send", unreachable)
         clock.advance(3600)
         with pytest.raises(Unavailable):
-            backstage.sweeper({}, Context())
+            background.sweeper({}, Context())
         poster = next(job for job in api.get(f"/v1/videos/{video_id}/jobs").json["items"] if job["kind"] == "poster")
         assert (poster["state"], poster["attempt"]) == ("queued", 2)
 
     def test_a_time_that_is_taken_back_or_moved_takes_its_schedule_with_it(
-        self, api: Api, table: Table, backstage: Backstage
+        self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = film(api, publishAt=NOW + 3600)
-        backstage.settle_totals()
+        background.settle_totals()
         key = schema.SCHEDULE.key(videoId=video_id)
 
         def due(patch: Item) -> int | None:
             assert api.patch(f"/v1/videos/{video_id}", patch).status == 200
-            backstage.settle_totals()
+            background.settle_totals()
             item = table.get(key)
             return int(item["relSort"]) if item else None
 
@@ -325,23 +331,23 @@ class TestTime:
         assert due({"expiresAt": None}) is None
 
     def test_the_sweeper_goes_through_any_number_page_by_page_and_stops_in_time(
-        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+        self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         for number in range(130):
             video = api.publish("alice", publishAt=NOW + 3600 + number % 7)
             EntryUpdater(table).update_entries(video["videoId"], NOW)
         clock.advance(3600)
-        backstage.queues["aggregates"].take()
-        assert backstage.sweep()["scheduled"] == 130
-        assert len({message["videoId"] for message in backstage.queues["aggregates"].take()}) == 130
+        background.queues["aggregates"].take()
+        assert background.sweep()["scheduled"] == 130
+        assert len({message["videoId"] for message in background.queues["aggregates"].take()}) == 130
 
     def test_a_video_that_waits_for_its_removal_is_left_to_it(
-        self, api: Api, table: Table, clock: Clock, backstage: Backstage
+        self, api: Api, table: Table, clock: Clock, background: BackgroundWork
     ) -> None:
         video_id = film(api, expiresAt=NOW + 10)
-        backstage.settle_totals()
+        background.settle_totals()
         clock.advance(10 + GRACE_SECONDS)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert EntryUpdater(table).update_entries(video_id, int(clock())) is None
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 

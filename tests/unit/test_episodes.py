@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import NOW, Api, recorded
+from local.testbed.harness import NOW, Api, record_operations
 from shared.aws.dynamodb import Table
 from shared.background.comparison import Comparison
 from shared.core.caller import Caller
@@ -66,7 +66,7 @@ class TestListing:
     def test_it_takes_one_query_however_many_there_are(self, api: Api, table: Table, series: str) -> None:
         for number in range(1, 30):
             episode(api, series, 1, number)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert len(listed(api, series)) == 25
         assert [operation.name for operation in operations] == ["GetItem", "Query", "BatchGetItem"]
 
@@ -83,7 +83,7 @@ class TestListing:
         for number in range(30):
             episode(api, series, 0, number, user="bob")
         own = episode(api, series, 1, 2)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert listed(api, series) == [own]
         (keys,) = (operation.parameters for operation in operations if operation.name == "BatchGetItem")
         assert len(keys["RequestItems"][table.name]["Keys"]) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from local.testbed import streams
 from local.testbed.background import FakeQueue, make_audit
-from local.testbed.feed_changes import change, tell
-from local.testbed.harness import NOW, Api, Clock, Context, Reply, recorded
+from local.testbed.feed_changes import append_changes, change
+from local.testbed.harness import NOW, Api, Clock, Context, Reply, record_operations
 from shared.aws.dynamodb import QueryPage, QueryRequest, Table, Write
 from shared.core.attributes import Item
 from shared.core.change_types import TYPES
@@ -26,19 +26,19 @@ from shared.routes import CHANGES, READ
 from shared.schema import AUDIT_TABLE_NAME, VIDEO, shard_of
 from tests.integration import faults
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 from tests.logs import metrics
 
 ALICES = owner_log("alice")
 FILMS = [f"{number:08d}-0000-4000-8000-000000000000" for number in range(40)]
 EVERYTHING = f"{READ} {CHANGES}"
 INCIDENTS = (
-    faults.throttled,
-    faults.failing,
-    faults.request_lost,
-    faults.killed_before,
-    faults.answer_lost,
-    faults.killed_after,
+    faults.throttle,
+    faults.fail,
+    faults.lose_request,
+    faults.kill_before,
+    faults.lose_response,
+    faults.kill_after,
 )
 DAY = 86_400
 
@@ -61,7 +61,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LARGEST_TAIL", 300)
 
 
-def told(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
+def read_all(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
     """Positions and ids of all that comes after a place, read `step` changes at a time."""
     found: list[tuple[int, str]] = []
     while True:
@@ -95,7 +95,7 @@ class TestAChange:
         """Who has read a change in its owner's log may wait for everybody's logs up to where they end."""
         order: list[str] = []
         monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
-        tell(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
+        append_changes(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
         assert order[-1] == ALICES
         assert set(order[:-1]) <= set(shard_logs())
 
@@ -150,50 +150,50 @@ class TestAChange:
 class TestAppending:
     def test_positions_are_dense_across_blocks(self, feed: Feed, trail: Table) -> None:
         for number in range(1, 31):
-            tell(feed, change(number))
-        assert told(feed) == dense(*range(1, 31))
+            append_changes(feed, change(number))
+        assert read_all(feed) == dense(*range(1, 31))
         assert len(blocks_of(trail)) > 5
 
     @pytest.mark.parametrize("step", [1, 2, 3, 7])
     def test_reading_in_steps_finds_the_same(self, feed: Feed, step: int) -> None:
         for number in range(1, 31):
-            tell(feed, change(number))
-        assert told(feed, step=step) == dense(*range(1, 31))
+            append_changes(feed, change(number))
+        assert read_all(feed, step=step) == dense(*range(1, 31))
 
     def test_a_batch_is_one_write_for_each_log(self, feed: Feed, trail: Table) -> None:
-        tell(feed, change(1))
-        with recorded(trail.client) as operations:
-            tell(feed, *(change(number) for number in range(2, 12)))
+        append_changes(feed, change(1))
+        with record_operations(trail.client) as operations:
+            append_changes(feed, *(change(number) for number in range(2, 12)))
         # Two logs: of each its tail is closed, and begins anew with all ten.
         assert [operation.name for operation in operations] == ["PutItem"] * 4
-        assert told(feed) == dense(*range(1, 12))
+        assert read_all(feed) == dense(*range(1, 12))
 
     def test_a_batch_of_large_changes_fits_into_one_item(self, feed: Feed, trail: Table) -> None:
         large = [
             change(number, fields=["/" + random.Random(number).randbytes(LONGEST_FIELDS).hex()[: LONGEST_FIELDS - 1]])
             for number in range(200)
         ]
-        tell(feed, *large)
-        tell(feed, change(200))
+        append_changes(feed, *large)
+        append_changes(feed, change(200))
         assert max(len(item["changes"]) for item in blocks_of(trail)) < 400_000
-        assert told(feed) == dense(*range(201))
+        assert read_all(feed) == dense(*range(201))
 
     def test_many_who_append_side_by_side_take_turns(self, trail: Table, clock: Clock) -> None:
         chance, writers = random.Random(1), [Feed(trail, clock) for _ in range(5)]
         for number in range(1, 101):
-            tell(chance.choice(writers), change(number))
-        assert told(writers[0]) == dense(*range(1, 101))
+            append_changes(chance.choice(writers), change(number))
+        assert read_all(writers[0]) == dense(*range(1, 101))
 
     def test_one_who_is_behind_closes_a_tail_with_less_and_that_replaces_nothing(
         self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name = logs_of(change())[0]  # the first that is appended to
         ahead, behind = Feed(trail, clock), Feed(trail, clock)
-        tell(ahead, change(1))
+        append_changes(ahead, change(1))
         behind.prepare([change(9)])  # it knows one change
         monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
-        tell(ahead, change(2))
-        tell(ahead, change(3))
+        append_changes(ahead, change(2))
+        append_changes(ahead, change(3))
         monkeypatch.setattr(log, "LARGEST_TAIL", 1)
         with monkeypatch.context() as patch:
             patch.setattr(behind, "_caught_up", _kill)
@@ -201,47 +201,47 @@ class TestAppending:
                 behind.append([change(9)])  # it has written its block, and not the tail
         block, tail = blocks_of(trail, name)
         assert (block["count"], tail["count"]) == (1, 3)
-        assert told(ahead, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
-        assert told(ahead, name, step=2) == dense(1, 2, 3)
-        tell(ahead, change(4))
+        assert read_all(ahead, name) == dense(1, 2, 3), "the block and the tail begin at the same position"
+        assert read_all(ahead, name, step=2) == dense(1, 2, 3)
+        append_changes(ahead, change(4))
         assert blocks_of(trail, name)[0]["count"] == 3, "more replaces less"
         behind.append([change(9)])
         assert blocks_of(trail, name)[0]["count"] == 3, "less never replaces more"
-        assert told(ahead, name) == dense(1, 2, 3, 4, 9)
+        assert read_all(ahead, name) == dense(1, 2, 3, 4, 9)
 
     @pytest.mark.parametrize("call", range(8))
     @pytest.mark.parametrize("incident", INCIDENTS, ids=lambda incident: incident.__name__)
     def test_whatever_breaks_at_a_call_what_is_delivered_again_is_appended_once(
         self, feed: Feed, trail: Table, clock: Clock, incident: Incident, call: int
     ) -> None:
-        tell(feed, change(1), change(2))
-        line = Line(trail.client)
+        append_changes(feed, change(1), change(2))
+        line = FaultLine(trail.client)
         line.arm(incident, call)
         batch = [change(3), change(4)]
         for writer in (Feed(trail, clock), Feed(trail, clock)):
             try:
-                tell(writer, *batch, repeated=[made["id"] for made in batch] if line.calls else ())
+                append_changes(writer, *batch, repeated=[made["id"] for made in batch] if line.calls else ())
             except (Killed, Unavailable):
                 continue
             break
         line.disarm()
-        tell(Feed(trail, clock), *batch, repeated=[made["id"] for made in batch])
+        append_changes(Feed(trail, clock), *batch, repeated=[made["id"] for made in batch])
         for name in logs_of(change()):
-            assert told(feed, name) == dense(1, 2, 3, 4)
+            assert read_all(feed, name) == dense(1, 2, 3, 4)
 
     def test_the_same_change_twice_in_a_batch_is_appended_once(self, feed: Feed) -> None:
-        tell(feed, change(1), change(2), change(1), repeated=[change(1)["id"]])
-        assert told(feed) == dense(1, 2)
+        append_changes(feed, change(1), change(2), change(1), repeated=[change(1)["id"]])
+        assert read_all(feed) == dense(1, 2)
 
     def test_one_who_knew_more_of_a_log_than_a_restored_table_has_looks_again(self, feed: Feed, trail: Table) -> None:
         for number in range(1, 12):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         for item in items_of(trail):
             trail.delete({name: item[name] for name in ("pk", "sk")})
         with pytest.raises(Gone):
-            tell(feed, change(12))
-        tell(feed, change(12), repeated=[change(12)["id"]])
-        assert told(feed) == dense(12)
+            append_changes(feed, change(12))
+        append_changes(feed, change(12), repeated=[change(12)["id"]])
+        assert read_all(feed) == dense(12)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -280,12 +280,12 @@ class TestWhatIsDeliveredAgain:
         """Append these changes at the time of each."""
         for number in numbers:
             clock.now = max(clock.now, NOW + 60 * number)
-            tell(feed, self.made(number))
+            append_changes(feed, self.made(number))
 
-    def again(self, trail: Table, clock: Clock, *numbers: int) -> None:
+    def redeliver(self, trail: Table, clock: Clock, *numbers: int) -> None:
         """Deliver changes again to an instance that knows nothing."""
         ids = [self.made(number)["id"] for number in numbers]
-        tell(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
+        append_changes(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
 
     @pytest.mark.parametrize("count", [60, 120, 240])
     def test_each_batch_of_a_stream_that_starts_over_reads_as_much_however_long_the_log_is(
@@ -295,8 +295,8 @@ class TestWhatIsDeliveredAgain:
         reads.clear()
         batches = range(1, count + 1, 6)
         for first in batches:
-            self.again(trail, clock, *range(first, first + 6))
-        assert told(feed) == dense(*range(1, count + 1))
+            self.redeliver(trail, clock, *range(first, first + 6))
+        assert read_all(feed) == dense(*range(1, count + 1))
         # One Query back, a search by time (one block for each doubling), and one or two forward.
         doublings = count.bit_length()
         assert len(reads) <= len(batches) * (doublings + 4)
@@ -307,7 +307,7 @@ class TestWhatIsDeliveredAgain:
     ) -> None:
         self.fill(feed, clock, range(1, 61))
         reads.clear()
-        self.again(trail, clock, 58, 59, 60)
+        self.redeliver(trail, clock, 58, 59, 60)
         assert reads == [5]
 
     @pytest.mark.parametrize("at", [2, 20, 40, 59, 60])
@@ -315,30 +315,30 @@ class TestWhatIsDeliveredAgain:
         self, feed: Feed, trail: Table, clock: Clock, at: int
     ) -> None:
         self.fill(feed, clock, [1, *range(3, at + 1)])
-        self.again(trail, clock, 2)  # whoever put it into the trail died then, and it is appended only now
+        self.redeliver(trail, clock, 2)  # whoever put it into the trail died then, and it is appended only now
         self.fill(feed, clock, range(at + 1, 61))
-        expected = told(feed)
+        expected = read_all(feed)
         assert sorted(expected, key=lambda one: one[1]) != expected or at == 2
         for _ in range(2):
-            self.again(trail, clock, 1, 2, 3)
-            assert told(feed) == expected
+            self.redeliver(trail, clock, 1, 2, 3)
+            assert read_all(feed) == expected
 
     def test_what_was_never_appended_is_appended_at_the_end(self, feed: Feed, trail: Table, clock: Clock) -> None:
         self.fill(feed, clock, [1, *range(3, 61)])
-        self.again(trail, clock, 1, 2, 3)
-        assert told(feed) == dense(1, *range(3, 61), 2)
-        self.again(trail, clock, 1, 2, 3)
-        assert told(feed) == dense(1, *range(3, 61), 2)
+        self.redeliver(trail, clock, 1, 2, 3)
+        assert read_all(feed) == dense(1, *range(3, 61), 2)
+        self.redeliver(trail, clock, 1, 2, 3)
+        assert read_all(feed) == dense(1, *range(3, 61), 2)
 
     def test_what_was_appended_by_a_clock_that_is_behind_is_found_before_its_time(
         self, feed: Feed, trail: Table, clock: Clock
     ) -> None:
         self.fill(feed, clock, range(1, 30))
-        tell(feed, self.made(34))
+        append_changes(feed, self.made(34))
         self.fill(feed, clock, [*range(30, 34), *range(35, 61)])
-        expected = told(feed)
-        self.again(trail, clock, 34)
-        assert told(feed) == expected
+        expected = read_all(feed)
+        self.redeliver(trail, clock, 34)
+        assert read_all(feed) == expected
 
 
 def _kill(*_: object) -> Any:
@@ -356,7 +356,7 @@ class TestReading:
     def test_a_tail_that_closes_in_the_middle_of_a_query_is_read_again(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        tell(feed, change(1))
+        append_changes(feed, change(1))
         stretch = feed.read(ALICES, OLDEST, 1)
         query, hidden = _querying(trail), list[str]()
 
@@ -368,16 +368,16 @@ class TestReading:
             return QueryPage([item for item in page.items if item["sk"] == "TAIL"], page.examined, None)
 
         for number in range(2, 8):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
-        assert told(feed, place=stretch.cursor) == dense(*range(1, 8))[1:]
+        assert read_all(feed, place=stretch.cursor) == dense(*range(1, 8))[1:]
         assert hidden
 
     @pytest.mark.parametrize("place", [OLDEST, LogCursor(1, 0), LogCursor(1, 2)])
     def test_a_tail_that_closes_behind_a_query_is_not_passed_over(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch, place: LogCursor
     ) -> None:
-        tell(feed, *(change(number) for number in range(1, 6)))
+        append_changes(feed, *(change(number) for number in range(1, 6)))
         query, asked_before = _querying(trail), list[str]()
 
         def late(**asked: Unpack[QueryRequest]) -> QueryPage:
@@ -385,19 +385,19 @@ class TestReading:
             if not asked_before:  # the Query has passed the place of the block when that is written
                 asked_before.append("once")
                 for number in range(6, 10):
-                    tell(Feed(Table(trail.name, trail.client)), change(number))
+                    append_changes(Feed(Table(trail.name, trail.client)), change(number))
                 page = query(**asked)
                 page.items[:] = [item for item in page.items if item["sk"] == "TAIL"]
             return page
 
         monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(late, **asked))
-        assert told(feed, place=place) == dense(*range(1, 10))[place.skip :]
+        assert read_all(feed, place=place) == dense(*range(1, 10))[place.skip :]
 
     def test_a_block_missing_after_others_ends_what_is_read_at_once(
         self, feed: Feed, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(1, 21):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         query, missing = _querying(trail), blocks_of(trail)[2]["sk"]
 
         def miss_a_block(**asked: Unpack[QueryRequest]) -> QueryPage:
@@ -407,43 +407,43 @@ class TestReading:
 
         monkeypatch.setattr(trail, "begin_query", lambda **asked: partial(miss_a_block, **asked))
         assert not feed.read(ALICES, OLDEST, 1000).is_end
-        assert told(feed) == dense(*range(1, 21))
+        assert read_all(feed) == dense(*range(1, 21))
 
     def test_what_is_past_its_time_is_gone_though_dynamodb_has_it_still(self, feed: Feed, clock: Clock) -> None:
-        tell(feed, change(1))
+        append_changes(feed, change(1))
         place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(2, 12):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone, match="30 days"):
             feed.read(ALICES, place, 1000)
 
     def test_the_tail_of_an_idle_log_is_never_lost(self, feed: Feed, clock: Clock, trail: Table) -> None:
         for number in range(1, 12):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         end = feed.end(ALICES)
         clock.advance(400 * DAY)
         for item in blocks_of(trail)[:-1]:
             trail.delete({name: item[name] for name in ("pk", "sk")})
         first = blocks_of(trail)[0]["first"]
-        assert told(feed) == dense(*range(1, 12))[first - 1 :]
-        assert told(feed, place=end) == []
-        tell(Feed(trail, clock), change(12))
-        assert told(feed, place=end) == [(12, "change-0012")]
+        assert read_all(feed) == dense(*range(1, 12))[first - 1 :]
+        assert read_all(feed, place=end) == []
+        append_changes(Feed(trail, clock), change(12))
+        assert read_all(feed, place=end) == [(12, "change-0012")]
 
     def test_the_oldest_is_found_behind_many_blocks_that_are_past_their_time(self, feed: Feed, clock: Clock) -> None:
         for number in range(1, 161):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         clock.advance(DAYS_KEPT * DAY - 10)
         for number in range(161, 171):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         clock.advance(11)
-        found = told(feed)
+        found = read_all(feed)
         assert found == dense(*range(1, 171))[-len(found) :]
         assert 10 <= len(found) < 20
 
     def test_a_place_that_a_restored_log_has_not_reached_is_gone(self, feed: Feed) -> None:
-        tell(feed, change(1), change(2))
+        append_changes(feed, change(1), change(2))
         assert feed.read(ALICES, LogCursor(1, 2), 1).is_end
         with pytest.raises(Gone):
             feed.read(ALICES, LogCursor(1, 3), 1)
@@ -453,8 +453,8 @@ class TestReading:
     ) -> None:
         place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(1, 12):
-            tell(feed, change(number))
-        assert told(feed, place=place) == dense(*range(1, 12))
+            append_changes(feed, change(number))
+        assert read_all(feed, place=place) == dense(*range(1, 12))
         clock.advance(DAYS_KEPT * DAY + 1)
         with pytest.raises(Gone):
             feed.read(ALICES, place, 1000)
@@ -465,13 +465,13 @@ class TestReading:
         for number in range(1, 41):
             clock.advance(60)
             times.append(int(clock() * 1000))
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         for number, at in enumerate(times, 1):
-            found = [position for position, _ in told(feed, place=feed.at_time(ALICES, at))]
+            found = [position for position, _ in read_all(feed, place=feed.at_time(ALICES, at))]
             assert number in found, "none is missing"
             assert len(found) < 40 - number + 5, "and few come again"
         assert feed.at_time(ALICES, times[-1] + 1) == feed.end(ALICES)
-        assert told(feed, place=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
+        assert read_all(feed, place=feed.at_time(ALICES, 0)) == dense(*range(1, 41))
 
 
 Ask = Callable[..., Reply]
@@ -509,7 +509,7 @@ class TestFollowing:
             for number in range(1, 121)
         ]
         for one in made:
-            tell(feed, one)
+            append_changes(feed, one)
         return made
 
     @pytest.mark.parametrize("limit", [1, 7, 25, 100])
@@ -563,13 +563,13 @@ class TestFollowing:
     def test_from_now_on_begins_behind_all_that_there_is(self, ask: Ask, feed: Feed) -> None:
         page = ask("after=now").json
         assert (page["items"], page["caughtUp"]) == ([], True)
-        tell(feed, change(999))
+        append_changes(feed, change(999))
         (item,) = ask(f"after={page['nextCursor']}").json["items"]
         assert item["id"] == "change-0999"
 
     def test_a_cursor_of_an_empty_feed_leads_on(self, ask: Ask, feed: Feed) -> None:
         pages = [ask(query).json["nextCursor"] for query in ("", "after=now")]
-        tell(feed, change())
+        append_changes(feed, change())
         for cursor in pages:
             assert len(ask(f"after={cursor}").json["items"]) == 1
 
@@ -596,11 +596,11 @@ class TestFollowing:
         assert ask(f"types=job.done,video.*&after={cursor}").status == 200
 
     def test_a_cursor_is_good_for_as_long_as_what_follows_is_kept(self, ask: Ask, feed: Feed, clock: Clock) -> None:
-        tell(feed, change(1))
+        append_changes(feed, change(1))
         cursor = ask().json["nextCursor"]
         clock.advance(DAYS_KEPT * DAY - 1)
         for number in range(2, 12):
-            tell(feed, change(number))
+            append_changes(feed, change(number))
         assert len(ask(f"after={cursor}").json["items"]) == 10
         clock.advance(DAYS_KEPT * DAY + 1)
         reply = ask(f"after={cursor}")
@@ -665,7 +665,7 @@ class BrokenQueue(FakeQueue):
 def records(count: int) -> list[streams.Raw]:
     """The records of videos that are created."""
     return [
-        streams.change(
+        streams.stream_record(
             None,
             VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": "t", "version": 1},
             sequence=number,
@@ -683,13 +683,13 @@ class TestTheAuditFunction:
     def test_appends_what_it_keeps_and_wakes_whoever_follows(self, trail: Table, clock: Clock, feed: Feed) -> None:
         queue = FakeQueue()
         self.invoke(trail, clock, queue, records(3))
-        assert [position for position, _ in told(feed)] == [1, 2, 3]
+        assert [position for position, _ in read_all(feed)] == [1, 2, 3]
         assert queue.sent == [{"schema": "video-metadata/changed/1", "owners": ["alice"]}]
 
     def test_does_nothing_for_a_batch_without_changes(self, trail: Table, clock: Clock) -> None:
         queue = FakeQueue()
         item = VIDEO.key(videoId=FILMS[0]) | {"videoId": FILMS[0], "userId": "alice", "version": 1}
-        self.invoke(trail, clock, queue, [streams.change(item, item | {"rel": "X"})])
+        self.invoke(trail, clock, queue, [streams.stream_record(item, item | {"rel": "X"})])
         assert (queue.sent, items_of(trail)) == ([], [])
 
     @pytest.mark.parametrize("call", range(14))
@@ -697,14 +697,14 @@ class TestTheAuditFunction:
     def test_whatever_breaks_at_a_call_each_change_is_told_once(
         self, trail: Table, clock: Clock, feed: Feed, incident: Incident, call: int
     ) -> None:
-        queue, line = FakeQueue(), Line(trail.client)
+        queue, line = FakeQueue(), FaultLine(trail.client)
         line.arm(incident, call)
         function = make_audit(trail, clock, queue=queue)
         given_up = streams.deliver(records(3), lambda event: function(event, Context()), retries=5)
         line.disarm()
         assert given_up == []
-        assert [position for position, _ in told(feed)] == [1, 2, 3]
-        assert len({id_ for _, id_ in told(feed)}) == 3
+        assert [position for position, _ in read_all(feed)] == [1, 2, 3]
+        assert len({id_ for _, id_ in read_all(feed)}) == 3
         assert queue.sent
 
     @pytest.mark.parametrize("after", range(5))
@@ -723,15 +723,15 @@ class TestTheAuditFunction:
         monkeypatch.setattr(trail, "begin_write", overtaken)
         self.invoke(trail, clock, FakeQueue(), records(3))
         assert len(done) > after
-        assert [position for position, _ in told(feed)] == [1, 2, 3]
-        assert len({id_ for _, id_ in told(feed)}) == 3
+        assert [position for position, _ in read_all(feed)] == [1, 2, 3]
+        assert len({id_ for _, id_ in read_all(feed)}) == 3
 
     def test_wakes_them_again_when_it_could_not_say_so(self, trail: Table, clock: Clock, feed: Feed) -> None:
         queue = BrokenQueue(failures=1)
         with pytest.raises(Unavailable):
             self.invoke(trail, clock, queue, records(2))
         self.invoke(trail, clock, queue, records(2))
-        assert len(told(feed)) == 2
+        assert len(read_all(feed)) == 2
         assert len(queue.sent) == 1
 
     def test_counts_a_change_once_though_it_cannot_be_appended(

@@ -8,9 +8,9 @@ import jsonschema_rs
 import pytest
 from botocore.exceptions import ClientError
 
-from local.testbed.harness import NOW, Api, Clock, Reply, recorded
-from local.testbed.streams import EXPIRY, change
-from local.testbed.wire import come_between
+from local.testbed.harness import NOW, Api, Clock, Reply, record_operations
+from local.testbed.streams import EXPIRY, stream_record
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -38,7 +38,7 @@ class Trail:
         """Write down how the video differs from when it was last looked at."""
         old, new = self._known.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
-        raw = change(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
+        raw = stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
         made = entry(Record(raw), DAYS)
         if made:
             self.store.add(made)
@@ -80,7 +80,7 @@ def _title(item: Item) -> str:
 
 def _cut_entry(video_id: str) -> Item:
     """An entry that had to be cut, and of which a part is left out."""
-    raw = change(
+    raw = stream_record(
         None,
         {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
         sequence=1000,
@@ -263,7 +263,7 @@ class TestPages:
         video_id = trail.create()
         trail.patch(video_id, "1", "2")
         for user, operations in (("admin", ["Query"]), ("alice", ["GetItem", "Query"])):
-            with recorded(trail.table.client) as seen:
+            with record_operations(trail.table.client) as seen:
                 trail.get(video_id, "limit=2", user=user)
             assert [operation.name for operation in seen] == operations
             assert seen[-1].parameters["TableName"] == AUDIT_TABLE_NAME
@@ -283,7 +283,7 @@ class TestPages:
         trail.patch(video_id, *(str(n) for n in range(40)), every=0)
         trail.patch(video_id, *(str(n) for n in range(100, 110)), every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
-        with recorded(trail.table.client) as seen:
+        with record_operations(trail.table.client) as seen:
             assert trail.titles(video_id, "order=asc&limit=10", user="admin") == [str(n) for n in range(100, 110)]
         assert [operation.parameters["Limit"] for operation in seen] == [11, 250]
 
@@ -295,7 +295,7 @@ class TestPages:
         trail.patch(video_id, *(str(n) for n in range(20)), every=0)
         trail.patch(video_id, "last", every=86400)
         trail.api.clock.now = NOW + DAYS * 86400
-        with recorded(trail.table.client) as seen:
+        with record_operations(trail.table.client) as seen:
             reply = trail.get(video_id, "order=asc&limit=1", user="admin")
         assert (reply.json["items"], len(seen)) == ([], MAX_QUERIES)
         assert reply.json["nextCursor"]
@@ -332,7 +332,7 @@ class TestThrottling:
                 return send()
             raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, operation)
 
-        come_between(trail.table.client, throttled)
+        intercept(trail.table.client, throttled)
         reply = trail.get(video_id)
         assert reply.status == status
         assert reply.headers.get("retry-after") == ("1" if status == 503 else None)
@@ -359,7 +359,7 @@ class TestBadRequests:
     )
     def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
         video_id = trail.create()
-        with recorded(trail.table.client) as seen:
+        with record_operations(trail.table.client) as seen:
             assert trail.get(video_id, query).status == 400
         assert seen == []
 
@@ -488,7 +488,7 @@ class TestPlaylists:
 
     @pytest.mark.parametrize("query", ["from=10&to=10", "limit=0", "cursor=x", "order=up", "x=1"])
     def test_a_bad_parameter_is_400(self, trail: Trail, query: str) -> None:
-        with recorded(trail.table.client) as seen:
+        with record_operations(trail.table.client) as seen:
             assert self._get(trail, MISSING, query).status == 400
         assert seen == []
 

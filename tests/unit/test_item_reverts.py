@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from local.testbed.audited import Trailed
-from local.testbed.harness import NOW, Api, recorded
-from local.testbed.wire import come_between
+from local.testbed.audited import AuditedService
+from local.testbed.harness import NOW, Api, record_operations
+from local.testbed.wire import intercept
 from shared.aws.records import key_of
 from shared.core.attributes import Item
 from shared.core.caller import IMPORT, Caller
@@ -125,7 +125,7 @@ class TestThePlan:
         assert find_later_author([other], [other, made(2, "before", ("/a", 0, 1))], "run") is None
 
 
-class Undoing(Trailed):
+class Undoing(AuditedService):
     """Takes back what the last request did."""
 
     def batch(self, *operations: Item, user: str = "alice") -> list[Item]:
@@ -155,7 +155,7 @@ def past(api: Api) -> Undoing:
     return Undoing(api)
 
 
-def set_of(past: Trailed, video_id: str) -> list[Item]:
+def set_of(past: AuditedService, video_id: str) -> list[Item]:
     """What the request that wrote a video last did to it, the newest first."""
     return past.of_last_request(video_id)[video_id]
 
@@ -163,11 +163,11 @@ def set_of(past: Trailed, video_id: str) -> list[Item]:
 class TestFields:
     def test_they_come_back_in_one_change_by_who_asked_and_for_the_run(self, past: Undoing) -> None:
         video_id = past.create(title="Right", tags=["a"], metadata={"k": 1})
-        before = past.shown(video_id)
+        before = past.read_without_audit_fields(video_id)
         past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
         outcome = past.take_back(set_of(past, video_id))
         assert outcome == RevertResult("reverted", ("/metadata/k", "/metadata/l", "/tags", "/title"))
-        assert past.shown(video_id) == before
+        assert past.read_without_audit_fields(video_id) == before
         newest = past.entries(video_id)[0]
         assert (newest["by"], newest["correlationId"], newest[CHANGESET]) == (
             {"kind": "person", "id": "alice"},
@@ -184,7 +184,7 @@ class TestFields:
         by = {"kind": "person", "id": "admin"}
         left = SkippedField("/title", "changedSince", by, past.entries(video_id)[1]["at"], 3)
         assert outcome == RevertResult("reverted", ("/category",), (left,))
-        shown = past.shown(video_id)
+        shown = past.read_without_audit_fields(video_id)
         assert (shown["title"], shown["category"], shown["description"]) == ("Corrected", "right", "More")
 
     def test_when_all_were_changed_since_nothing_is_written(self, past: Undoing) -> None:
@@ -200,7 +200,7 @@ class TestFields:
         past.rename(video_id, title="Wrong")
         past.take_back(set_of(past, video_id))
         assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
-        assert past.shown(video_id)["title"] == "Wrong"
+        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
     def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -233,9 +233,9 @@ class TestWholeVideos:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id = result["videoId"]
         assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
-        assert past.shown(video_id)["status"] == "deleted"
+        assert past.read_without_audit_fields(video_id)["status"] == "deleted"
         assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
-        assert past.shown(video_id)["status"] == "uploaded"
+        assert past.read_without_audit_fields(video_id)["status"] == "uploaded"
 
     def test_also_once_jobs_have_worked_on_it(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
@@ -278,14 +278,14 @@ class TestWholeVideos:
         entries = set_of(past, video_id)
         past.arrive(video_id)
         assert past.take_back(entries).result == "reverted"
-        assert past.shown(video_id)["status"] == "processing"
+        assert past.read_without_audit_fields(video_id)["status"] == "processing"
 
     def test_what_was_restored_is_deleted_again(self, past: Undoing) -> None:
         video_id = past.create()
         past.write("DELETE", f"/v1/videos/{video_id}")
         past.write("POST", f"/v1/videos/{video_id}/restore")
         assert past.take_back(set_of(past, video_id)).result == "reverted"
-        assert past.shown(video_id)["status"] == "deleted"
+        assert past.read_without_audit_fields(video_id)["status"] == "deleted"
 
     def test_what_somebody_restored_since_stays(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
@@ -314,7 +314,7 @@ class TestAgain:
         entries = set_of(past, video_id)
         past.patch(video_id, user="admin", title="Corrected")
         first = past.take_back(entries)
-        with recorded(past.table.client) as operations:
+        with record_operations(past.table.client) as operations:
             second = past.take_back(entries, run="another", settle=False)
         assert (second.result, second.skipped) == ("skipped", first.skipped)
         assert {operation.name for operation in operations} == {"GetItem", "Query"}
@@ -349,9 +349,9 @@ class TestAgain:
         past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
         newer, older = set_of(past, video_id)
         past.take_back([newer])
-        assert past.shown(video_id)["title"] == "Wrong"
+        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
         past.take_back([older], settle=False)
-        assert past.shown(video_id)["title"] == "Right"
+        assert past.read_without_audit_fields(video_id)["title"] == "Right"
 
     def test_a_race_that_is_lost_is_planned_again(self, past: Undoing) -> None:
         video_id = past.create(title="Right", category="right")
@@ -363,11 +363,11 @@ class TestAgain:
                 past.patch(video_id, user="admin", title=due.pop())
             return send()
 
-        undo = come_between(past.table.client, between)
+        undo = intercept(past.table.client, between)
         outcome = past.take_back(entries)
         undo()
         assert (outcome.fields, [left.field for left in outcome.skipped]) == (("/category",), ["/title"])
-        assert past.shown(video_id)["title"] == "Corrected"
+        assert past.read_without_audit_fields(video_id)["title"] == "Corrected"
 
 
 class TestWhenItCannot:
@@ -407,7 +407,7 @@ class TestWhenItCannot:
         entries = set_of(past, video_id)
         past.trail.table.delete(key_of(created))
         past.take_back(entries)
-        assert past.shown(video_id)["title"] == "Right"
+        assert past.read_without_audit_fields(video_id)["title"] == "Right"
 
     def test_a_later_video_with_the_same_id(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
@@ -427,7 +427,7 @@ class TestWhenItCannot:
         past.settle()
         with pytest.raises(Gone, match="later one with the same videoId"):
             past.take_back(entries)
-        assert past.shown(video_id)["title"] == "Wrong"
+        assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
     def test_somebody_elses_video(self, past: Undoing) -> None:
         video_id = past.create("bob", title="Right")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage, FakeQueue
+from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import Api, Clock, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.quotas import CHECK_SECONDS
@@ -25,7 +25,7 @@ SHARE = JOB_QUEUES["probe"]
 class Work:
     """Films of several owners that wait to be looked at, and workers that begin what the queue hands out."""
 
-    def __init__(self, api: Api, backstage: Backstage) -> None:
+    def __init__(self, api: Api, backstage: BackgroundWork) -> None:
         self.api = api
         self.backstage = backstage
 
@@ -56,7 +56,7 @@ class Work:
 @pytest.fixture
 def work(api: Api, table: Table, clock: Clock) -> Work:
     """Nothing to do yet."""
-    return Work(api, Backstage(table, clock))
+    return Work(api, BackgroundWork(table, clock))
 
 
 def _job(number: int, owner: str) -> Any:

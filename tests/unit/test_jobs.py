@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import RENDITIONS, Backstage
+from local.testbed.background import RENDITIONS, BackgroundWork
 from local.testbed.harness import Api, Clock, Context
-from local.testbed.streams import change
+from local.testbed.streams import stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.attributes import Item
@@ -38,7 +38,7 @@ def _item(table: Table, video_id: str) -> Item:
     return item
 
 
-def _finish(backstage: Backstage, ticket: JobAttempt, name: str = "360p") -> Job | None:
+def _finish(backstage: BackgroundWork, ticket: JobAttempt, name: str = "360p") -> Job | None:
     uri = f"s3://media/{name}.mp4"
     done = backstage.jobs.complete(
         ticket, {"uri": uri}, WORKER, int(backstage.clock()), lambda item: video.add_rendition(item, name, uri)
@@ -47,25 +47,25 @@ def _finish(backstage: Backstage, ticket: JobAttempt, name: str = "360p") -> Job
     return done
 
 
-def _fail(backstage: Backstage, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
+def _fail(backstage: BackgroundWork, ticket: JobAttempt, *, retry: bool = False) -> Job | None:
     failed = backstage.jobs.fail(ticket, "It broke.", WORKER, int(backstage.clock()), retry=retry)
     backstage.settle()
     return failed
 
 
 class TestWhatAChangeSetsInMotion:
-    def test_a_video_without_a_film_needs_no_jobs(self, api: Api, backstage: Backstage) -> None:
+    def test_a_video_without_a_film_needs_no_jobs(self, api: Api, background: BackgroundWork) -> None:
         created = api.create()
         api.patch(f"/v1/videos/{created['videoId']}", {"title": "new"})
-        backstage.settle()
-        assert backstage.states(created["videoId"]) == {}
+        background.settle()
+        assert background.states(created["videoId"]) == {}
 
-    def test_a_film_that_arrives_is_looked_at_first(self, api: Api, backstage: Backstage) -> None:
+    def test_a_film_that_arrives_is_looked_at_first(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
-        assert backstage.states(video_id) == {"probe": "queued"}
+        background.arrive(video_id)
+        assert background.states(video_id) == {"probe": "queued"}
         assert api.get(f"/v1/videos/{video_id}").json["status"] == "processing"
-        message = backstage.message("probe", "probe")
+        message = background.message("probe", "probe")
         assert (message.videoId, message.attempt, message.input.source) == (
             video_id,
             1,
@@ -73,41 +73,41 @@ class TestWhatAChangeSetsInMotion:
         )
 
     def test_then_it_gets_its_pictures_and_one_message_for_each_wanted_rendition(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        assert backstage.states(video_id) == ALL_QUEUED
-        assert [body["kind"] for body in backstage.queues["thumbnails"].take()] == ["poster", "storyboard"]
-        messages = backstage.queues["transcode"].take()
+        video_id = background.uploaded_film(api)
+        assert background.states(video_id) == ALL_QUEUED
+        assert [body["kind"] for body in background.queues["thumbnails"].take()] == ["poster", "storyboard"]
+        messages = background.queues["transcode"].take()
         assert [body["input"]["rendition"]["name"] for body in messages] == ["360p", "240p"]
         for body in messages:
             name = body["input"]["rendition"]["name"]
             assert body["report"] == f"/v1/videos/{video_id}/renditions/{name}"
             assert body["output"] == f"s3://media/renditions/{video_id}/{body['inputHash']}/{name}.mp4"
 
-    def test_the_video_is_ready_with_its_last_rendition(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        assert _finish(backstage, backstage.message("transcode", "transcode.360p").ticket, "360p")
-        assert _item(backstage.table, video_id)["status"] == "processing"
-        assert _finish(backstage, backstage.message("transcode", "transcode.240p").ticket, "240p")
+    def test_the_video_is_ready_with_its_last_rendition(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        assert _finish(background, background.message("transcode", "transcode.360p").ticket, "360p")
+        assert _item(background.table, video_id)["status"] == "processing"
+        assert _finish(background, background.message("transcode", "transcode.240p").ticket, "240p")
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["status"] == "ready"
         assert document["resolutions"] == {"240p": "s3://media/240p.mp4", "360p": "s3://media/360p.mp4"}
 
-    def test_a_change_of_the_title_sets_nothing_in_motion(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        before = backstage.jobs.list_for_video(video_id)
+    def test_a_change_of_the_title_sets_nothing_in_motion(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        before = background.jobs.list_for_video(video_id)
         api.patch(f"/v1/videos/{video_id}", {"title": "new"})
-        backstage.settle()
-        assert backstage.jobs.list_for_video(video_id) == before
+        background.settle()
+        assert background.jobs.list_for_video(video_id) == before
 
-    def test_another_film_replaces_all_jobs_and_what_they_made(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
-        backstage.arrive(video_id, upload="0002", etag="e2")
-        assert backstage.states(video_id) == {"probe": "queued"}
-        backstage.probe(video_id, {"240p": RENDITIONS["240p"]})
-        assert backstage.states(video_id) == {
+    def test_another_film_replaces_all_jobs_and_what_they_made(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        background.arrive(video_id, upload="0002", etag="e2")
+        assert background.states(video_id) == {"probe": "queued"}
+        background.probe(video_id, {"240p": RENDITIONS["240p"]})
+        assert background.states(video_id) == {
             "probe": "done",
             "poster": "queued",
             "storyboard": "queued",
@@ -115,221 +115,225 @@ class TestWhatAChangeSetsInMotion:
         }
         assert api.get(f"/v1/videos/{video_id}").json["resolutions"] == {}
 
-    def test_an_older_upload_that_arrives_late_is_ignored(self, api: Api, backstage: Backstage) -> None:
+    def test_an_older_upload_that_arrives_late_is_ignored(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
-        backstage.arrive(video_id, upload="0002")
-        version = _item(backstage.table, video_id)["version"]
-        backstage.arrive(video_id, upload="0001")
-        backstage.arrive(video_id, upload="0002")
-        assert _item(backstage.table, video_id)["version"] == version
+        background.arrive(video_id, upload="0002")
+        version = _item(background.table, video_id)["version"]
+        background.arrive(video_id, upload="0001")
+        background.arrive(video_id, upload="0002")
+        assert _item(background.table, video_id)["version"] == version
 
-    def test_a_removed_video_is_purged(self, backstage: Backstage) -> None:
+    def test_a_removed_video_is_purged(self, background: BackgroundWork) -> None:
         gone = {**VIDEO.key(videoId="v"), "videoId": "v", "status": "deleted"}
-        backstage.replay(change(gone, None))
-        assert backstage.queues["purge"].take() == [{"schema": "video-metadata/purge/1", "videoId": "v"}]
+        background.replay(stream_record(gone, None))
+        assert background.queues["purge"].take() == [{"schema": "video-metadata/purge/1", "videoId": "v"}]
 
-    def test_other_items_set_nothing_in_motion(self, backstage: Backstage) -> None:
+    def test_other_items_set_nothing_in_motion(self, background: BackgroundWork) -> None:
         counter = {"pk": "VIEWS#v#0", "sk": "COUNT", "views": 1}
-        backstage.replay(change(None, counter), change(counter, None))
-        assert not any(queue.sent for queue in backstage.queues.values())
+        background.replay(stream_record(None, counter), stream_record(counter, None))
+        assert not any(queue.sent for queue in background.queues.values())
 
 
 class TestRepeatsAndDisorder:
-    def test_stream_records_delivered_twice_change_nothing(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
-        before = backstage.jobs.list_for_video(video_id)
-        backstage.replay()
-        assert backstage.jobs.list_for_video(video_id) == before
+    def test_stream_records_delivered_twice_change_nothing(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _finish(background, background.message("transcode", "transcode.360p").ticket)
+        before = background.jobs.list_for_video(video_id)
+        background.replay()
+        assert background.jobs.list_for_video(video_id) == before
 
-    def test_stream_records_delivered_in_reverse_change_nothing(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        backstage.arrive(video_id, upload="0002", etag="e2")
-        before = backstage.jobs.list_for_video(video_id)
-        backstage.replay(*reversed(backstage.seen))
-        assert backstage.jobs.list_for_video(video_id) == before
+    def test_stream_records_delivered_in_reverse_change_nothing(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        background.arrive(video_id, upload="0002", etag="e2")
+        before = background.jobs.list_for_video(video_id)
+        background.replay(*reversed(background.seen_records))
+        assert background.jobs.list_for_video(video_id) == before
 
     @pytest.mark.parametrize("seed", range(5))
     def test_stream_records_in_any_order_end_in_the_same_wishes(
-        self, api: Api, backstage: Backstage, seed: int
+        self, api: Api, background: BackgroundWork, seed: int
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        backstage.arrive(video_id, upload="0002", etag="e2")
-        wishes = {job["kind"]: job["inputHash"] for job in backstage.jobs.list_for_video(video_id)}
-        shuffled = [*backstage.seen, *backstage.seen]
+        video_id = background.uploaded_film(api)
+        background.arrive(video_id, upload="0002", etag="e2")
+        wishes = {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)}
+        shuffled = [*background.seen_records, *background.seen_records]
         random.Random(seed).shuffle(shuffled)
-        backstage.replay(*shuffled)
-        assert {job["kind"]: job["inputHash"] for job in backstage.jobs.list_for_video(video_id)} == wishes
+        background.replay(*shuffled)
+        assert {job["kind"]: job["inputHash"] for job in background.jobs.list_for_video(video_id)} == wishes
 
-    def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock()))
-        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock())) is None
+    def test_a_message_delivered_twice_is_worked_on_once(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        ticket = background.message("thumbnails", "poster").ticket
+        assert background.jobs.claim(ticket, WORKER, int(background.clock()))
+        assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
 
-    def test_a_message_of_an_earlier_attempt_is_not_worked_on(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("thumbnails", "poster").ticket
-        _fail(backstage, ticket, retry=True)
-        assert backstage.job(video_id, "poster")["attempt"] == 2
-        assert backstage.jobs.claim(ticket, WORKER, int(backstage.clock())) is None
+    def test_a_message_of_an_earlier_attempt_is_not_worked_on(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("thumbnails", "poster").ticket
+        _fail(background, ticket, retry=True)
+        assert background.job(video_id, "poster")["attempt"] == 2
+        assert background.jobs.claim(ticket, WORKER, int(background.clock())) is None
 
-    def test_a_result_for_another_film_is_dropped(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.arrive(video_id, upload="0002", etag="e2")
-        assert _finish(backstage, ticket) is None
-        backstage.probe(video_id)
-        assert _finish(backstage, ticket) is None
-        assert "made" in _item(backstage.table, video_id)["source"]
-        assert _item(backstage.table, video_id)["source"]["made"] == {}
+    def test_a_result_for_another_film_is_dropped(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        background.arrive(video_id, upload="0002", etag="e2")
+        assert _finish(background, ticket) is None
+        background.probe(video_id)
+        assert _finish(background, ticket) is None
+        assert "made" in _item(background.table, video_id)["source"]
+        assert _item(background.table, video_id)["source"]["made"] == {}
 
-    def test_a_result_that_overtakes_the_router_is_dropped_too(self, api: Api, backstage: Backstage) -> None:
+    def test_a_result_that_overtakes_the_router_is_dropped_too(self, api: Api, background: BackgroundWork) -> None:
         # The film was replaced, and the stream has not updated the jobs yet.
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        item = _item(backstage.table, video_id)
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        item = _item(background.table, video_id)
         newer = item["source"] | {"uploadId": "0002", "etag": "e2"}
-        backstage.videos.change(
-            video_id, WORKER, int(backstage.clock()), lambda current: video.attach_source(current, newer)
+        background.videos.change(
+            video_id, WORKER, int(background.clock()), lambda current: video.attach_source(current, newer)
         )
-        assert _finish(backstage, ticket) is None
+        assert _finish(background, ticket) is None
 
-    def test_a_result_that_is_reported_twice_counts_once(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        assert _finish(backstage, ticket)
-        version = _item(backstage.table, video_id)["version"]
-        assert _finish(backstage, ticket) is None
-        assert _item(backstage.table, video_id)["version"] == version
+    def test_a_result_that_is_reported_twice_counts_once(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        assert _finish(background, ticket)
+        version = _item(background.table, video_id)["version"]
+        assert _finish(background, ticket) is None
+        assert _item(background.table, video_id)["version"] == version
 
-    def test_results_that_come_at_once_are_all_kept(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        first = backstage.message("transcode", "transcode.360p").ticket
-        second = backstage.message("transcode", "transcode.240p").ticket
+    def test_results_that_come_at_once_are_all_kept(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        first = background.message("transcode", "transcode.360p").ticket
+        second = background.message("transcode", "transcode.240p").ticket
 
         def meanwhile(item: Item) -> Item:
             # The other result gets in between reading and writing, once.
             if "240p" not in item["source"]["made"]:
-                _finish(backstage, second, "240p")
+                _finish(background, second, "240p")
             return video.add_rendition(item, "360p", "s3://media/360p.mp4")
 
-        assert backstage.jobs.complete(first, {}, WORKER, int(backstage.clock()), meanwhile)
-        assert _item(backstage.table, video_id)["status"] == "ready"
+        assert background.jobs.complete(first, {}, WORKER, int(background.clock()), meanwhile)
+        assert _item(background.table, video_id)["status"] == "ready"
 
 
 class TestDeletion:
     def test_a_deleted_video_gives_its_open_jobs_up_and_keeps_what_is_done(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
         api.delete(f"/v1/videos/{video_id}")
-        backstage.settle()
-        assert backstage.states(video_id) == {"probe": "done"}
-        assert _finish(backstage, ticket) is None
+        background.settle()
+        assert background.states(video_id) == {"probe": "done"}
+        assert _finish(background, ticket) is None
 
     def test_a_result_after_the_deletion_is_dropped_before_the_stream_reports_it(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
         api.delete(f"/v1/videos/{video_id}")
-        assert _finish(backstage, ticket) is None
-        assert _item(backstage.table, video_id)["status"] == "deleted"
+        assert _finish(background, ticket) is None
+        assert _item(background.table, video_id)["status"] == "deleted"
 
-    def test_a_restored_video_continues_where_it_was(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+    def test_a_restored_video_continues_where_it_was(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _finish(background, background.message("transcode", "transcode.360p").ticket)
         api.delete(f"/v1/videos/{video_id}")
-        backstage.settle()
-        for queue in backstage.queues.values():
+        background.settle()
+        for queue in background.queues.values():
             queue.take()
         api.post(f"/v1/videos/{video_id}/restore")
-        backstage.settle()
-        assert backstage.states(video_id) == ALL_QUEUED | {"transcode.360p": "done"}
-        assert [body["kind"] for body in backstage.queues["transcode"].take()] == ["transcode.240p"]
-        assert len(backstage.queues["thumbnails"].take()) == 2
+        background.settle()
+        assert background.states(video_id) == ALL_QUEUED | {"transcode.360p": "done"}
+        assert [body["kind"] for body in background.queues["transcode"].take()] == ["transcode.240p"]
+        assert len(background.queues["thumbnails"].take()) == 2
 
-    def test_what_had_failed_is_not_tried_again_by_it(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _fail(backstage, backstage.message("transcode", "transcode.360p").ticket)
+    def test_what_had_failed_is_not_tried_again_by_it(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _fail(background, background.message("transcode", "transcode.360p").ticket)
         api.delete(f"/v1/videos/{video_id}")
-        backstage.settle()
+        background.settle()
         api.post(f"/v1/videos/{video_id}/restore")
-        backstage.settle()
-        assert backstage.states(video_id)["transcode.360p"] == "failed"
-        assert _item(backstage.table, video_id)["status"] == "failed"
+        background.settle()
+        assert background.states(video_id)["transcode.360p"] == "failed"
+        assert _item(background.table, video_id)["status"] == "failed"
 
     def test_deleting_and_restoring_cannot_repeat_work_without_end(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
-        video_id = backstage.uploaded_film(api)
+        video_id = background.uploaded_film(api)
         for begun in range(LAST_ATTEMPT):
-            assert backstage.job(video_id, "poster")["attempt"] == begun + 1
-            assert backstage.jobs.claim(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+            assert background.job(video_id, "poster")["attempt"] == begun + 1
+            assert background.jobs.claim(background.message("thumbnails", "poster").ticket, WORKER, int(clock()))
             api.delete(f"/v1/videos/{video_id}")
-            backstage.settle()
+            background.settle()
             api.post(f"/v1/videos/{video_id}/restore")
-            backstage.settle()
-        job = backstage.job(video_id, "poster")
+            background.settle()
+        job = background.job(video_id, "poster")
         assert (job["state"], job["error"]["reason"]) == ("failed", "It was started too many times and never finished.")
 
     def test_a_film_that_arrives_meanwhile_is_worked_on_once_the_video_is_restored(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = api.create()["videoId"]
         api.delete(f"/v1/videos/{video_id}")
-        backstage.arrive(video_id)
-        assert _item(backstage.table, video_id)["status"] == "deleted"
-        assert backstage.states(video_id) == {}
+        background.arrive(video_id)
+        assert _item(background.table, video_id)["status"] == "deleted"
+        assert background.states(video_id) == {}
         api.post(f"/v1/videos/{video_id}/restore")
-        backstage.settle()
-        assert _item(backstage.table, video_id)["status"] == "processing"
-        assert backstage.states(video_id) == {"probe": "queued"}
+        background.settle()
+        assert _item(background.table, video_id)["status"] == "processing"
+        assert background.states(video_id) == {"probe": "queued"}
 
-    def test_a_result_for_a_video_that_is_gone_makes_nothing(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.table.delete(VIDEO.key(videoId=video_id))
-        assert _finish(backstage, ticket) is None
-        assert backstage.table.get(VIDEO.key(videoId=video_id)) is None
+    def test_a_result_for_a_video_that_is_gone_makes_nothing(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        background.table.delete(VIDEO.key(videoId=video_id))
+        assert _finish(background, ticket) is None
+        assert background.table.get(VIDEO.key(videoId=video_id)) is None
 
 
 class TestFailure:
-    def test_an_attempt_that_fails_is_followed_by_another_a_little_later(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _fail(backstage, backstage.message("thumbnails", "poster").ticket, retry=True)
-        job = backstage.job(video_id, "poster")
+    def test_an_attempt_that_fails_is_followed_by_another_a_little_later(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
+        job = background.job(video_id, "poster")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("queued", 2, "It broke.")
-        assert backstage.message("thumbnails", "poster").attempt == 2
-        assert backstage.queues["thumbnails"].delays[-1] == delay_before(2) > 0
+        assert background.message("thumbnails", "poster").attempt == 2
+        assert background.queues["thumbnails"].delays[-1] == delay_before(2) > 0
 
-    def test_after_the_last_attempt_the_job_is_failed_with_its_reason(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_after_the_last_attempt_the_job_is_failed_with_its_reason(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
+        video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
-            assert _fail(backstage, backstage.message("thumbnails", "poster").ticket, retry=True)
-        job = backstage.job(video_id, "poster")
+            assert _fail(background, background.message("thumbnails", "poster").ticket, retry=True)
+        job = background.job(video_id, "poster")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", LAST_ATTEMPT, "It broke.")
-        assert _fail(backstage, ticket_of(job), retry=True) is None
+        assert _fail(background, ticket_of(job), retry=True) is None
 
-    def test_a_video_without_its_pictures_can_still_be_ready(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _fail(backstage, backstage.message("thumbnails", "poster").ticket)
-        assert _item(backstage.table, video_id)["status"] == "processing"
+    def test_a_video_without_its_pictures_can_still_be_ready(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _fail(background, background.message("thumbnails", "poster").ticket)
+        assert _item(background.table, video_id)["status"] == "processing"
 
     @pytest.mark.parametrize(("queue", "kind"), [("probe", "probe"), ("transcode", "transcode.360p")])
     def test_a_video_that_cannot_be_ready_any_more_is_failed_with_the_reason(
-        self, api: Api, backstage: Backstage, queue: str, kind: str
+        self, api: Api, background: BackgroundWork, queue: str, kind: str
     ) -> None:
         video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         if kind != "probe":
-            backstage.probe(video_id)
-        _fail(backstage, backstage.message(queue, kind).ticket)
+            background.probe(video_id)
+        _fail(background, background.message(queue, kind).ticket)
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["status"] == "failed"
-        assert document["failure"] == {"job": kind, "reason": "It broke.", "at": int(backstage.clock())}
+        assert document["failure"] == {"job": kind, "reason": "It broke.", "at": int(background.clock())}
 
     def test_waits_grow_and_end(self) -> None:
         waits = [delay_before(attempt) for attempt in range(1, 20)]
@@ -338,122 +342,127 @@ class TestFailure:
 
 
 class TestSweeper:
-    def test_a_worker_that_dies_loses_its_job_to_another(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("thumbnails", "poster").ticket
-        assert backstage.jobs.claim(ticket, WORKER, int(clock()))
+    def test_a_worker_that_dies_loses_its_job_to_another(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("thumbnails", "poster").ticket
+        assert background.jobs.claim(ticket, WORKER, int(clock()))
         clock.advance(kind_of("poster").lease)
-        assert not any(backstage.sweep().values())
+        assert not any(background.sweep().values())
         clock.advance(1)
-        assert backstage.sweep()["requeued"] == 1
-        again = backstage.message("thumbnails", "poster").ticket
+        assert background.sweep()["requeued"] == 1
+        again = background.message("thumbnails", "poster").ticket
         assert again.attempt == 2
-        assert backstage.jobs.claim(again, WORKER, int(clock()))
-        assert backstage.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
+        assert background.jobs.claim(again, WORKER, int(clock()))
+        assert background.job(video_id, "poster")["error"]["reason"] == "The worker did not finish in time, or died."
 
     def test_a_job_of_a_newer_release_does_not_keep_the_others_waiting(
-        self, table: Table, api: Api, backstage: Backstage, clock: Clock
+        self, table: Table, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         for _ in range(2):
-            backstage.uploaded_film(api)
-            assert backstage.jobs.claim(backstage.message("thumbnails", "poster").ticket, WORKER, int(clock()))
-        videos = [place["pk"] for place in backstage.jobs.list_pending("running")]
+            background.uploaded_film(api)
+            assert background.jobs.claim(background.message("thumbnails", "poster").ticket, WORKER, int(clock()))
+        videos = [place["pk"] for place in background.jobs.list_pending("running")]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update({"pk": videos[0], "sk": "JOB#poster"}, newer))
         table.write(table.update({"pk": videos[0], "sk": VIDEO.sk}, newer))
         clock.advance(kind_of("poster").lease + 1)
-        assert backstage.sweeper({}, Context())["requeued"] == 1
+        assert background.sweeper({}, Context())["requeued"] == 1
 
     def test_a_worker_that_was_given_up_may_still_finish_first(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
-        backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.jobs.claim(ticket, WORKER, int(clock()))
+        background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        background.jobs.claim(ticket, WORKER, int(clock()))
         clock.advance(kind_of("transcode").lease + 1)
-        backstage.sweep()
-        assert _finish(backstage, ticket)
+        background.sweep()
+        assert _finish(background, ticket)
         assert (
-            backstage.jobs.claim(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock())) is None
+            background.jobs.claim(background.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            is None
         )
 
-    def test_a_worker_that_reports_keeps_its_job(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        video_id = backstage.uploaded_film(api)
-        ticket = backstage.message("transcode", "transcode.360p").ticket
-        backstage.jobs.claim(ticket, WORKER, int(clock()))
+    def test_a_worker_that_reports_keeps_its_job(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+        video_id = background.uploaded_film(api)
+        ticket = background.message("transcode", "transcode.360p").ticket
+        background.jobs.claim(ticket, WORKER, int(clock()))
         for progress in (20, 40, 60):
             clock.advance(kind_of("transcode").lease)
-            assert backstage.jobs.advance(ticket, progress, WORKER, int(clock()))
-            backstage.sweep()
-        assert backstage.job(video_id, "transcode.360p")["attempt"] == 1
+            assert background.jobs.advance(ticket, progress, WORKER, int(clock()))
+            background.sweep()
+        assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
-    def test_a_lost_message_is_sent_again(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        backstage.uploaded_film(api)
-        backstage.queues["thumbnails"].take()
+    def test_a_lost_message_is_sent_again(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+        background.uploaded_film(api)
+        background.queues["thumbnails"].take()
         clock.advance(kind_of("poster").patience + 1)
-        assert backstage.sweep()["resent"] == 2
+        assert background.sweep()["resent"] == 2
         # Nobody has worked on them, so that this is still their first attempt.
-        assert [body["attempt"] for body in backstage.queues["thumbnails"].take()] == [1, 1]
+        assert [body["attempt"] for body in background.queues["thumbnails"].take()] == [1, 1]
 
     def test_a_backlog_costs_no_attempts_and_its_messages_grow_rarer(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
-        video_id = backstage.uploaded_film(api)
+        video_id = background.uploaded_film(api)
         sent = []
         for _ in range(8):
-            backstage.queues["thumbnails"].take()
+            background.queues["thumbnails"].take()
             clock.advance(2 * kind_of("poster").patience)
-            backstage.sweep()
-            sent.append(len(backstage.queues["thumbnails"].take()))
+            background.sweep()
+            sent.append(len(background.queues["thumbnails"].take()))
         assert sent == [2, 0, 2, 0, 0, 2, 0, 0]
-        assert backstage.job(video_id, "poster")["attempt"] == 1
+        assert background.job(video_id, "poster")["attempt"] == 1
 
     def test_a_job_that_nobody_takes_is_given_up_after_a_day(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         clock.advance(kind_of("probe").longest_wait)
-        assert backstage.sweep()["failed"] == 1
+        assert background.sweep()["failed"] == 1
         assert api.get(f"/v1/videos/{video_id}").json["failure"]["reason"] == "No worker took the job within 24 hours."
 
-    def test_a_job_that_kills_every_worker_ends(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_a_job_that_kills_every_worker_ends(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
+        video_id = background.uploaded_film(api)
         for _ in range(LAST_ATTEMPT):
-            assert backstage.jobs.claim(backstage.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
+            assert background.jobs.claim(background.message("transcode", "transcode.360p").ticket, WORKER, int(clock()))
             clock.advance(kind_of("transcode").lease + 1)
-            backstage.sweep()
-        assert backstage.job(video_id, "transcode.360p")["state"] == "failed"
-        assert _item(backstage.table, video_id)["failure"]["job"] == "transcode.360p"
+            background.sweep()
+        assert background.job(video_id, "transcode.360p")["state"] == "failed"
+        assert _item(background.table, video_id)["failure"]["job"] == "transcode.360p"
         clock.advance(10**6)
-        assert "failed" not in {backstage.job(video_id, "probe")["state"]}
+        assert "failed" not in {background.job(video_id, "probe")["state"]}
 
-    def test_jobs_that_are_done_or_failed_are_left_alone(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_jobs_that_are_done_or_failed_are_left_alone(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
+        video_id = background.uploaded_film(api)
         for kind in ("poster", "storyboard"):
-            _fail(backstage, backstage.message("thumbnails", kind).ticket)
+            _fail(background, background.message("thumbnails", kind).ticket)
         for name in RENDITIONS:
-            _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
-        before = backstage.states(video_id)
+            _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
+        before = background.states(video_id)
         clock.advance(10**6)
-        assert not any(backstage.sweep().values())
-        assert backstage.states(video_id) == before
+        assert not any(background.sweep().values())
+        assert background.states(video_id) == before
 
     def test_it_stops_in_time_and_leaves_the_rest_to_the_next(
-        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        backstage.uploaded_film(api)
+        background.uploaded_film(api)
         clock.advance(10**6)
         # Once for what is scheduled, once for what is due, once for the first job.
         left = itertools.chain([60_000] * 3, itertools.repeat(9_000))
         monkeypatch.setattr("local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
-        assert backstage.sweep()["failed"] == 1
+        assert background.sweep()["failed"] == 1
 
     @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)
     def test_one_that_cannot_be_handled_does_not_hold_up_the_others(
-        self, api: Api, backstage: Backstage, clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception
+        self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
-        backstage.uploaded_film(api)
+        background.uploaded_film(api)
         clock.advance(10**6)
         fail = JobStore.fail
 
@@ -463,161 +472,163 @@ class TestSweeper:
             return fail(store, ticket, *args, **more)
 
         monkeypatch.setattr(JobStore, "fail", sometimes)
-        assert {name: count for name, count in backstage.sweep().items() if count} == {"failed": 3, "skipped": 1}
+        assert {name: count for name, count in background.sweep().items() if count} == {"failed": 3, "skipped": 1}
 
     def test_each_hour_it_finds_videos_whose_stream_record_was_given_up(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, source))
-        backstage.records()  # and the router never saw them
+        background.videos.change(video_id, WORKER, int(clock()), lambda item: video.attach_source(item, source))
+        background.records()  # and the router never saw them
         clock.now = clock.now // 3600 * 3600 + 3540
-        assert backstage.sweep()["recovered"] == 0
+        assert background.sweep()["recovered"] == 0
         clock.advance(60)
-        assert backstage.sweep()["recovered"] == 1
-        assert backstage.states(video_id) == {"probe": "queued"}
+        assert background.sweep()["recovered"] == 1
+        assert background.states(video_id) == {"probe": "queued"}
 
 
 class TestRetry:
-    def _failed(self, api: Api, backstage: Backstage, kind: str = "transcode.360p") -> str:
+    def _failed(self, api: Api, backstage: BackgroundWork, kind: str = "transcode.360p") -> str:
         video_id = backstage.uploaded_film(api)
         _fail(backstage, backstage.message(kind_of(kind).queue, kind).ticket)
         return video_id
 
-    def _retry(self, backstage: Backstage, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
+    def _retry(self, backstage: BackgroundWork, video_id: str, kind: str, caller: Caller = OWNER) -> list[str]:
         charged: list[str] = []
         backstage.jobs.retry(video_id, kind, caller, int(backstage.clock()), charged.append)
         backstage.settle()
         return charged
 
     def test_a_failed_job_is_queued_with_all_its_attempts_and_the_video_continues(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
-        video_id = self._failed(api, backstage)
-        assert self._retry(backstage, video_id, "transcode.360p") == ["alice"]
+        video_id = self._failed(api, background)
+        assert self._retry(background, video_id, "transcode.360p") == ["alice"]
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("processing", False)
-        job = backstage.job(video_id, "transcode.360p")
+        job = background.job(video_id, "transcode.360p")
         # The attempt has a number of its own, so that a late word on the first is not taken for one on this.
         assert (job["state"], job["attempt"], attempt_number(job), "error" in job) == ("queued", 2, 1, False)
-        assert _fail(backstage, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
+        assert _fail(background, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
-            assert _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
-        assert _item(backstage.table, video_id)["status"] == "ready"
+            assert _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
+        assert _item(background.table, video_id)["status"] == "ready"
 
-    def test_asking_again_is_harmless_and_free(self, api: Api, backstage: Backstage) -> None:
-        video_id = self._failed(api, backstage)
-        self._retry(backstage, video_id, "transcode.360p")
-        sent = len(backstage.queues["transcode"].sent)
-        assert self._retry(backstage, video_id, "transcode.360p") == []
-        assert len(backstage.queues["transcode"].sent) == sent
+    def test_asking_again_is_harmless_and_free(self, api: Api, background: BackgroundWork) -> None:
+        video_id = self._failed(api, background)
+        self._retry(background, video_id, "transcode.360p")
+        sent = len(background.queues["transcode"].sent)
+        assert self._retry(background, video_id, "transcode.360p") == []
+        assert len(background.queues["transcode"].sent) == sent
 
-    def test_two_failed_jobs_are_retried_one_after_the_other(self, api: Api, backstage: Backstage) -> None:
-        video_id = self._failed(api, backstage)
-        _fail(backstage, backstage.message("transcode", "transcode.240p").ticket)
+    def test_two_failed_jobs_are_retried_one_after_the_other(self, api: Api, background: BackgroundWork) -> None:
+        video_id = self._failed(api, background)
+        _fail(background, background.message("transcode", "transcode.240p").ticket)
         for kind in ("transcode.360p", "transcode.240p"):
-            self._retry(backstage, video_id, kind)
-            _finish(backstage, backstage.message("transcode", kind).ticket, kind.partition(".")[2])
-        assert _item(backstage.table, video_id)["status"] == "ready"
+            self._retry(background, video_id, kind)
+            _finish(background, background.message("transcode", kind).ticket, kind.partition(".")[2])
+        assert _item(background.table, video_id)["status"] == "ready"
 
     @pytest.mark.parametrize("first", ["transcode.360p", "transcode.240p"])
     def test_the_video_names_the_failed_job_that_was_not_retried(
-        self, api: Api, backstage: Backstage, first: str
+        self, api: Api, background: BackgroundWork, first: str
     ) -> None:
         kinds = {"transcode.360p", "transcode.240p"}
-        video_id = self._failed(api, backstage)
-        _fail(backstage, backstage.message("transcode", "transcode.240p").ticket)
-        self._retry(backstage, video_id, first)
-        video_item = _item(backstage.table, video_id)
+        video_id = self._failed(api, background)
+        _fail(background, background.message("transcode", "transcode.240p").ticket)
+        self._retry(background, video_id, first)
+        video_item = _item(background.table, video_id)
         assert (video_item["status"], {video_item["failure"]["job"]}) == ("failed", kinds - {first})
 
     def test_an_upload_that_is_refused_meanwhile_does_not_keep_the_video_from_getting_ready(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
-        video_id = self._failed(api, backstage)
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.reject_upload(item, "0002", "Too long.", 1))
-        assert _item(backstage.table, video_id)["failure"]["job"] == "transcode.360p"
-        self._retry(backstage, video_id, "transcode.360p")
+        video_id = self._failed(api, background)
+        background.videos.change(video_id, WORKER, 1, lambda item: video.reject_upload(item, "0002", "Too long.", 1))
+        assert _item(background.table, video_id)["failure"]["job"] == "transcode.360p"
+        self._retry(background, video_id, "transcode.360p")
         for name in RENDITIONS:
-            _finish(backstage, backstage.message("transcode", f"transcode.{name}").ticket, name)
+            _finish(background, background.message("transcode", f"transcode.{name}").ticket, name)
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("ready", False)
 
-    def test_a_poster_whose_stream_record_was_given_up_is_made_by_it(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        done = backstage.message("thumbnails", "poster").ticket
-        backstage.jobs.complete(done, {}, WORKER, 1, lambda item: video.apply_pictures(item, {}))
+    def test_a_poster_whose_stream_record_was_given_up_is_made_by_it(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        done = background.message("thumbnails", "poster").ticket
+        background.jobs.complete(done, {}, WORKER, 1, lambda item: video.apply_pictures(item, {}))
         api.post(f"/v1/videos/{video_id}/thumbnail", {"position": 2000})
-        backstage.records()  # the router never saw them
-        assert self._retry(backstage, video_id, "poster") == ["alice"]
-        assert backstage.message("thumbnails", "poster").input.time == 2000
+        background.records()  # the router never saw them
+        assert self._retry(background, video_id, "poster") == ["alice"]
+        assert background.message("thumbnails", "poster").input.time == 2000
 
-    def test_pictures_do_not_touch_the_video(self, api: Api, backstage: Backstage) -> None:
-        video_id = self._failed(api, backstage, "poster")
-        version = _item(backstage.table, video_id)["version"]
-        self._retry(backstage, video_id, "poster")
-        assert _item(backstage.table, video_id)["version"] == version
-        assert backstage.job(video_id, "poster")["state"] == "queued"
+    def test_pictures_do_not_touch_the_video(self, api: Api, background: BackgroundWork) -> None:
+        video_id = self._failed(api, background, "poster")
+        version = _item(background.table, video_id)["version"]
+        self._retry(background, video_id, "poster")
+        assert _item(background.table, video_id)["version"] == version
+        assert background.job(video_id, "poster")["state"] == "queued"
 
-    def test_a_job_that_is_done_is_not_done_again(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_a_job_that_is_done_is_not_done_again(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         with pytest.raises(IllegalTransition):
-            self._retry(backstage, video_id, "probe")
+            self._retry(background, video_id, "probe")
 
-    def test_there_must_be_such_a_job(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_there_must_be_such_a_job(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         with pytest.raises(NotFound):
-            self._retry(backstage, video_id, "transcode.4320p")
+            self._retry(background, video_id, "transcode.4320p")
 
-    def test_a_job_that_was_never_queued_is_queued_by_it(self, api: Api, backstage: Backstage) -> None:
+    def test_a_job_that_was_never_queued_is_queued_by_it(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
-        backstage.records()  # the router never saw them
-        assert self._retry(backstage, video_id, "probe") == ["alice"]
-        assert backstage.message("probe", "probe").attempt == 1
+        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
+        background.records()  # the router never saw them
+        assert self._retry(background, video_id, "probe") == ["alice"]
+        assert background.message("probe", "probe").attempt == 1
 
 
 class TestWhatAPersonWrote:
-    def test_a_look_at_the_film_fills_in_only_what_no_person_wrote(self, api: Api, backstage: Backstage) -> None:
+    def test_a_look_at_the_film_fills_in_only_what_no_person_wrote(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(duration=1, format="theirs")["videoId"]
         api.patch(f"/v1/videos/{video_id}", {"format": None})
-        backstage.arrive(video_id)
-        backstage.probe(video_id)
+        background.arrive(video_id)
+        background.probe(video_id)
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["duration"], document["format"], document["resolution"]) == (1, "mp4", "640x360")
         assert document["origins"] == {"duration": "person", "format": "job", "resolution": "job"}
 
-    def test_a_job_may_correct_a_job_and_an_import(self, api: Api, backstage: Backstage) -> None:
+    def test_a_job_may_correct_a_job_and_an_import(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create("admin", userId="alice", duration=1)["videoId"]
         assert api.get(f"/v1/videos/{video_id}").json["origins"] == {"duration": "import"}
         for upload, duration in (("0001", 2), ("0002", 3)):
-            backstage.arrive(video_id, upload=upload)
-            backstage.probe(video_id, duration=duration)
+            background.arrive(video_id, upload=upload)
+            background.probe(video_id, duration=duration)
             assert api.get(f"/v1/videos/{video_id}").json["duration"] == duration
 
-    def test_what_another_film_had_and_this_one_has_not_goes(self, api: Api, backstage: Backstage) -> None:
+    def test_what_another_film_had_and_this_one_has_not_goes(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(title="t")["videoId"]
         films: tuple[tuple[str, Item], ...] = (("0001", {"audioCodec": "aac"}), ("0002", {}))
         for upload, sound in films:
-            backstage.arrive(video_id, upload=upload)
-            backstage.probe(video_id, **sound)
+            background.arrive(video_id, upload=upload)
+            background.probe(video_id, **sound)
         document = api.get(f"/v1/videos/{video_id}").json
         assert ("audioCodec" in document, "audioCodec" in document["origins"]) == (False, False)
 
-    def test_what_a_person_writes_later_stays(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_what_a_person_writes_later_stays(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         api.patch(f"/v1/videos/{video_id}", {"duration": 7})
-        backstage.arrive(video_id, upload="0002")
-        backstage.probe(video_id)
+        background.arrive(video_id, upload="0002")
+        background.probe(video_id)
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["duration"], document["origins"]["duration"]) == (7, "person")
 
     def test_what_was_written_before_origins_were_kept_counts_as_a_persons(
-        self, api: Api, backstage: Backstage, table: Table
+        self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = api.create(duration=1)["videoId"]
         table.client.update_item(
@@ -625,22 +636,24 @@ class TestWhatAPersonWrote:
             Key={name: {"S": value} for name, value in VIDEO.key(videoId=video_id).items()},
             UpdateExpression="REMOVE origins",
         )
-        backstage.arrive(video_id)
-        backstage.probe(video_id)
+        background.arrive(video_id)
+        background.probe(video_id)
         assert api.get(f"/v1/videos/{video_id}").json["duration"] == 1
 
-    def test_their_pictures_and_renditions_come_before_those_of_jobs(self, api: Api, backstage: Backstage) -> None:
+    def test_their_pictures_and_renditions_come_before_those_of_jobs(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
         mine = {"poster": {"url": "https://mine/poster.jpg"}}
         video_id = api.create(thumbnails=mine, resolutions={"360p": "s3://mine/360p.mp4"})["videoId"]
-        backstage.arrive(video_id)
-        backstage.probe(video_id)
-        _finish(backstage, backstage.message("transcode", "transcode.360p").ticket)
+        background.arrive(video_id)
+        background.probe(video_id)
+        _finish(background, background.message("transcode", "transcode.360p").ticket)
         made = {"poster": {"url": "s3://media/thumbnails/x.jpg"}, "other": {"url": "s3://media/thumbnails/o.jpg"}}
-        backstage.jobs.complete(
-            backstage.message("thumbnails", "poster").ticket,
+        background.jobs.complete(
+            background.message("thumbnails", "poster").ticket,
             {},
             WORKER,
-            int(backstage.clock()),
+            int(background.clock()),
             lambda item: video.apply_pictures(item, made),
         )
         document = api.get(f"/v1/videos/{video_id}").json
@@ -672,7 +685,7 @@ class TestCrashes:
     def test_the_router_delivered_again_ends_where_it_would_have(
         self,
         api: Api,
-        backstage: Backstage,
+        background: BackgroundWork,
         table: Table,
         monkeypatch: pytest.MonkeyPatch,
         at: int,
@@ -681,12 +694,12 @@ class TestCrashes:
         video_id = api.create()["videoId"]
         source = {"uploadId": "1", "uri": "s3://b/k", "etag": "e", "fileSize": 1, "contentType": "video/mp4"}
         source = source | {"arrivedAt": 1}
-        backstage.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
-        records = backstage.records()
+        background.videos.change(video_id, WORKER, 1, lambda item: video.attach_source(item, source))
+        records = background.records()
         with monkeypatch.context() as patch:
             self._calls(table, patch, at, applied=applied)
             for record in records:
-                backstage.router({"Records": [record]}, Context())
-        backstage.replay(*records)
-        assert backstage.states(video_id) == {"probe": "queued"}
-        assert {body["attempt"] for body in backstage.queues["probe"].take()} == {1}
+                background.router({"Records": [record]}, Context())
+        background.replay(*records)
+        assert background.states(video_id) == {"probe": "queued"}
+        assert {body["attempt"] for body in background.queues["probe"].take()} == {1}

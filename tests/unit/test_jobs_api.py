@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import RENDITIONS, Backstage
+from local.testbed.background import RENDITIONS, BackgroundWork
 from local.testbed.harness import Api, Clock, Reply, remove_video
 from shared.aws.dynamodb import Table
 from shared.core.caller import Caller
@@ -18,7 +18,7 @@ from shared.videos import video
 TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"}
 
 
-def _report(api: Api, backstage: Backstage, name: str = "360p", **fields: Any) -> Reply:
+def _report(api: Api, backstage: BackgroundWork, name: str = "360p", **fields: Any) -> Reply:
     """What a transcoder says of the last message it got for a rendition."""
     message = backstage.message("transcode", f"transcode.{name}")
     body = {"inputHash": message.inputHash, "attempt": message.attempt, **fields}
@@ -27,7 +27,7 @@ def _report(api: Api, backstage: Backstage, name: str = "360p", **fields: Any) -
     return reply
 
 
-def _done(api: Api, backstage: Backstage, name: str) -> Reply:
+def _done(api: Api, backstage: BackgroundWork, name: str) -> Reply:
     return _report(api, backstage, name, state="done", uri=backstage.message("transcode", f"transcode.{name}").output)
 
 
@@ -39,9 +39,9 @@ def _why(api: Api, video_id: str) -> dict[str, Any]:
 
 
 class TestListing:
-    def test_the_owner_sees_each_job_and_how_far_it_is(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, state="running", progress=40)
+    def test_the_owner_sees_each_job_and_how_far_it_is(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _report(api, background, state="running", progress=40)
         items = api.get(f"/v1/videos/{video_id}/jobs").json["items"]
         assert {job["kind"]: (job["state"], job["attempts"], job["progress"]) for job in items} == {
             "probe": ("done", 1, 100),
@@ -52,9 +52,9 @@ class TestListing:
         }
 
     def test_nothing_is_revealed_of_jobs_of_an_earlier_owner_of_the_id(
-        self, api: Api, backstage: Backstage, table: Table
+        self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
-        video_id = backstage.uploaded_film(api)
+        video_id = background.uploaded_film(api)
         left = remove_video(table, video_id)
         api.create("admin", videoId=video_id, userId="bob")
         for job in left:
@@ -72,44 +72,46 @@ class TestWhyNotReady:
         assert (answer["ready"], answer["blocker"]) == (False, None)
         assert answer["reason"] == "No film has arrived. Begin an upload by POST .../upload."
 
-    def test_while_the_film_waits_to_be_looked_at(self, api: Api, backstage: Backstage, clock: Clock) -> None:
+    def test_while_the_film_waits_to_be_looked_at(self, api: Api, background: BackgroundWork, clock: Clock) -> None:
         video_id = api.create()["videoId"]
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         clock.advance(7)
         answer = _why(api, video_id)
         assert answer["blocker"]["kind"] == "probe"
         expected = f"Looking at the film has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
         assert answer["reason"] == expected
 
-    def test_what_has_failed_comes_first(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, "360p", state="running", progress=40)
+    def test_what_has_failed_comes_first(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _report(api, background, "360p", state="running", progress=40)
         answer = _why(api, video_id)
         assert answer["reason"] == f"Making the rendition 360p is under way (40 %, attempt 1 of {LAST_ATTEMPT})."
-        _report(api, backstage, "240p", state="failed", reason="No codec.")
+        _report(api, background, "240p", state="failed", reason="No codec.")
         answer = _why(api, video_id)
         assert (answer["status"], answer["blocker"]["kind"]) == ("failed", "transcode.240p")
         assert answer["reason"] == (
             "Making the rendition 240p failed: No codec. Upload another film, or POST .../jobs/transcode.240p/retry."
         )
 
-    def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_a_job_that_was_tried_before_says_what_happened_then(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         for name in RENDITIONS:
-            _report(api, backstage, name, state="failed", reason="Out of disk.", retry=True)
+            _report(api, background, name, state="failed", reason="Out of disk.", retry=True)
         assert _why(api, video_id)["reason"].endswith("The last attempt: Out of disk.")
 
-    def test_a_job_that_the_stream_has_not_announced_yet(self, api: Api, backstage: Backstage, table: Table) -> None:
-        video_id = backstage.uploaded_film(api)
-        for job in backstage.jobs.list_for_video(video_id):
+    def test_a_job_that_the_stream_has_not_announced_yet(
+        self, api: Api, background: BackgroundWork, table: Table
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        for job in background.jobs.list_for_video(video_id):
             table.delete({"pk": job["pk"], "sk": job["sk"]})
         assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
     def test_a_change_that_waits_in_the_stream_is_as_old_as_it_says(
-        self, api: Api, backstage: Backstage, table: Table
+        self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = str(api.create()["videoId"])
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         table.delete(JOB.key(videoId=video_id, kind="probe"))
         api.clock.advance(540)
         assert _why(api, video_id)["reason"] == (
@@ -117,24 +119,26 @@ class TestWhyNotReady:
             "an import. If that takes more than an hour, POST .../jobs/probe/retry."
         )
 
-    def test_a_rendition_waits_since_the_film_was_looked_at(self, api: Api, backstage: Backstage, table: Table) -> None:
+    def test_a_rendition_waits_since_the_film_was_looked_at(
+        self, api: Api, background: BackgroundWork, table: Table
+    ) -> None:
         video_id = str(api.create()["videoId"])
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         api.clock.advance(540)
-        backstage.probe(video_id)
+        background.probe(video_id)
         for name in RENDITIONS:
             table.delete(JOB.key(videoId=video_id, kind=f"transcode.{name}"))
         assert _why(api, video_id)["reason"] == "Making the rendition 240p begins within seconds."
         api.clock.advance(60)
         assert "Making the rendition 240p has been waiting for 60 seconds to be queued" in _why(api, video_id)["reason"]
 
-    def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         for name in RENDITIONS:
-            _done(api, backstage, name)
-        source = (backstage.table.get(VIDEO.key(videoId=video_id)) or {})["source"]
+            _done(api, background, name)
+        source = (background.table.get(VIDEO.key(videoId=video_id)) or {})["source"]
         newer = {name: value for name, value in source.items() if name not in ("media", "renditions", "made")}
-        backstage.videos.change(
+        background.videos.change(
             video_id,
             Caller.job("arrivals"),
             1,
@@ -142,10 +146,10 @@ class TestWhyNotReady:
         )
         assert _why(api, video_id)["reason"].startswith("Looking at the film begins within seconds.")
 
-    def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_when_it_is_ready_deleted_or_set_by_hand(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         for name in RENDITIONS:
-            _done(api, backstage, name)
+            _done(api, background, name)
         assert _why(api, video_id) == {
             "videoId": video_id,
             "status": "ready",
@@ -160,27 +164,29 @@ class TestWhyNotReady:
 
 
 class TestRetry:
-    def test_a_failed_job_goes_back_to_its_queue(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, state="failed", reason="No codec.")
+    def test_a_failed_job_goes_back_to_its_queue(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _report(api, background, state="failed", reason="No codec.")
         reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert (reply.status, reply.json["state"], reply.json["attempts"]) == (202, "queued", 1)
         again = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert (again.status, again.json["state"]) == (202, "queued")
 
-    def test_a_message_that_was_lost_is_sent_once_more(self, api: Api, backstage: Backstage, clock: Clock) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_a_message_that_was_lost_is_sent_once_more(
+        self, api: Api, background: BackgroundWork, clock: Clock
+    ) -> None:
+        video_id = background.uploaded_film(api)
         path = f"/v1/videos/{video_id}/jobs/transcode.360p/retry"
-        backstage.queues["transcode"].take()
+        background.queues["transcode"].take()
         for seconds, sent in ((30, 0), (30, 1), (30, 0)):
             clock.advance(seconds)
             reply = api.post(path)
-            backstage.settle()
-            assert (reply.status, len(backstage.queues["transcode"].take())) == (202, sent)
-        assert backstage.job(video_id, "transcode.360p")["attempt"] == 1
+            background.settle()
+            assert (reply.status, len(background.queues["transcode"].take())) == (202, sent)
+        assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
-    def test_it_is_the_owners(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api, visibility="public")
+    def test_it_is_the_owners(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api, visibility="public")
         api.patch(f"/v1/videos/{video_id}", {"status": "ready"})
         path = f"/v1/videos/{video_id}/jobs/poster/retry"
         assert api.post(path, user="bob").status == 403
@@ -190,162 +196,168 @@ class TestRetry:
     @pytest.mark.parametrize(
         ("kind", "status"), [("probe", 409), ("transcode.4320p", 404), ("nothing", 400), ("transcode.", 400)]
     )
-    def test_there_must_be_something_to_retry(self, api: Api, backstage: Backstage, kind: str, status: int) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_there_must_be_something_to_retry(
+        self, api: Api, background: BackgroundWork, kind: str, status: int
+    ) -> None:
+        video_id = background.uploaded_film(api)
         assert api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry").status == status
 
-    def test_there_is_a_day_s_quota(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_there_is_a_day_s_quota(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         for _ in range(2):
-            _report(api, backstage, state="failed", reason="No codec.")
+            _report(api, background, state="failed", reason="No codec.")
             api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
-            backstage.settle()
-        _report(api, backstage, state="failed", reason="No codec.")
-        backstage.spend_quota("alice")
+            background.settle()
+        _report(api, background, state="failed", reason="No codec.")
+        background.spend_quota("alice")
         reply = api.post(f"/v1/videos/{video_id}/jobs/transcode.360p/retry")
         assert reply.status == 429
         assert 0 < int(reply.headers["retry-after"]) <= 86400
-        assert backstage.job(video_id, "transcode.360p")["state"] == "failed"
+        assert background.job(video_id, "transcode.360p")["state"] == "failed"
 
 
 class TestChoosingAThumbnail:
     def _choose(self, api: Api, video_id: str, position: Any, **options: Any) -> Reply:
         return api.post(f"/v1/videos/{video_id}/thumbnail", {"position": position}, **options)
 
-    def test_the_poster_is_made_again_at_that_moment(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        before = backstage.message("thumbnails", "poster")
+    def test_the_poster_is_made_again_at_that_moment(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        before = background.message("thumbnails", "poster")
         reply = self._choose(api, video_id, 12_500)
         assert (reply.status, reply.json) == (202, {"videoId": video_id, "kind": "poster", "position": 12_500})
-        backstage.settle()
-        after = backstage.message("thumbnails", "poster")
+        background.settle()
+        after = background.message("thumbnails", "poster")
         assert (before.input.time, after.input.time) == (None, 12500)
         assert before.inputHash != after.inputHash
-        assert len([body for body in backstage.queues["thumbnails"].sent if body["kind"] == "storyboard"]) == 1
+        assert len([body for body in background.queues["thumbnails"].sent if body["kind"] == "storyboard"]) == 1
 
-    def test_the_same_moment_again_makes_nothing(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_the_same_moment_again_makes_nothing(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         self._choose(api, video_id, 12_500)
-        backstage.settle()
-        sent = len(backstage.queues["thumbnails"].sent)
+        background.settle()
+        sent = len(background.queues["thumbnails"].sent)
         assert self._choose(api, video_id, 12_500).status == 202
-        backstage.settle()
-        assert len(backstage.queues["thumbnails"].sent) == sent
+        background.settle()
+        assert len(background.queues["thumbnails"].sent) == sent
 
-    def test_it_takes_the_place_of_a_poster_of_ones_own(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api, thumbnails={"poster": {"url": "https://mine/p.jpg"}})
+    def test_it_takes_the_place_of_a_poster_of_ones_own(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api, thumbnails={"poster": {"url": "https://mine/p.jpg"}})
         self._choose(api, video_id, 1)
         assert "poster" not in api.get(f"/v1/videos/{video_id}").json["thumbnails"]
 
     @pytest.mark.parametrize("position", [60_000, 60_500, 1_000_000_000_000])
-    def test_the_moment_must_lie_in_the_film(self, api: Api, backstage: Backstage, position: int) -> None:
-        reply = self._choose(api, backstage.uploaded_film(api), position)
+    def test_the_moment_must_lie_in_the_film(self, api: Api, background: BackgroundWork, position: int) -> None:
+        reply = self._choose(api, background.uploaded_film(api), position)
         detail = "must be less than the film's 60000 milliseconds"
         assert (reply.status, reply.json["errors"]) == (422, [{"pointer": "/position", "detail": detail}])
 
     @pytest.mark.parametrize("position", [-1, "12", None, [1], 1.5])
-    def test_the_moment_must_be_a_number_of_milliseconds(self, api: Api, backstage: Backstage, position: Any) -> None:
-        assert self._choose(api, backstage.uploaded_film(api), position).status == 422
+    def test_the_moment_must_be_a_number_of_milliseconds(
+        self, api: Api, background: BackgroundWork, position: Any
+    ) -> None:
+        assert self._choose(api, background.uploaded_film(api), position).status == 422
 
-    def test_it_takes_the_place_of_all_its_sizes(self, api: Api, backstage: Backstage) -> None:
+    def test_it_takes_the_place_of_all_its_sizes(self, api: Api, background: BackgroundWork) -> None:
         url = {"url": "https://mine/p.jpg"}
         mine = {"poster": url, "poster-320.webp": url, "posterior": url}
-        video_id = backstage.uploaded_film(api, thumbnails=mine)
+        video_id = background.uploaded_film(api, thumbnails=mine)
         self._choose(api, video_id, 1)
         assert set(api.get(f"/v1/videos/{video_id}").json["thumbnails"]) == {"posterior"}
 
-    def test_there_must_be_a_film(self, api: Api, backstage: Backstage) -> None:
+    def test_there_must_be_a_film(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create()["videoId"]
         assert self._choose(api, video_id, 1).status == 409
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         assert self._choose(api, video_id, 1).status == 409
 
-    def test_it_is_the_owners_and_within_the_quota(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_it_is_the_owners_and_within_the_quota(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         assert self._choose(api, video_id, 1, user="bob").status == 404
-        backstage.spend_quota("alice")
+        background.spend_quota("alice")
         assert self._choose(api, video_id, 1).status == 429
 
 
 class TestReports:
-    def test_progress_shows(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        first = _report(api, backstage, state="running")
+    def test_progress_shows(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        first = _report(api, background, state="running")
         assert (first.status, first.json["state"], first.json["progress"]) == (200, "running", 0)
-        assert _report(api, backstage, state="running", progress=70).json["progress"] == 70
+        assert _report(api, background, state="running", progress=70).json["progress"] == 70
 
     def test_a_report_without_progress_keeps_the_lease_and_what_was_reported(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, state="running", progress=70)
+        video_id = background.uploaded_film(api)
+        _report(api, background, state="running", progress=70)
         clock.advance(60)
-        assert _report(api, backstage, state="running").json["progress"] == 70
-        assert backstage.job(video_id, "transcode.360p")["leaseUntil"] == int(clock()) + kind_of("transcode").lease
+        assert _report(api, background, state="running").json["progress"] == 70
+        assert background.job(video_id, "transcode.360p")["leaseUntil"] == int(clock()) + kind_of("transcode").lease
 
-    def test_a_running_job_takes_no_report_on_another_input_or_attempt(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, state="running", progress=70)
+    def test_a_running_job_takes_no_report_on_another_input_or_attempt(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        _report(api, background, state="running", progress=70)
         for change in ({"inputHash": "0" * 32}, {"attempt": 2}):
-            assert _report(api, backstage, state="running", **change).status == 409
-        assert backstage.job(video_id, "transcode.360p")["progress"] == 70
+            assert _report(api, background, state="running", **change).status == 409
+        assert background.job(video_id, "transcode.360p")["progress"] == 70
 
-    def test_only_the_worker_that_took_a_job_reports_on_it(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        assert _report(api, backstage, state="running", worker="one").status == 200
-        assert _report(api, backstage, state="running", worker="two").status == 409
-        assert _report(api, backstage, state="running", progress=5).status == 409
-        assert _report(api, backstage, state="running", worker="one", progress=5).status == 200
+    def test_only_the_worker_that_took_a_job_reports_on_it(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        assert _report(api, background, state="running", worker="one").status == 200
+        assert _report(api, background, state="running", worker="two").status == 409
+        assert _report(api, background, state="running", progress=5).status == 409
+        assert _report(api, background, state="running", worker="one", progress=5).status == 200
 
     def test_what_others_prevent_is_to_be_reported_again_because_a_409_ends_the_work(
-        self, api: Api, backstage: Backstage, monkeypatch: pytest.MonkeyPatch
+        self, api: Api, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        backstage.uploaded_film(api)
+        background.uploaded_film(api)
 
         def contended(*_: object) -> None:
             raise WriteContention
 
         monkeypatch.setattr(JobStore, "claim", contended)
-        reply = _report(api, backstage, state="running")
+        reply = _report(api, background, state="running")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
 
-    def test_the_last_result_makes_the_video_ready(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_the_last_result_makes_the_video_ready(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         for name in RENDITIONS:
-            reply = _done(api, backstage, name)
+            reply = _done(api, background, name)
             assert (reply.status, reply.json["state"]) == (200, "done")
         document = api.get(f"/v1/videos/{video_id}").json
         assert document["status"] == "ready"
         assert set(document["resolutions"]) == set(RENDITIONS)
 
-    def test_reports_delivered_twice_get_the_same_answer(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        assert _done(api, backstage, "360p").json == _done(api, backstage, "360p").json
-        failed = [_report(api, backstage, "240p", state="failed", reason="No.") for _ in range(2)]
+    def test_reports_delivered_twice_get_the_same_answer(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        assert _done(api, background, "360p").json == _done(api, background, "360p").json
+        failed = [_report(api, background, "240p", state="failed", reason="No.") for _ in range(2)]
         assert failed[0].json == failed[1].json
 
-    def test_progress_that_comes_after_the_result_is_refused(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        _done(api, backstage, "360p")
+    def test_progress_that_comes_after_the_result_is_refused(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        _done(api, background, "360p")
         late: tuple[dict[str, Any], ...] = ({}, {"progress": 0}, {"progress": 99})
         for progress in late:
-            assert _report(api, backstage, state="running", **progress).status == 409
+            assert _report(api, background, state="running", **progress).status == 409
 
     def test_a_sign_of_life_prolongs_the_lease_and_keeps_the_progress(
-        self, api: Api, backstage: Backstage, clock: Clock
+        self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, state="running", progress=40)
-        before = backstage.job(video_id, "transcode.360p")
+        video_id = background.uploaded_film(api)
+        _report(api, background, state="running", progress=40)
+        before = background.job(video_id, "transcode.360p")
         clock.advance(60)
-        assert _report(api, backstage, state="running").json["progress"] == 40
-        assert backstage.job(video_id, "transcode.360p")["leaseUntil"] == before["leaseUntil"] + 60
+        assert _report(api, background, state="running").json["progress"] == 40
+        assert background.job(video_id, "transcode.360p")["leaseUntil"] == before["leaseUntil"] + 60
 
-    def test_a_report_on_another_film_is_refused(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        stale = backstage.message("transcode", "transcode.360p")
-        backstage.arrive(video_id, upload="0002", etag="e2")
-        backstage.probe(video_id)
+    def test_a_report_on_another_film_is_refused(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        stale = background.message("transcode", "transcode.360p")
+        background.arrive(video_id, upload="0002", etag="e2")
+        background.probe(video_id)
         for state in (
             {"state": "running"},
             {"state": "running", "progress": 5},
@@ -355,23 +367,23 @@ class TestReports:
             body = {"inputHash": stale.inputHash, "attempt": stale.attempt, **state}
             reply = api.request("PUT", f"/v1/videos/{video_id}/renditions/360p", json_body=body, **TRANSCODER)
             assert reply.status == 409, state
-        assert backstage.job(video_id, "transcode.360p")["state"] == "queued"
+        assert background.job(video_id, "transcode.360p")["state"] == "queued"
 
-    def test_a_failure_may_ask_for_another_attempt(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        reply = _report(api, backstage, state="failed", reason="Out of disk.", retry=True)
+    def test_a_failure_may_ask_for_another_attempt(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        reply = _report(api, background, state="failed", reason="Out of disk.", retry=True)
         assert (reply.json["state"], reply.json["attempts"]) == ("queued", 2)
-        assert backstage.message("transcode", "transcode.360p").attempt == 2
+        assert background.message("transcode", "transcode.360p").attempt == 2
         assert api.get(f"/v1/videos/{video_id}").json["status"] == "processing"
 
-    def test_an_earlier_attempt_cannot_fail_a_later_one(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        stale = backstage.message("transcode", "transcode.360p")
-        _report(api, backstage, state="failed", reason="Out of disk.", retry=True)
+    def test_an_earlier_attempt_cannot_fail_a_later_one(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        stale = background.message("transcode", "transcode.360p")
+        _report(api, background, state="failed", reason="Out of disk.", retry=True)
         body = {"inputHash": stale.inputHash, "attempt": 1, "state": "failed", "reason": "Late."}
         reply = api.request("PUT", f"/v1/videos/{video_id}/renditions/360p", json_body=body, **TRANSCODER)
         assert reply.status == 409
-        assert backstage.job(video_id, "transcode.360p")["state"] == "queued"
+        assert background.job(video_id, "transcode.360p")["state"] == "queued"
 
     @pytest.mark.parametrize(
         "body",
@@ -391,28 +403,32 @@ class TestReports:
         ],
         ids=str,
     )
-    def test_a_report_must_say_what_its_state_needs(self, api: Api, backstage: Backstage, body: dict[str, Any]) -> None:
-        backstage.uploaded_film(api)
-        output = backstage.message("transcode", "transcode.360p").output or ""
+    def test_a_report_must_say_what_its_state_needs(
+        self, api: Api, background: BackgroundWork, body: dict[str, Any]
+    ) -> None:
+        background.uploaded_film(api)
+        output = background.message("transcode", "transcode.360p").output or ""
         uri = {"uri": body["uri"].format(folder=output.removesuffix("360p.mp4"))} if "uri" in body else {}
-        assert _report(api, backstage, **body | uri).status == 422
+        assert _report(api, background, **body | uri).status == 422
 
-    def test_a_result_that_says_something_else_the_second_time_is_refused(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        _done(api, backstage, "360p")
-        other = str(backstage.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")
-        assert _report(api, backstage, state="done", uri=other).status == 409
+    def test_a_result_that_says_something_else_the_second_time_is_refused(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
+        background.uploaded_film(api)
+        _done(api, background, "360p")
+        other = str(background.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")
+        assert _report(api, background, state="done", uri=other).status == 409
 
-    def test_only_transcoders_report(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_only_transcoders_report(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         path = f"/v1/videos/{video_id}/renditions/360p"
         body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
         assert api.request("PUT", path, json_body=body, user="alice").status == 403
         assert api.request("PUT", path, json_body=body, user="admin").status == 409
         assert api.get(f"/v1/videos/{video_id}", **TRANSCODER).status == 403
 
-    def test_there_must_be_such_a_rendition(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
+    def test_there_must_be_such_a_rendition(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
         body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
         for path, status in ((f"{video_id}/renditions/4320p", 404), (f"{video_id}/renditions/a%20b", 400)):
             assert api.request("PUT", f"/v1/videos/{path}", json_body=body, **TRANSCODER).status == status

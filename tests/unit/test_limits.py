@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.limits import SLOWEST, WRITES, Run, Simulation
+from local.testbed.limits import SLOWEST, WRITES, SimulatedRun, Simulation
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
@@ -64,7 +64,7 @@ class TestTime:
         assert run.seconds > 2
 
     def test_a_run_is_the_same_each_time(self) -> None:
-        def outcome() -> Run:
+        def outcome() -> SimulatedRun:
             simulation = Simulation(lambda table: table, writers=8)  # tries again, after waits that differ
             return simulation.run(0.5, 4 * WRITES, _counting)
 

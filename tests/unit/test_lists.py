@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from local.testbed.harness import NOW, Api, recorded
+from local.testbed.harness import NOW, Api, record_operations
 from shared.aws.dynamodb import Table
 
 
@@ -54,7 +54,7 @@ class TestStats:
             api.publish()
         sent = []
         for query in ("userId=alice", "userId=alice&include=stats"):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 api.get("/v1/videos", query=query)
             sent.append([operation.name for operation in operations])
         assert sent == [["Query"], ["Query", "BatchGetItem"]]
@@ -88,7 +88,7 @@ class TestSelectors:
 
     def test_what_strangers_cannot_see_is_not_even_looked_for(self, catalogue: Api, table: Table) -> None:
         for status in ("uploaded", "processing", "failed", "deleted"):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 reply = catalogue.get("/v1/videos", query=f"userId=alice&status={status}", user="bob")
             assert (reply.json, operations) == ({"items": [], "nextCursor": None}, [])
 
@@ -231,7 +231,7 @@ class TestPages:
         assert _titles(catalogue, query) == ["bob old", "alice old"]
 
     def test_only_some_fields(self, catalogue: Api, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = catalogue.get("/v1/videos", query="category=b&fields=title,duration&limit=1")
         assert reply.json["items"] == [{"title": "bob other", "duration": 5000}]
         assert reply.json["nextCursor"]
@@ -351,7 +351,7 @@ class TestWhatCannotBeServed:
         ],
     )
     def test_a_value_out_of_range_is_named(self, api: Api, table: Table, query: str, parameter: str) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.get("/v1/videos", query=query)
         assert reply.status == 400
         assert reply.json["errors"][0]["parameter"] == parameter

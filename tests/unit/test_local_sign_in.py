@@ -47,7 +47,7 @@ class People:
 
     def authorize(self, **changed: str) -> httpx.Response:
         """The issuer's page; a parameter that is given as empty text is left out."""
-        return self.http.get(f"{self.issuer.url}/authorize", params=_given(REQUEST | changed))
+        return self.http.get(f"{self.issuer.url}/authorize", params=_parameters(REQUEST | changed))
 
     def choose(self, user: str, **changed: str) -> httpx.Response:
         """Click on a user of a fresh page, and return the response."""
@@ -83,7 +83,7 @@ class People:
 
     def token(self, form: dict[str, str]) -> httpx.Response:
         """The answer of the token endpoint."""
-        return self.http.post(f"{self.issuer.url}/token", data=_given(form))
+        return self.http.post(f"{self.issuer.url}/token", data=_parameters(form))
 
 
 def token_of(page: httpx.Response) -> str:
@@ -92,7 +92,7 @@ def token_of(page: httpx.Response) -> str:
     return str(token)
 
 
-def _given(parameters: dict[str, str]) -> dict[str, str]:
+def _parameters(parameters: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 

@@ -24,7 +24,7 @@ from shared.aws.s3 import (
     split_uri,
 )
 from shared.core.errors import InternalError, ServiceError, Unavailable
-from tests.integration.faults import Incident, Line, Send, answer_lost, request_lost, s3_refusal
+from tests.integration.faults import FaultLine, Incident, Send, lose_request, lose_response, s3_refusal
 
 URI = object_uri(SOURCES_BUCKET, "v/u")
 
@@ -36,8 +36,8 @@ def _put(objects: Objects, data: bytes = b"0123456789", key: str = "v/u") -> Obj
     return facts
 
 
-def _line(objects: Objects) -> Line:
-    return Line(objects.client, carry=botocore_stubber)
+def _line(objects: Objects) -> FaultLine:
+    return FaultLine(objects.client, carry=botocore_stubber)
 
 
 class TestUris:
@@ -253,8 +253,8 @@ FAULTS: dict[str, Incident] = {
     "request timeout": s3_refusal("RequestTimeout", 400),
     "conflict": s3_refusal("OperationAborted", 409),
     "a proxy's answer": s3_refusal("", 502),
-    "request lost": request_lost,
-    "answer lost": answer_lost,
+    "request lost": lose_request,
+    "answer lost": lose_response,
     "not connected": _refused_to_connect,
 }
 

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
+from local.testbed.feed_changes import append_changes
 from local.testbed.feed_changes import change as told
-from local.testbed.feed_changes import tell
-from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, recorded
-from local.testbed.streams import change
+from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, record_operations
+from local.testbed.streams import stream_record
 from shared import queries
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -89,7 +89,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
             api.put(f"/v1/videos/{film}/releases/{place}", {"titles": [{"title": "t"}]})
         for sequence, title in enumerate(("old", "new"), 1):
             item = VIDEO.key(videoId=film) | {"videoId": film, "userId": "alice", "title": title}
-            made = entry(Record(change(None, item, sequence=sequence, at=NOW - 9)), days=400)
+            made = entry(Record(stream_record(None, item, sequence=sequence, at=NOW - 9)), days=400)
             assert made
             trail.add(made)
             for changeset_id in ("one-set", "another-set"):
@@ -105,7 +105,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     playlists = []
     feed = Feed(trail.table, clock)
     for number, film in enumerate((FILM, OTHER_FILM)):
-        tell(feed, told(number, videoId=film))
+        append_changes(feed, told(number, videoId=film))
     publish_index(table, objects, clock, tmp_path)
     for title in ("one", "two"):
         created = api.post("/v1/playlists", {"title": title, "visibility": "public"}).json["playlistId"]
@@ -113,7 +113,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         for version, film in enumerate((FILM, OTHER_FILM), 1):
             api.post(f"/v1/playlists/{created}/entries", {"videoId": film})
             list_ = PLAYLIST.key(playlistId=created) | {"playlistId": created, "userId": "alice", "version": version}
-            kept = entry(Record(change(None, list_, sequence=version, at=NOW - 9)), days=400)
+            kept = entry(Record(stream_record(None, list_, sequence=version, at=NOW - 9)), days=400)
             assert kept
             trail.add(kept)
     webhooks = []
@@ -124,7 +124,7 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
             table.write(table.put(key | {"attempts": zlib.compress(b"[{}]"), TTL_ATTRIBUTE: NOW + 9}))
     for _ in range(2):
         api.post("/v1/webhooks", {"url": "https://hooks.acme.com/", "userId": "*"}, user="admin")
-    Backstage(table, clock).settle_totals()
+    BackgroundWork(table, clock).settle_totals()
     of_films = {
         kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
         for kind in ("audit", "captions", "credits", "releases", "playlists")
@@ -230,7 +230,7 @@ def test_an_operation_takes_the_query_parameters_that_it_declares_and_no_others(
     api: Api, table: Table, route: Route
 ) -> None:
     path, parameters = OPERATIONS[route.operation]
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         unknown = api.request(route.method, path, query="x=1", user="admin", json_body={})
         empty = [api.request(route.method, path, query=f"{name}=", user="admin") for name in parameters]
     assert unknown.status == 400

@@ -5,9 +5,9 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.audited import Trailed
-from local.testbed.background import DAYS, Backstage
-from local.testbed.harness import NOW, Api, Reply, recorded, remove_video
+from local.testbed.audited import AuditedService
+from local.testbed.background import DAYS, BackgroundWork
+from local.testbed.harness import NOW, Api, Reply, record_operations, remove_video
 from local.testbed.streams import EXPIRY
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -20,15 +20,15 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
-def trail(api: Api) -> Trailed:
+def trail(api: Api) -> AuditedService:
     """The trail of the service."""
-    return Trailed(api)
+    return AuditedService(api)
 
 
 class Film:
     """A video of alice's with a history: version n was written n - 1 minutes after NOW and is called `Title n`."""
 
-    def __init__(self, api: Api, trail: Trailed, versions: int = 4, **fields: Any) -> None:
+    def __init__(self, api: Api, trail: AuditedService, versions: int = 4, **fields: Any) -> None:
         self.api, self.trail = api, trail
         self.video_id = str(api.create(title="Title 1", **fields)["videoId"])
         trail.settle()
@@ -59,8 +59,8 @@ class Film:
     def remove(self) -> None:
         """Let it be gone, with all that lies beside it."""
         remove_video(self.api.table, self.video_id)
-        Backstage.settle(self.trail)
-        for record in self.trail.seen:
+        BackgroundWork.settle(self.trail)
+        for record in self.trail.seen_records:
             if record["eventName"] == "REMOVE":
                 record["userIdentity"] = EXPIRY
         self.trail.settle()
@@ -77,7 +77,7 @@ class Film:
 
 
 @pytest.fixture
-def film(api: Api, trail: Trailed) -> Film:
+def film(api: Api, trail: AuditedService) -> Film:
     """A video of four versions."""
     return Film(api, trail)
 
@@ -88,7 +88,7 @@ def problem(reply: Reply) -> tuple[int, str]:
 
 
 class TestVersions:
-    def test_each_is_the_document_that_was_read_then_but_for_view_counts(self, api: Api, trail: Trailed) -> None:
+    def test_each_is_the_document_that_was_read_then_but_for_view_counts(self, api: Api, trail: AuditedService) -> None:
         video_id = api.create(tags=["b", "a"], metadata={"k": 1, "a/b": "~"}, category="film", duration=5000)["videoId"]
         patches: list[dict[str, Any]] = [
             {"metadata": {"k": None, "a/b": None}, "tags": ["c"], "duration": None},
@@ -133,7 +133,7 @@ class TestVersions:
         assert film.was("version=2&fields=title,version").json == {"title": "Title 2", "version": 2, "without": []}
         assert film.was("version=2&fields=viewCount").json == {"without": ["viewCount"]}
 
-    def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: Trailed) -> None:
+    def test_pictures_of_jobs_have_their_addresses(self, api: Api, trail: AuditedService) -> None:
         video_id = trail.uploaded_film(api)
         ticket = trail.message("thumbnails", "poster").ticket
         worker, now = Caller.job("thumbnails"), int(api.clock())
@@ -313,7 +313,7 @@ class TestWhatTheTrailLacks:
 
     def test_it_reads_no_farther_than_it_has_to(self, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 2)
-        with recorded(film.api.table.client) as seen:
+        with record_operations(film.api.table.client) as seen:
             film.was("version=3")
         assert [(operation.name, operation.parameters["ConsistentRead"]) for operation in seen] == [
             ("GetItem", True),
@@ -423,7 +423,7 @@ class TestBadRequests:
         ],
     )
     def test_a_bad_parameter_is_400_and_named(self, api: Api, query: str, parameter: str) -> None:
-        with recorded(api.table.client) as seen:
+        with record_operations(api.table.client) as seen:
             reply = api.get(f"/v1/videos/{MISSING}", query=query)
         assert problem(reply) == (400, "invalid-parameter")
         assert [error["parameter"] for error in reply.json["errors"]] == [parameter]
@@ -501,6 +501,6 @@ class TestDiffs:
 
     @pytest.mark.parametrize("query", ["", "to=1", "from=0", "from=x", "from=1&to=0", "from=1&from=2", "from=1&x=1"])
     def test_a_bad_parameter_is_400(self, api: Api, query: str) -> None:
-        with recorded(api.table.client) as seen:
+        with record_operations(api.table.client) as seen:
             assert problem(api.get(f"/v1/videos/{MISSING}/diff", query=query)) == (400, "invalid-parameter")
         assert seen == []

@@ -5,8 +5,18 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from local.testbed.background import MEDIA, RENDITIONS, Backstage
-from local.testbed.harness import LINKS, MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, Clock, Reply, make_api, recorded
+from local.testbed.background import MEDIA, RENDITIONS, BackgroundWork
+from local.testbed.harness import (
+    LINKS,
+    MEDIA_BUCKET,
+    NOW,
+    SOURCES_BUCKET,
+    Api,
+    Clock,
+    Reply,
+    make_api,
+    record_operations,
+)
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.aws.s3 import Objects
@@ -32,15 +42,15 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 
 
 @pytest.fixture
-def film(api: Api, backstage: Backstage) -> str:
+def film(api: Api, background: BackgroundWork) -> str:
     """A public video of alice's, which is ready: of a minute, with two renditions."""
-    video_id = backstage.uploaded_film(api, visibility="public")
+    video_id = background.uploaded_film(api, visibility="public")
     for name in RENDITIONS:
-        _report(api, backstage, name, fileSize=SIZES[name])
+        _report(api, background, name, fileSize=SIZES[name])
     return video_id
 
 
-def _report(api: Api, backstage: Backstage, name: str, file: str = "", **more: Any) -> None:
+def _report(api: Api, backstage: BackgroundWork, name: str, file: str = "", **more: Any) -> None:
     """A transcoder says that a rendition is done."""
     message = backstage.message("transcode", f"transcode.{name}")
     folder = str(message.output).rpartition("/")[0]
@@ -51,12 +61,12 @@ def _report(api: Api, backstage: Backstage, name: str, file: str = "", **more: A
     backstage.settle()
 
 
-def _asked(api: Api, video_id: str, user: str = "alice", **options: Any) -> Reply:
+def _request_playback(api: Api, video_id: str, user: str = "alice", **options: Any) -> Reply:
     return api.get(f"/v1/videos/{video_id}/playback", user=user, **options)
 
 
 def _played(api: Api, video_id: str, user: str = "alice") -> dict[str, Any]:
-    reply = _asked(api, video_id, user)
+    reply = _request_playback(api, video_id, user)
     assert reply.status == 200, reply.body
     answer: dict[str, Any] = reply.json
     return answer
@@ -141,9 +151,9 @@ class TestWhatIsPlayed:
     def test_without_pictures_there_are_none(self, api: Api, film: str) -> None:
         assert not {"poster", "storyboard"} & _played(api, film).keys()
 
-    def test_a_size_that_no_transcoder_reported_is_left_out(self, api: Api, backstage: Backstage) -> None:
-        video_id = backstage.uploaded_film(api)
-        _report(api, backstage, "360p")
+    def test_a_size_that_no_transcoder_reported_is_left_out(self, api: Api, background: BackgroundWork) -> None:
+        video_id = background.uploaded_film(api)
+        _report(api, background, "360p")
         (rendition,) = _played(api, video_id)["renditions"]
         assert rendition.keys() == {"name", "type", "width", "height", "url"}
 
@@ -156,7 +166,7 @@ class TestWhatIsPlayed:
         self, api: Api, table: Table, objects: Objects, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(objects.client, "_make_api_call", None)
-        with recorded(table.client) as sent:
+        with record_operations(table.client) as sent:
             assert len(_played(api, film)["renditions"]) == 2
         assert [operation.name for operation in sent] == ["GetItem", "Query"]
 
@@ -203,8 +213,8 @@ class TestCaptionsAndChapters:
         _caption(table, film, "en")
         api.patch(f"/v1/videos/{film}", {"visibility": "private"})
         assert [len(_played(api, film, user)["captions"]) for user in ("alice", "admin")] == [1, 1]
-        with recorded(table.client) as sent:
-            assert _asked(api, film, "bob").status == 404
+        with record_operations(table.client) as sent:
+            assert _request_playback(api, film, "bob").status == 404
         assert [operation.name for operation in sent] == ["GetItem"]
 
     def test_those_of_another_video_are_not_among_them(self, api: Api, table: Table, film: str) -> None:
@@ -214,7 +224,7 @@ class TestCaptionsAndChapters:
 
 class TestHowLong:
     def test_it_says_when_the_urls_end_and_no_cache_keeps_them(self, api: Api, film: str) -> None:
-        reply = _asked(api, film, "bob")
+        reply = _request_playback(api, film, "bob")
         assert reply.json["expiresAt"] == NOW + SECONDS
         assert reply.headers["cache-control"] == "no-store"
 
@@ -248,38 +258,42 @@ class TestWhoMay:
         for user in ("alice", "admin"):
             answer = _played(api, film, user)
             assert (answer["whyHidden"], len(answer["renditions"]), "source" in answer) == (reason, 2, True)
-        assert _refusal(_asked(api, film, "bob")) == (404, "not-found", "There is no such video.")
+        assert _refusal(_request_playback(api, film, "bob")) == (404, "not-found", "There is no such video.")
 
     def test_what_everybody_sees_is_hidden_for_no_reason(self, api: Api, film: str) -> None:
         assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, film, user)]
 
     def test_a_deleted_one_says_so_to_its_owner(self, api: Api, film: str) -> None:
         api.delete(f"/v1/videos/{film}")
-        assert _refusal(_asked(api, film)) == (409, "not-playable", "The video is deleted; restore it first.")
-        assert _asked(api, film, "bob").status == 404
+        assert _refusal(_request_playback(api, film)) == (
+            409,
+            "not-playable",
+            "The video is deleted; restore it first.",
+        )
+        assert _request_playback(api, film, "bob").status == 404
 
     def test_one_that_waits_for_its_removal_is_gone(self, api: Api, film: str) -> None:
         api.delete(f"/v1/videos/{film}")
         api.clock.advance(91 * 24 * 3600)
-        assert _asked(api, film).status == 404
+        assert _request_playback(api, film).status == 404
 
     def test_one_that_never_was_is_not_there(self, api: Api) -> None:
-        assert _asked(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
+        assert _request_playback(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
 
     def test_it_takes_the_scope_to_read(self, api: Api, film: str) -> None:
-        assert _asked(api, film, scopes="videos/transcode").status == 403
+        assert _request_playback(api, film, scopes="videos/transcode").status == 403
 
     def test_nothing_is_signed_for_those_who_may_not_see_it(
         self, api: Api, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         api.patch(f"/v1/videos/{film}", {"visibility": "private"})
         monkeypatch.setattr(Objects, "presign_get", None)
-        assert _asked(api, film, "bob").status == 404
+        assert _request_playback(api, film, "bob").status == 404
 
 
 class TestNothingToPlay:
     def test_before_a_film_has_arrived(self, api: Api) -> None:
-        reply = _asked(api, api.create()["videoId"])
+        reply = _request_playback(api, api.create()["videoId"])
         assert _refusal(reply) == (
             409,
             "not-playable",
@@ -291,35 +305,35 @@ class TestNothingToPlay:
         failure = {"job": "upload", "reason": "The uploaded file is empty.", "at": NOW}
         _edit(table, video_id, status="failed", failure=failure)
         detail = "The uploaded file is empty. Upload a film by POST .../upload."
-        assert _refusal(_asked(api, video_id)) == (409, "not-playable", detail)
+        assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
 
     def test_a_video_that_was_called_ready_without_a_film(self, api: Api) -> None:
         video_id = api.publish()["videoId"]
         detail = "The video is ready, but has no film. Begin an upload by POST .../upload."
-        assert _refusal(_asked(api, video_id)) == (409, "not-playable", detail)
+        assert _refusal(_request_playback(api, video_id)) == (409, "not-playable", detail)
         detail = "The video has no rendition to play yet."
-        assert _refusal(_asked(api, video_id, "bob")) == (409, "not-playable", detail)
+        assert _refusal(_request_playback(api, video_id, "bob")) == (409, "not-playable", detail)
 
-    def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, backstage: Backstage) -> None:
+    def test_the_owner_plays_a_film_as_soon_as_it_has_arrived(self, api: Api, background: BackgroundWork) -> None:
         video_id = str(api.create(duration=2000)["videoId"])
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         answer = _played(api, video_id)
         assert (answer["duration"], answer["renditions"], answer["source"]["size"]) == (2000, [], 1000)
         assert answer["source"]["bitRate"] == 4000
 
     def test_of_a_film_that_nobody_knows_the_length_of_there_is_no_bit_rate(
-        self, api: Api, backstage: Backstage
+        self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = str(api.create()["videoId"])
-        backstage.arrive(video_id)
+        background.arrive(video_id)
         answer = _played(api, video_id)
         assert "duration" not in answer
         assert answer["source"].keys() == {"type", "size", "url"}
 
     def test_another_film_takes_the_renditions_of_the_first_with_it(
-        self, api: Api, backstage: Backstage, film: str
+        self, api: Api, background: BackgroundWork, film: str
     ) -> None:
-        backstage.arrive(film, upload="0002", etag="e2")
+        background.arrive(film, upload="0002", etag="e2")
         answer = _played(api, film)
         assert (answer["renditions"], urlsplit(answer["source"]["url"]).path) == ([], f"/{film}/0002")
 
@@ -338,7 +352,7 @@ class TestAddressesThatAreNotTheService_s:
         assert api.patch(f"/v1/videos/{film}", {"resolutions": {"360p": uri, "mine": uri}}).status == 200
         assert _read(_played(api, film)) == before
         video_id = api.publish(resolutions={"360p": uri})["videoId"]
-        assert _asked(api, video_id).status == 409
+        assert _request_playback(api, video_id).status == 409
 
     @pytest.mark.parametrize(
         "uri",
@@ -360,7 +374,7 @@ class TestAddressesThatAreNotTheService_s:
         name = "</script><script>alert(1)//?&#\u202e"
         uri = f"s3://{MEDIA_BUCKET}/renditions/{film}/hash/{name}.mp4"
         _edit(table, film, source=source | {"made": {name: uri}})
-        reply = _asked(api, film)
+        reply = _request_playback(api, film)
         (rendition,) = reply.json["renditions"]
         assert rendition["name"] == name
         # Of the URL it is one part of the path, percent-encoded: it can neither end the path nor add a parameter.
@@ -368,9 +382,9 @@ class TestAddressesThatAreNotTheService_s:
         assert not set('<>"# \u202e') & set(rendition["url"])
         assert reply.headers["x-content-type-options"] == "nosniff"
 
-    def test_a_transcoder_cannot_report_a_place_outside(self, api: Api, backstage: Backstage) -> None:
-        backstage.uploaded_film(api)
-        message = backstage.message("transcode", "transcode.360p")
+    def test_a_transcoder_cannot_report_a_place_outside(self, api: Api, background: BackgroundWork) -> None:
+        background.uploaded_film(api)
+        message = background.message("transcode", "transcode.360p")
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done"}
         for file in ("../other/360p.mp4", "a/../../360p.mp4", "a%2f..%2f360p.mp4", "?versionId=1"):
             uri = f"{str(message.output).rpartition('/')[0]}/{file}"
@@ -380,14 +394,14 @@ class TestAddressesThatAreNotTheService_s:
 
 class TestSizes:
     def test_a_report_may_be_repeated_and_the_job_shows_the_size(
-        self, api: Api, backstage: Backstage, film: str
+        self, api: Api, background: BackgroundWork, film: str
     ) -> None:
-        _report(api, backstage, "360p", fileSize=SIZES["360p"])
-        output = backstage.job(film, "transcode.360p")["output"]
+        _report(api, background, "360p", fileSize=SIZES["360p"])
+        output = background.job(film, "transcode.360p")["output"]
         assert output["fileSize"] == SIZES["360p"]
 
     def test_a_rendition_that_is_made_again_has_the_size_of_the_last_report(
-        self, api: Api, backstage: Backstage, film: str, table: Table
+        self, api: Api, background: BackgroundWork, film: str, table: Table
     ) -> None:
         item = _item(table, film)
         assert item["source"]["sizes"] == SIZES
@@ -395,9 +409,9 @@ class TestSizes:
         assert again["source"]["sizes"] == {"240p": SIZES["240p"]}
 
     @pytest.mark.parametrize("size", [0, -1, 1.5, "1", 500_000_000_001])
-    def test_a_size_that_no_film_has_is_refused(self, api: Api, backstage: Backstage, size: Any) -> None:
-        backstage.uploaded_film(api)
-        message = backstage.message("transcode", "transcode.360p")
+    def test_a_size_that_no_film_has_is_refused(self, api: Api, background: BackgroundWork, size: Any) -> None:
+        background.uploaded_film(api)
+        message = background.message("transcode", "transcode.360p")
         body = {"inputHash": message.inputHash, "attempt": message.attempt, "state": "done", "uri": message.output}
         path = f"/v1/videos/{message.videoId}/renditions/360p"
         reply = api.put(path, body | {"fileSize": size}, **TRANSCODER)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import jsonschema_rs
 import pytest
 
-from local.testbed.harness import NOW, Api, Reply, recorded
+from local.testbed.harness import NOW, Api, Reply, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.failures import ConditionFailed, TransactionConflict
 from shared.core.attributes import Item, decode_item
@@ -401,7 +401,7 @@ class TestMoves:
     def test_however_long_the_list_three_items_and_the_playlist_are_written(self, api: Api, table: Table) -> None:
         films = _films(api, 12)
         path = _playlist(api, *films)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.patch(f"{path}/entries/{films[11]}", {"after": films[3]})
         (transaction,) = [operation for operation in operations if operation.name == "TransactWriteItems"]
         assert len(transaction.parameters["TransactItems"]) == 4
@@ -411,7 +411,7 @@ class TestMoves:
         films = _films(api, 3)
         path = _playlist(api, *films)
         wanted = {side: None if place is None else films[place] for side, place in body.items()}
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             assert api.patch(f"{path}/entries/{films[0]}", wanted).status == 200
         assert "TransactWriteItems" not in {operation.name for operation in operations}
         assert api.get(path).json["version"] == 4

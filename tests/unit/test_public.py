@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from local.testbed.harness import Api
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.core import errors
 from shared.core.errors import ServiceError
@@ -48,7 +48,7 @@ class TestHealth:
         def fail(*_: Any) -> None:
             raise failure
 
-        undo = come_between(table.client, fail)
+        undo = intercept(table.client, fail)
         reply = api.get("/health")
         undo()
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")

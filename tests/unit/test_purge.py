@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from functions.purge import handler
-from local.testbed.background import Backstage, FakeQueue
+from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context, FakeResources, ShortContext
 from local.testbed.streams import sqs_event
 from shared.aws.dynamodb import Table
@@ -121,7 +121,7 @@ def _left(table: Table, video_id: str) -> list[tuple[str, str]]:
     return [(pk, sk) for pk, sk in _items(table) if video_id in pk + sk]
 
 
-def _with_everything(api: Api, backstage: Backstage, objects: Objects) -> str:
+def _with_everything(api: Api, backstage: BackgroundWork, objects: Objects) -> str:
     """A video with jobs, views, captions and objects."""
     video_id = backstage.uploaded_film(api)
     api.post(f"/v1/videos/{video_id}/views", user="bob")
@@ -145,30 +145,32 @@ def _keys(objects: Objects) -> list[str]:
 
 
 def test_nothing_of_it_is_left_and_nothing_else_is_touched(
-    api: Api, backstage: Backstage, purge: Run, objects: Objects
+    api: Api, background: BackgroundWork, purge: Run, objects: Objects
 ) -> None:
-    gone, kept = (_with_everything(api, backstage, objects) for _ in range(2))
-    backstage.table.delete(VIDEO.key(videoId=gone))
-    backstage.settle()
-    (message,) = backstage.queues["purge"].take()
+    gone, kept = (_with_everything(api, background, objects) for _ in range(2))
+    background.table.delete(VIDEO.key(videoId=gone))
+    background.settle()
+    (message,) = background.queues["purge"].take()
     assert purge(message) == {"batchItemFailures": []}
-    assert {gone in pk for pk, _ in _items(backstage.table)} == {False}
-    assert len([pk for pk, _ in _items(backstage.table) if kept in pk]) > 5
+    assert {gone in pk for pk, _ in _items(background.table)} == {False}
+    assert len([pk for pk, _ in _items(background.table) if kept in pk]) > 5
     assert [kept in key for key in _keys(objects)] == [True] * 4
 
 
-def test_a_video_that_exists_again_is_left_alone(api: Api, backstage: Backstage, purge: Run, objects: Objects) -> None:
-    video_id = _with_everything(api, backstage, objects)
-    before = _items(backstage.table)
+def test_a_video_that_exists_again_is_left_alone(
+    api: Api, background: BackgroundWork, purge: Run, objects: Objects
+) -> None:
+    video_id = _with_everything(api, background, objects)
+    before = _items(background.table)
     purge(purge_message(video_id))
-    assert (_items(backstage.table), len(_keys(objects))) == (before, 4)
+    assert (_items(background.table), len(_keys(objects))) == (before, 4)
 
 
 def test_its_counter_goes_too_so_that_the_id_can_begin_again(
-    api: Api, backstage: Backstage, purge: Run, objects: Objects
+    api: Api, background: BackgroundWork, purge: Run, objects: Objects
 ) -> None:
-    video_id = _with_everything(api, backstage, objects)
-    backstage.table.delete(VIDEO.key(videoId=video_id))
+    video_id = _with_everything(api, background, objects)
+    background.table.delete(VIDEO.key(videoId=video_id))
     purge(purge_message(video_id))
     assert api.create("admin", videoId=video_id)["viewCount"] == 0
     assert api.get(f"/v1/videos/{video_id}", user="admin").json["viewCount"] == 0
@@ -352,20 +354,20 @@ class TestShortTime:
 
 class TestPlaylist:
     def test_its_entries_go_when_it_was_deleted_and_its_time_is_up(
-        self, api: Api, backstage: Backstage, purge: Run
+        self, api: Api, background: BackgroundWork, purge: Run
     ) -> None:
         film = api.publish()["videoId"]
         gone, kept = _playlist(api, film), _playlist(api, film)
         api.delete(f"/v1/playlists/{gone}")
-        backstage.settle()
-        assert backstage.queues["purge"].take() == []
-        assert len(_left(backstage.table, gone)) == 3
-        backstage.table.delete(PLAYLIST.key(playlistId=gone))  # as DynamoDB does
-        backstage.settle()
-        (message,) = backstage.queues["purge"].take()
+        background.settle()
+        assert background.queues["purge"].take() == []
+        assert len(_left(background.table, gone)) == 3
+        background.table.delete(PLAYLIST.key(playlistId=gone))  # as DynamoDB does
+        background.settle()
+        (message,) = background.queues["purge"].take()
         assert purge(message) == {"batchItemFailures": []}
-        assert _left(backstage.table, gone) == []
-        assert len([sk for pk, sk in _items(backstage.table) if kept in pk]) == 3
+        assert _left(background.table, gone) == []
+        assert len([sk for pk, sk in _items(background.table) if kept in pk]) == 3
 
     def test_hundreds_of_entries_go(self, table: Table, purge: Run) -> None:
         for number in range(250):
@@ -410,7 +412,7 @@ class _Calls:
 
 
 def test_an_id_is_free_again_once_nothing_is_left(
-    api: Api, table: Table, purge: Run, backstage: Backstage, clock: Clock
+    api: Api, table: Table, purge: Run, background: BackgroundWork, clock: Clock
 ) -> None:
     video_id = api.publish(title="old")["videoId"]
     role = {"ordering": 1, "roles": [{"category": "actor"}]}
@@ -420,8 +422,8 @@ def test_an_id_is_free_again_once_nothing_is_left(
     again = {"title": "new", "videoId": video_id}
     for _ in range(2):  # at first the video itself is there, then what belonged to it
         assert api.post("/v1/videos", again, user="admin").json["type"].endswith(":being-removed")
-    backstage.settle()
-    for message in backstage.queues["purge"].take():
+    background.settle()
+    for message in background.queues["purge"].take():
         assert purge(message) == {"batchItemFailures": []}
     assert api.post("/v1/videos", again, user="admin").status == 201
     assert api.get(f"/v1/videos/{video_id}/credits", user="admin").json["items"] == []

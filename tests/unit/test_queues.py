@@ -14,7 +14,7 @@ from shared.aws import sqs as module
 from shared.aws.messages import BatchedProcessor, GroupProcessor, Message, MessageProcessor
 from shared.aws.sqs import REQUEST_ATTEMPTS, BadMessage, Queue
 from shared.core.errors import TRANSIENT_ERRORS, InternalError, NewerSchema, Unavailable
-from tests.integration.faults import Incident, Line, Send, answer_lost, refusal, request_lost
+from tests.integration.faults import FaultLine, Incident, Send, lose_request, lose_response, refusal
 
 
 def _event(*bodies: str) -> dict[str, Any]:
@@ -241,8 +241,8 @@ def _sqs_denied(_: Send) -> AWSResponse:
 FAULTS: dict[str, Incident] = {
     "busy": _sqs_busy,
     "throttled": _sqs_throttled,
-    "request lost": request_lost,
-    "answer lost": answer_lost,
+    "request lost": lose_request,
+    "answer lost": lose_response,
 }
 
 
@@ -265,7 +265,7 @@ class TestSend:
         assert self._bodies(queue) == []
 
     def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
             queue.send({"n": 1})
@@ -274,7 +274,7 @@ class TestSend:
         assert len(self._bodies(queue)) == len(FAULTS) + 1
 
     def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident)
             with pytest.raises(Unavailable, match="queue is busy"):
@@ -282,7 +282,7 @@ class TestSend:
             assert len(line.calls) == REQUEST_ATTEMPTS
 
     def test_a_refusal_that_no_retry_mends_is_not_repeated(self, queue: Queue) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         line.arm(_sqs_denied)
         with pytest.raises(InternalError):
             queue.send({"n": 1})
@@ -304,14 +304,14 @@ class TestSendTogether:
 
     @pytest.mark.parametrize(("count", "requests"), [(0, 0), (1, 1), (10, 1), (11, 2), (25, 3)])
     def test_ten_messages_are_one_request(self, queue: Queue, count: int, requests: int) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         line.arm(lambda _: None)
         queue.send_all([{"n": number} for number in range(count)])
         assert line.calls == ["SendMessageBatch"] * requests
         assert self._numbers(queue) == list(range(count))
 
     def test_a_fault_that_passes_is_not_noticed(self, queue: Queue) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident, at=0)
             queue.send_all([{"n": 1}, {"n": 2}])
@@ -320,7 +320,7 @@ class TestSendTogether:
         assert set(self._numbers(queue)) == {1, 2}
 
     def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
-        line = Line(queue.client, carry=botocore_stubber)
+        line = FaultLine(queue.client, carry=botocore_stubber)
         line.arm(_sqs_busy)
         with pytest.raises(Unavailable, match="queue is busy"):
             queue.send_all([{"n": 1}])

@@ -10,7 +10,7 @@ from shared.aws.dynamodb import Table
 from shared.core.errors import QuotaExceeded, Unavailable, WriteContention
 from shared.processing.daily_quota import DAY, QuotaStore
 from shared.schema import QUOTA
-from tests.integration.faults import Incident, Line, answer_lost, conflict, failing, request_lost, throttled
+from tests.integration.faults import FaultLine, Incident, conflict, fail, lose_request, lose_response, throttle
 
 TODAY = "2025-06-15"
 
@@ -68,21 +68,21 @@ def test_a_count_goes_by_itself(quota: QuotaStore, table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    "incident", [request_lost, answer_lost, throttled, failing], ids=lambda incident: incident.__name__
+    "incident", [lose_request, lose_response, throttle, fail], ids=lambda incident: incident.__name__
 )
 def test_a_fault_that_passes_counts_once(quota: QuotaStore, table: Table, incident: Any) -> None:
-    line = Line(table.client, carry=botocore_stubber)
+    line = FaultLine(table.client, carry=botocore_stubber)
     for count in (3, 7):  # below the cap, and up to it: counted twice, it would be refused
         line.arm(incident, at=0)
         quota.reserve("alice", count, NOW)
     assert _used(table) == 10
 
 
-@pytest.mark.parametrize(("incident", "error"), [(throttled, Unavailable), (conflict, WriteContention)])
+@pytest.mark.parametrize(("incident", "error"), [(throttle, Unavailable), (conflict, WriteContention)])
 def test_a_fault_that_stays_is_said_and_counts_nothing(
     quota: QuotaStore, table: Table, incident: Incident, error: type[Exception]
 ) -> None:
-    line = Line(table.client, carry=botocore_stubber)
+    line = FaultLine(table.client, carry=botocore_stubber)
     line.arm(incident)
     with pytest.raises(error):
         quota.reserve("alice", 1, NOW)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from local.testbed.harness import NOW, Api, Clock, recorded
-from local.testbed.limits import WRITES, Run, Simulation
+from local.testbed.harness import NOW, Api, Clock, record_operations
+from local.testbed.limits import WRITES, SimulatedRun, Simulation
 from local.testbed.meter import Meter
-from local.testbed.streams import change
-from local.testbed.units import Units
+from local.testbed.streams import stream_record
+from local.testbed.units import CapacityUnits
 from shared import schema
 from shared.aws.dynamodb import Table, Write, make_client
 from shared.aws.failures import ConditionFailed
@@ -132,7 +132,7 @@ class TestRating:
     def test_the_same_rating_again_writes_nothing(self, api: Api, clock: Clock, path: str, table: Table) -> None:
         first = api.put(path, {"value": 7}).json
         clock.advance(5)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             again = api.put(path, {"value": 7})
         assert (again.status, again.json) == (200, first)
         assert [operation.name for operation in operations] == ["BatchGetItem"]
@@ -253,26 +253,26 @@ class TestUnits:
         return Meter(table.client, make_client())
 
     def test_a_first_rating_is_one_item_and_its_place_in_the_index(self, api: Api, path: str, meter: Meter) -> None:
-        with meter.measured() as used:
+        with meter.measure() as used:
             api.put(path, {"value": 2})
         assert used.operations == ["BatchGetItem", "PutItem"]
-        assert used.units == Units(reads=3, table_writes=1, index_writes=1)
+        assert used.units == CapacityUnits(reads=3, table_writes=1, index_writes=1)
 
     def test_one_given_again_is_one_item(self, api: Api, clock: Clock, path: str, meter: Meter) -> None:
         api.put(path, {"value": 2})
         clock.advance(5)
-        with meter.measured() as used:
+        with meter.measure() as used:
             api.put(path, LIKE)
-        assert used.units == Units(reads=3, table_writes=1, index_writes=0)
+        assert used.units == CapacityUnits(reads=3, table_writes=1, index_writes=0)
 
     def test_one_taken_back_leaves_the_index(
         self, api: Api, path: str, meter: Meter, table: Table, video_id: str
     ) -> None:
         api.put(path, {"value": 2})
-        with meter.measured() as used:
+        with meter.measure() as used:
             api.delete(path)
-        assert used.units == Units(reads=3, table_writes=1, index_writes=1)
-        with meter.measured() as used:
+        assert used.units == CapacityUnits(reads=3, table_writes=1, index_writes=1)
+        with meter.measure() as used:
             api.delete(path)
         assert used.operations == ["BatchGetItem"]
         (gone,) = of_ratings(table, video_id)
@@ -299,7 +299,7 @@ class TestManyRaters:
         simulation.items.changes.clear()
         return simulation
 
-    def rate(self, simulation: Simulation[RatingStore], video_id: str, users: int) -> Run:
+    def rate(self, simulation: Simulation[RatingStore], video_id: str, users: int) -> SimulatedRun:
         """Rate the video, as that many users in turn."""
         numbers = iter(range(self.PER_SECOND * self.SECONDS))
 
@@ -337,7 +337,7 @@ def deliver(simulation: Simulation[RatingStore], table: Table) -> None:
     """Apply what the stream has of a simulation to the totals, in batches of 500."""
     tallies = Tallies(table)
     changes = [[None if item is None else decode_item(item) for item in change] for change in simulation.items.changes]
-    records = [Record(change(old, new, sequence=number)) for number, (old, new) in enumerate(changes)]
+    records = [Record(stream_record(old, new, sequence=number)) for number, (old, new) in enumerate(changes)]
     for start in range(0, len(records), 500):
         collector = Collector()
         for record in records[start : start + 500]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage
-from local.testbed.harness import NOW, Api, recorded
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import NOW, Api, record_operations
 from local.testbed.lean_moto import put_back
 from shared import schema
 from shared.aws.dynamodb import Key, Table, Write
@@ -69,11 +69,11 @@ def filled(fill_once: Callable[[Callable[[Api], str]], tuple[bytes, str]]) -> tu
 
 
 @pytest.fixture
-def video_id(filled: tuple[bytes, str], api: Api, backstage: Backstage) -> str:
+def video_id(filled: tuple[bytes, str], api: Api, background: BackgroundWork) -> str:
     """A video with everything that is compared, and captions and chapters, which are not, in a catalogue in which everything agrees."""
     tables, video_id = filled
     put_back(tables)
-    backstage.records()  # which led to what there is
+    background.records()  # which led to what there is
     return video_id
 
 
@@ -91,7 +91,7 @@ def _fill(api: Api) -> str:
     CaptionStore(api.table).put(video_id, "en", captions, Caller("alice", frozenset()), NOW, lambda _: True)
     for user, body in (("alice", {"value": 7}), ("bob", {"like": True}), ("carol", {"like": False})):
         assert api.put(f"/v1/videos/{video_id}/rating", body, user=user).status == 200
-    Backstage(api.table, api.clock).settle_totals()
+    BackgroundWork(api.table, api.clock).settle_totals()
     return video_id
 
 
@@ -245,7 +245,7 @@ class TestFinding:
         assert (kept["imported"], kept["votes"]) == ({"average": 7.1, "votes": 99}, 3)
 
     def test_nothing_is_scanned(self, table: Table, video_id: str, run: Runs) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             run()
         assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
 
@@ -340,10 +340,10 @@ class TestWhatCannotBeCompared:
 
 class TestUnderTraffic:
     def test_what_agrees_at_the_second_look_is_not_a_finding(
-        self, table: Table, api: Api, run: Runs, backstage: Backstage
+        self, table: Table, api: Api, run: Runs, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])
-        run.meanwhile = backstage.settle_totals
+        run.meanwhile = background.settle_totals
         assert run() == []
         assert run.waited == [SECONDS_FOR_STREAM]
 

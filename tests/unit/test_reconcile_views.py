@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import NOW, Api, recorded
+from local.testbed.harness import NOW, Api, record_operations
 from shared import schema
 from shared.aws.dynamodb import Key, Table
 from shared.background.reconcile import SECONDS_BETWEEN, Discrepancy, Reconcile
@@ -225,6 +225,6 @@ def test_hours_that_have_expired_are_not_missed(api: Api, table: Table, run: Run
 
 def test_a_catalogue_without_views_costs_one_request_for_a_hundred_videos(api: Api, table: Table) -> None:
     video_ids = [api.publish()["videoId"] for _ in range(3)]
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         assert ViewComparison(table, lambda: NOW).viewed(video_ids) == set()
     assert [operation.name for operation in operations] == ["BatchGetItem"]

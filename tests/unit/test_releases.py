@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.harness import Api, Reply, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import Api, Reply, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.relations.models import LARGEST_TITLES, content_bytes
 from shared.schema import RELEASE, shard_of
@@ -161,7 +161,7 @@ def test_a_page_that_dynamodb_ends_early_still_leads_on(
 ) -> None:
     for place in ("AT", "DE", "NZ"):
         put(api, place)
-    come_between(table.client, lambda operation, _, send: send(Limit=2) if operation == "Query" else send())
+    intercept(table.client, lambda operation, _, send: send(Limit=2) if operation == "Query" else send())
     first = api.get(PATH)
     rest = api.get(PATH, query=f"cursor={first.json['nextCursor']}")
 
@@ -179,7 +179,7 @@ def test_a_cursor_of_one_region_is_not_one_of_another(api: Api) -> None:
 
 
 def test_a_release_is_found_by_its_region_in_the_index(api: Api, table: Table) -> None:
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         put(api, "NZ/en")
 
     assert [operation.name for operation in operations] == ["BatchGetItem", "PutItem", "GetItem"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import FIELDS, RENDITIONS, Backstage
+from local.testbed.background import FIELDS, RENDITIONS, BackgroundWork
 from local.testbed.harness import MEDIA_BUCKET, NOW, SOURCES_BUCKET, Api, create_table, remove_video
 from local.testbed.lean_moto import put_back
 from shared.aws import records
@@ -56,7 +56,7 @@ NO_TIME = RestorePlan()
 BY_TIME = RestorePlan(since=LATER, until=LATER + 10)
 
 
-class Kept:
+class CopiedTable:
     """A copy of a table with a film, what belongs to it, another film, and a playlist of both."""
 
     def __init__(self, api: Api, folder: Path, playlist: str) -> None:
@@ -67,7 +67,7 @@ class Kept:
         self.file = folder / "copy.jsonl"
 
     @classmethod
-    def fill(cls, api: Api, folder: Path) -> "Kept":
+    def fill(cls, api: Api, folder: Path) -> "CopiedTable":
         """Write all of it, and the copy."""
         for video_id in (FILM, OTHER):
             api.publish(videoId=video_id, title="A film", tags=["one"])
@@ -127,23 +127,24 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def filled(
-    fill_once: Callable[[Callable[[Api], Kept]], tuple[bytes, Kept]], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[bytes, Kept]:
+    fill_once: Callable[[Callable[[Api], CopiedTable]], tuple[bytes, CopiedTable]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[bytes, CopiedTable]:
     """The tables of which there is a copy, and the copy: to write them takes longer than most restores."""
-    return fill_once(lambda api: Kept.fill(api, tmp_path_factory.mktemp("filled")))
+    return fill_once(lambda api: CopiedTable.fill(api, tmp_path_factory.mktemp("filled")))
 
 
 @pytest.fixture
-def kept(filled: tuple[bytes, Kept], api: Api, tmp_path: Path) -> Kept:
+def kept(filled: tuple[bytes, CopiedTable], api: Api, tmp_path: Path) -> CopiedTable:
     """A table of which there is a copy."""
     tables, written = filled
     put_back(tables)
-    kept = Kept(api, tmp_path, written.playlist)
+    kept = CopiedTable(api, tmp_path, written.playlist)
     shutil.copy(written.file, kept.file)
     return kept
 
 
-def test_a_table_that_is_as_it_was_is_not_written(kept: Kept) -> None:
+def test_a_table_that_is_as_it_was_is_not_written(kept: CopiedTable) -> None:
     before = kept.contents()
     outcomes, told = kept.restore(RestorePlan(force=True))
     assert list(outcomes) == ["unchanged"]
@@ -151,7 +152,7 @@ def test_a_table_that_is_as_it_was_is_not_written(kept: Kept) -> None:
     assert kept.contents() == before
 
 
-def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Kept) -> None:
+def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: CopiedTable) -> None:
     before = kept.contents()
     remove_video(kept.table, FILM)
     kept.table.delete(VIEW_COUNTER.key(videoId=FILM, shard=0))
@@ -173,7 +174,7 @@ def test_a_video_that_is_gone_comes_back_with_all_that_belonged_to_it(kept: Kept
     assert kept.contents() == [item for item in before if (item["pk"], item["sk"]) != tuple(derived.values())]
 
 
-def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Kept) -> None:
+def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: CopiedTable) -> None:
     kept.alter(VIDEO, {"title": "Lost", "graffiti": "x"}, videoId=FILM)
     outcomes, told = kept.restore()
     repaired = kept.item(VIDEO, videoId=FILM)
@@ -182,7 +183,7 @@ def test_an_item_that_was_altered_behind_the_service_s_back_is_repaired(kept: Ke
     assert (repaired["version"], repaired["updatedBy"], repaired["updatedAs"]) == (2, "job:restore", "job")
 
 
-def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: Kept) -> None:
+def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: CopiedTable) -> None:
     kept.alter(CAPTION, {"text": "f" * 32, "size": 1}, videoId=FILM, language="en")
     kept.alter(CHAPTERS, {"chapters": []}, videoId=FILM)
     outcomes, told = kept.restore()
@@ -194,7 +195,7 @@ def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: Kept) ->
     assert (captions["owner"], chapters["owner"]) == ("alice", "alice")
 
 
-def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: Kept) -> None:
+def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: CopiedTable) -> None:
     kept.api.clock.now = LATER
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Lost", "tags": ["lost"]})
     outcomes, _ = kept.restore(BY_TIME)
@@ -205,7 +206,7 @@ def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(ke
 
 
 @pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
-def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: Kept, moment: int) -> None:
+def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: CopiedTable, moment: int) -> None:
     kept.api.clock.now = moment
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     outcomes, told = kept.restore(BY_TIME)
@@ -214,13 +215,13 @@ def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: Kept,
     assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
 
 
-def test_by_force_everything_becomes_as_it_was(kept: Kept) -> None:
+def test_by_force_everything_becomes_as_it_was(kept: CopiedTable) -> None:
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     assert kept.restore(RestorePlan(force=True))[0]["changed"] == 1
     assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
 
 
-def test_a_second_restore_finds_nothing_to_do(kept: Kept) -> None:
+def test_a_second_restore_finds_nothing_to_do(kept: CopiedTable) -> None:
     kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
     kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
     kept.restore(RestorePlan(force=True))
@@ -229,7 +230,7 @@ def test_a_second_restore_finds_nothing_to_do(kept: Kept) -> None:
     assert kept.contents() == before
 
 
-def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(kept: Kept) -> None:
+def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(kept: CopiedTable) -> None:
     kept.alter(CREDIT, {"name": "Lost"}, videoId=FILM, personId="p")
     assert kept.restore()[0]["changed"] == 1
     assert kept.item(CREDIT, videoId=FILM, personId="p")["name"] == "P"
@@ -239,7 +240,7 @@ def test_a_credit_is_repaired_and_one_that_was_deleted_comes_back(kept: Kept) ->
 
 
 @pytest.mark.parametrize(("others", "after"), [(1, 2), (2, 1), (7, 1)])
-def test_the_views_of_all_shards_are_one_count(kept: Kept, others: int, after: int) -> None:
+def test_the_views_of_all_shards_are_one_count(kept: CopiedTable, others: int, after: int) -> None:
     kept.alter(VIEW_COUNTER, {"views": 1, "shards": 2, "spread": 2}, videoId=FILM, shard=0)
     kept.table.write(kept.table.put(VIEW_COUNTER.key(videoId=FILM, shard=1) | {"views": others}))
     kept.restore()
@@ -247,19 +248,19 @@ def test_the_views_of_all_shards_are_one_count(kept: Kept, others: int, after: i
 
 
 @pytest.mark.parametrize(("views", "after"), [(1, 3), (3, 3), (7, 7)])
-def test_a_view_count_is_raised_and_never_lowered(kept: Kept, views: int, after: int) -> None:
+def test_a_view_count_is_raised_and_never_lowered(kept: CopiedTable, views: int, after: int) -> None:
     kept.alter(VIEW_COUNTER, {"views": views}, videoId=FILM, shard=0)
     kept.restore(RestorePlan(force=True))
     assert kept.item(VIEW_COUNTER, videoId=FILM, shard=0)["views"] == after
 
 
-def test_a_rating_that_was_given_again_stays_even_by_force(kept: Kept) -> None:
+def test_a_rating_that_was_given_again_stays_even_by_force(kept: CopiedTable) -> None:
     kept.api.put(f"/v1/videos/{FILM}/rating", {"value": 2}, user="bob")
     assert kept.restore(RestorePlan(force=True))[0]["left alone"] == 1
     assert kept.api.get(f"/v1/videos/{FILM}/rating", user="bob").json["own"]["value"] == 2
 
 
-def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(kept: Kept) -> None:
+def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(kept: CopiedTable) -> None:
     path = f"/v1/playlists/{kept.playlist}/entries"
     before = kept.api.get(path).json
     lost = [item for item in kept.contents() if re.match(rf"ENTRY#.*|HAS#{OTHER}", item["sk"])]
@@ -269,7 +270,7 @@ def test_entries_that_were_lost_come_back_to_a_playlist_that_nobody_has_changed(
     assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
 
 
-def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(kept: Kept) -> None:
+def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are_counted(kept: CopiedTable) -> None:
     kept.api.clock.now = LATER
     kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Lost"})
     kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
@@ -280,13 +281,13 @@ def test_entries_that_were_taken_out_in_the_time_of_the_damage_come_back_and_are
     assert [entry["video"]["videoId"] for entry in entries] == [FILM, OTHER]
 
 
-def test_an_entry_that_its_owner_has_taken_out_stays_out(kept: Kept) -> None:
+def test_an_entry_that_its_owner_has_taken_out_stays_out(kept: CopiedTable) -> None:
     kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
     kept.restore(BY_TIME)
     assert kept.api.get(f"/v1/playlists/{kept.playlist}").json["entryCount"] == 1
 
 
-def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(kept: Kept) -> None:
+def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_was(kept: CopiedTable) -> None:
     path = f"/v1/playlists/{kept.playlist}"
     kept.api.clock.now = LATER
     kept.api.patch(path, {"title": "Lost"})
@@ -306,7 +307,7 @@ def test_a_playlist_that_was_deleted_in_the_time_of_the_damage_comes_back_as_it_
     assert kept.contents() == before
 
 
-def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept: Kept) -> None:
+def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept: CopiedTable) -> None:
     path = f"/v1/playlists/{kept.playlist}"
     kept.api.delete(path)
     before = kept.contents()
@@ -316,7 +317,9 @@ def test_a_playlist_that_its_owner_has_deleted_stays_deleted_unless_forced(kept:
     assert kept.api.get(path).json["entryCount"] == 2
 
 
-def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(
+    kept: CopiedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(playlists, "MAX_PLAYLISTS", 1)
     kept.api.delete(f"/v1/playlists/{kept.playlist}")
     kept.api.post("/v1/playlists", {"title": "Another"})
@@ -325,7 +328,7 @@ def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(kept: Kept, m
     assert kept.api.get(f"/v1/playlists/{kept.playlist}").status == 404
 
 
-def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:
+def test_only_the_videos_that_are_named_are_touched(kept: CopiedTable) -> None:
     for video_id in (FILM, OTHER):
         kept.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
     kept.alter(PLAYLIST, {"title": "Lost"}, playlistId=kept.playlist)
@@ -335,7 +338,7 @@ def test_only_the_videos_that_are_named_are_touched(kept: Kept) -> None:
     assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Lost"
 
 
-def test_a_rehearsal_reports_the_same_and_writes_nothing(kept: Kept) -> None:
+def test_a_rehearsal_reports_the_same_and_writes_nothing(kept: CopiedTable) -> None:
     remove_video(kept.table, FILM)
     kept.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
     before = kept.contents()
@@ -344,7 +347,7 @@ def test_a_rehearsal_reports_the_same_and_writes_nothing(kept: Kept) -> None:
     assert kept.restore() == rehearsed
 
 
-def test_a_job_is_never_set_back(kept: Kept, tmp_path: Path) -> None:
+def test_a_job_is_never_set_back(kept: CopiedTable, tmp_path: Path) -> None:
     item = {"videoId": FILM, "kind": "probe", "owner": "alice", "state": "done", "input": {}, "inputHash": "h"}
     job = item | {"since": "0001", "attempt": 1, "writeId": "w", "version": 1} | JOB.key(videoId=FILM, kind="probe")
     kept.table.write(kept.table.put(job, condition=Expression("attribute_not_exists(#pk)", {"#pk": "pk"})))
@@ -356,7 +359,7 @@ def test_a_job_is_never_set_back(kept: Kept, tmp_path: Path) -> None:
 
 
 def test_the_command_takes_a_file_or_another_table(
-    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kept: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
@@ -375,7 +378,7 @@ def test_the_command_takes_a_file_or_another_table(
 
 
 def test_the_copy_of_another_table_that_had_the_name_is_not_used(
-    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kept: CopiedTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     create_table(kept.table.client, "before")
@@ -386,14 +389,14 @@ def test_the_copy_of_another_table_that_had_the_name_is_not_used(
     assert "0 put back, 0 repaired" in capsys.readouterr().out
 
 
-def test_a_table_is_not_restored_from_itself(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_not_restored_from_itself(kept: CopiedTable, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["restore", "--table", kept.table.name, "--from", kept.table.name]) == 1
     assert "is the table to restore: name a copy of it" in capsys.readouterr().err
 
 
 class TestBrokenOff:
     @pytest.fixture
-    def arguments(self, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    def arguments(self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """A command for two videos, of which one is lost, in the folder of the copy."""
         monkeypatch.chdir(kept.folder)
         kept.alter(VIDEO, {"title": "Lost"}, videoId=FILM)
@@ -406,7 +409,7 @@ class TestBrokenOff:
             assert command.main(arguments) == 1
 
     def test_it_continues_with_the_same_videos_in_any_order(
-        self, kept: Kept, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+        self, kept: CopiedTable, arguments: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._break_off([*arguments, f"{FILM},{OTHER}"], monkeypatch)
         assert len(list(kept.folder.glob("*.restore"))) == 1
@@ -421,7 +424,7 @@ class TestBrokenOff:
         arguments: list[str],
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
-        kept: Kept,
+        kept: CopiedTable,
     ) -> None:
         rehearsed = [*arguments, f"{FILM},{OTHER}", "--dry-run"]
         self._break_off(rehearsed, monkeypatch)
@@ -444,7 +447,11 @@ def _interrupted(_: WorkFile) -> dict[str, dict[str, int]]:
     ],
 )
 def test_times_that_make_no_sense_are_refused(
-    kept: Kept, options: list[str], sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    kept: CopiedTable,
+    options: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(kept.folder)
     status = command.main(["restore", "--table", kept.table.name, "--from", kept.file.name, *options])
@@ -460,13 +467,13 @@ def test_a_time_is_one_that_can_be_read(capsys: pytest.CaptureFixture[str]) -> N
 
 class TestWhatTheDamageAdded:
     @pytest.mark.parametrize("purge_at", [NOW - 5, NOW + 10**9])
-    def test_a_time_of_removal_of_a_video_is_taken_off(self, kept: Kept, purge_at: int) -> None:
+    def test_a_time_of_removal_of_a_video_is_taken_off(self, kept: CopiedTable, purge_at: int) -> None:
         kept.alter(VIDEO, {"purgeAt": purge_at}, videoId=FILM)
         outcomes, told = kept.restore()
         assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt as before"])
         assert "purgeAt" not in kept.item(VIDEO, videoId=FILM)
 
-    def test_what_was_added_to_a_credit_and_a_counter_is_taken_off(self, kept: Kept) -> None:
+    def test_what_was_added_to_a_credit_and_a_counter_is_taken_off(self, kept: CopiedTable) -> None:
         kept.alter(CREDIT, {"purgeAt": NOW}, videoId=FILM, personId="p")
         kept.alter(VIEW_COUNTER, {"purgeAt": NOW}, videoId=FILM, shard=0)
         assert kept.restore()[0]["changed"] == 2
@@ -474,11 +481,11 @@ class TestWhatTheDamageAdded:
         counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
         assert (counter["views"], "purgeAt" in counter) == (3, False)
 
-    def test_what_was_added_to_a_rating_is_reported(self, kept: Kept) -> None:
+    def test_what_was_added_to_a_rating_is_reported(self, kept: CopiedTable) -> None:
         kept.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=FILM)
         assert kept.restore()[0]["left alone"] == 1
 
-    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: Kept) -> None:
+    def test_a_video_that_waits_for_its_removal_by_right_is_left(self, kept: CopiedTable) -> None:
         kept.alter(VIDEO, {"purgeAt": NOW, "writeId": "another"}, videoId=FILM)
         _, told = kept.restore(RestorePlan(force=True))
         assert f"Video {FILM}: an earlier video of this id is waiting to be removed: import it again after that" in told
@@ -486,12 +493,12 @@ class TestWhatTheDamageAdded:
 
 class TestCounts:
     @pytest.fixture
-    def lost(self, kept: Kept) -> Kept:
+    def lost(self, kept: CopiedTable) -> CopiedTable:
         """Two views of three are lost."""
         kept.alter(VIEW_COUNTER, {"views": 1}, videoId=FILM, shard=0)
         return kept
 
-    def _viewed_after_reading(self, kept: Kept, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    def _viewed_after_reading(self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         """Let a view be counted each time that an item was looked at, and about to be written."""
         left, write = list(range(times)), Table.write
 
@@ -503,13 +510,13 @@ class TestCounts:
 
         monkeypatch.setattr(Table, "write", viewed)
 
-    def test_a_view_that_comes_between_is_counted(self, lost: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_view_that_comes_between_is_counted(self, lost: CopiedTable, monkeypatch: pytest.MonkeyPatch) -> None:
         self._viewed_after_reading(lost, monkeypatch, 1)
         outcomes, told = lost.restore()
         assert (outcomes["changed"], told) == (1, [f"Views {FILM}: views 2 -> 3"])
 
     def test_a_counter_that_never_rests_is_reported_and_the_rest_continues(
-        self, lost: Kept, monkeypatch: pytest.MonkeyPatch
+        self, lost: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(records, "MAX_ATTEMPTS", 1)
         lost.alter(VIDEO, {"title": "Lost"}, videoId=OTHER)
@@ -518,7 +525,7 @@ class TestCounts:
         assert f"Views {FILM}: its views changed meanwhile: run the command again" in told
         assert outcomes["changed"] == 1
 
-    def test_a_counter_without_a_count_gets_one(self, kept: Kept) -> None:
+    def test_a_counter_without_a_count_gets_one(self, kept: CopiedTable) -> None:
         counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
         del counter["views"]
         kept.table.write(kept.table.put(counter, condition=Expression("attribute_exists(#pk)", {"#pk": "pk"})))
@@ -527,16 +534,16 @@ class TestCounts:
 
 
 class TestEntries:
-    def _entries(self, kept: Kept) -> list[str]:
+    def _entries(self, kept: CopiedTable) -> list[str]:
         entries = kept.api.get(f"/v1/playlists/{kept.playlist}/entries").json["items"]
         return [entry["video"]["videoId"] for entry in entries]
 
-    def _lose(self, kept: Kept, pattern: str) -> None:
+    def _lose(self, kept: CopiedTable, pattern: str) -> None:
         """Delete items of the playlist behind the service's back."""
         lost = [item for item in kept.contents() if kept.playlist in item["pk"] and re.match(pattern, item["sk"])]
         kept.table.batch_delete([{name: item[name] for name in ("pk", "sk")} for item in lost])
 
-    def _purge(self, kept: Kept, objects: Objects, moment: int) -> None:
+    def _purge(self, kept: CopiedTable, objects: Objects, moment: int) -> None:
         kept.table.delete(VIDEO.key(videoId=FILM))
         assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, moment, lambda: True)
         assert self._entries(kept) == [OTHER]
@@ -545,14 +552,14 @@ class TestEntries:
         ("plan", "moment"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
     )
     def test_what_the_purge_took_out_comes_back_with_its_video(
-        self, kept: Kept, objects: Objects, plan: RestorePlan, moment: int
+        self, kept: CopiedTable, objects: Objects, plan: RestorePlan, moment: int
     ) -> None:
         self._purge(kept, objects, moment)
         kept.restore(plan)
         assert self._entries(kept) == [FILM, OTHER]
         assert kept.item(PLAYLIST, playlistId=kept.playlist)["entryCount"] == 2
 
-    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, kept: Kept) -> None:
+    def test_a_purge_that_was_late_is_made_good_by_another_restore(self, kept: CopiedTable) -> None:
         kept.table.delete(VIDEO.key(videoId=FILM))
         kept.restore()
         EntryStore(PlaylistStore(kept.table)).forget(kept.playlist, FILM, PURGE, LATER)
@@ -560,7 +567,9 @@ class TestEntries:
         kept.restore()
         assert self._entries(kept) == [FILM, OTHER]
 
-    def test_what_the_owner_took_out_stays_out_though_a_purge_came_by_later(self, kept: Kept, objects: Objects) -> None:
+    def test_what_the_owner_took_out_stays_out_though_a_purge_came_by_later(
+        self, kept: CopiedTable, objects: Objects
+    ) -> None:
         kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
         kept.table.delete(VIDEO.key(videoId=FILM))
         assert Purge(kept.table, objects, SOURCES_BUCKET, MEDIA_BUCKET).video(FILM, LATER, lambda: True)
@@ -569,14 +578,14 @@ class TestEntries:
         missing = "is missing, and may have been taken out on purpose: left out"
         assert f"Entry {kept.playlist} {OTHER}: {missing}" in told
 
-    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, kept: Kept, objects: Objects) -> None:
+    def test_a_title_that_its_owner_gave_before_a_purge_stays(self, kept: CopiedTable, objects: Objects) -> None:
         kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
         self._purge(kept, objects, LATER)
         kept.restore(BY_TIME)
         assert kept.item(PLAYLIST, playlistId=kept.playlist)["title"] == "Better"
 
     def test_a_video_that_was_added_again_meanwhile_is_there_once(
-        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+        self, kept: CopiedTable, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
         members = Repair._members
@@ -591,14 +600,14 @@ class TestEntries:
         assert f"Entry {kept.playlist} {OTHER}: it was changed just now: left alone" in told
         assert self._entries(kept) == [FILM, OTHER]
 
-    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: Kept) -> None:
+    def test_half_an_entry_is_made_whole_in_a_playlist_that_others_changed(self, kept: CopiedTable) -> None:
         kept.api.patch(f"/v1/playlists/{kept.playlist}", {"title": "Better"})
         self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{FILM}")
         assert kept.restore()[0]["changed"] == 2
         assert self._entries(kept) == [FILM, OTHER]
         assert kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}").status == 204
 
-    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, kept: Kept) -> None:
+    def test_an_entry_that_has_moved_is_not_put_back_where_it_was(self, kept: CopiedTable) -> None:
         kept.api.clock.now = LATER
         path = f"/v1/playlists/{kept.playlist}/entries/{FILM}"
         assert kept.api.patch(path, {"after": OTHER}).status == 200
@@ -606,7 +615,7 @@ class TestEntries:
         assert kept.restore(BY_TIME)[0]["left alone"] == 1
         assert self._entries(kept) == [OTHER, FILM]
 
-    def test_entries_are_counted_whoever_took_them_out(self, kept: Kept) -> None:
+    def test_entries_are_counted_whoever_took_them_out(self, kept: CopiedTable) -> None:
         kept.api.clock.now = LATER
         kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{FILM}")
         self._lose(kept, f"ENTRY#.*{OTHER}|HAS#{OTHER}")
@@ -617,31 +626,31 @@ class TestEntries:
 
 class TestWorkOfJobs:
     @pytest.fixture
-    def backstage(self, api: Api) -> Backstage:
+    def background(self, api: Api) -> BackgroundWork:
         """The router and its queues."""
-        return Backstage(api.table, api.clock)
+        return BackgroundWork(api.table, api.clock)
 
     @pytest.fixture
-    def processed(self, api: Api, backstage: Backstage, tmp_path: Path) -> tuple[Kept, str]:
+    def processed(self, api: Api, background: BackgroundWork, tmp_path: Path) -> tuple[CopiedTable, str]:
         """A video of which a copy was made while jobs had it, and which jobs have made ready in the time of the damage."""
         video_id = str(api.create(title="T")["videoId"])
-        backstage.arrive(video_id)
-        kept = Kept.fill(api, tmp_path)
-        backstage.settle()
+        background.arrive(video_id)
+        kept = CopiedTable.fill(api, tmp_path)
+        background.settle()
         api.clock.now = LATER
-        backstage.probe(video_id)
+        background.probe(video_id)
         store, worker = VideoStore(api.table), Caller.job("transcode")
         for name in RENDITIONS:
             edit = partial(video.add_rendition, name=name, uri=f"s3://media/{name}")
             store.change(video_id, worker, LATER, edit)
         return kept, video_id
 
-    def _is_ready(self, kept: Kept, video_id: str) -> bool:
+    def _is_ready(self, kept: CopiedTable, video_id: str) -> bool:
         item = kept.item(VIDEO, videoId=video_id)
         return bool(item["status"] == "ready" and item["source"]["made"].keys() == RENDITIONS.keys())
 
     @pytest.mark.parametrize("plan", [BY_TIME, RestorePlan(force=True)], ids=["by time", "by force"])
-    def test_what_only_jobs_changed_stays(self, processed: tuple[Kept, str], plan: RestorePlan) -> None:
+    def test_what_only_jobs_changed_stays(self, processed: tuple[CopiedTable, str], plan: RestorePlan) -> None:
         kept, video_id = processed
         _, told = kept.restore(plan)
         assert f"Video {video_id}: already exists and differs: left alone" in told
@@ -649,7 +658,7 @@ class TestWorkOfJobs:
 
     @pytest.mark.parametrize("remove", [False, True])
     def test_what_a_person_changed_after_them_is_set_back_without_their_work(
-        self, processed: tuple[Kept, str], remove: bool
+        self, processed: tuple[CopiedTable, str], remove: bool
     ) -> None:
         kept, video_id = processed
         kept.api.patch(f"/v1/videos/{video_id}", {"title": "Lost", "frameRate": 24})
@@ -662,9 +671,11 @@ class TestWorkOfJobs:
         assert self._is_ready(kept, video_id)
         assert "purgeAt" not in item
 
-    def test_what_a_script_changed_is_set_back_whole(self, api: Api, backstage: Backstage, tmp_path: Path) -> None:
-        video_id = backstage.uploaded_film(api)
-        kept = Kept.fill(api, tmp_path)
+    def test_what_a_script_changed_is_set_back_whole(
+        self, api: Api, background: BackgroundWork, tmp_path: Path
+    ) -> None:
+        video_id = background.uploaded_film(api)
+        kept = CopiedTable.fill(api, tmp_path)
         kept.alter(VIDEO, {"source": {"uploadId": "0"}, "status": "failed"}, videoId=video_id)
         kept.restore()
         item = kept.item(VIDEO, videoId=video_id)

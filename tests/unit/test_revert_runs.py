@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.harness import JOBS_PER_DAY, ShortContext, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import JOBS_PER_DAY, ShortContext, record_operations
+from local.testbed.wire import intercept
 from shared.history import changeset_reverts as undoing_module
 from shared.history import revert_runs
 from shared.history.changeset_reverts import ChangeSetReverts
@@ -18,7 +18,7 @@ from shared.processing.daily_quota import QuotaStore
 from shared.processing.messages import revert_message
 from shared.relations.models import ReleaseContent
 from tests.integration.faults import Killed
-from tests.reverting import ROLES, WRITES, Undoing, anybody, kill_at
+from tests.reverting import ROLES, WRITES, RevertTestbed, allow_any, kill_at
 
 COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 
@@ -31,7 +31,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undoing_module, "WAITING_PARTS_PER_TURN", 2)
 
 
-def _renamed(undoing: Undoing, count: int, changeset_id: str = "set", owner: str = "alice") -> list[str]:
+def _renamed(undoing: RevertTestbed, count: int, changeset_id: str = "set", owner: str = "alice") -> list[str]:
     """The ids of videos whose titles and categories a change set has changed."""
     video_ids = [
         str(undoing.api.create("admin", userId=owner, title=f"Film {number}", category="old")["videoId"])
@@ -48,7 +48,7 @@ def _renamed(undoing: Undoing, count: int, changeset_id: str = "set", owner: str
     return video_ids
 
 
-def _begun(undoing: Undoing, changeset_id: str = "set", **options: Any) -> str:
+def _begun(undoing: RevertTestbed, changeset_id: str = "set", **options: Any) -> str:
     """The id of a run that was asked for."""
     reply = undoing.undo(changeset_id, **options)
     assert reply.status == 202, reply.body
@@ -61,50 +61,50 @@ def _counts(report: Mapping[str, Any]) -> dict[str, int]:
 
 
 class TestAsking:
-    def test_the_answer_says_where_to_ask_how_far_it_is(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 3)
-        reply = undoing.undo("set")
+    def test_the_answer_says_where_to_ask_how_far_it_is(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 3)
+        reply = reverts.undo("set")
         assert reply.status == 202
         revert_id = reply.json["revertId"]
         assert reply.headers["location"] == f"reverts/{revert_id}"
-        assert undoing.run("set", revert_id).json == reply.json
-        undoing.work()
-        assert undoing.run("set", revert_id).json["state"] == "done"
+        assert reverts.run("set", revert_id).json == reply.json
+        reverts.work()
+        assert reverts.run("set", revert_id).json["state"] == "done"
 
-    def test_what_the_openapi_document_says(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 3)
-        undoing.patch(video_ids[0], title="Mine", category="mine")
+    def test_what_the_openapi_document_says(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 3)
+        reverts.patch(video_ids[0], title="Mine", category="mine")
         schema = {"$ref": "#/components/schemas/ChangesetRevert", "components": document()["components"]}
         validator = jsonschema_rs.Draft202012Validator(schema)
-        reply = undoing.undo("set")
+        reply = reverts.undo("set")
         validator.validate(reply.json)
-        undoing.work()
-        validator.validate(undoing.run("set", reply.json["revertId"]).json)
+        reverts.work()
+        validator.validate(reverts.run("set", reply.json["revertId"]).json)
 
-    def test_only_who_asked_and_admins_may(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 3)
-        revert_id = _begun(undoing, user="alice")
-        statuses = {user: undoing.run("set", revert_id, user=user).status for user in ("alice", "admin", "bob")}
+    def test_only_who_asked_and_admins_may(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 3)
+        revert_id = _begun(reverts, user="alice")
+        statuses = {user: reverts.run("set", revert_id, user=user).status for user in ("alice", "admin", "bob")}
         assert statuses == {"alice": 200, "admin": 200, "bob": 404}
-        assert undoing.run("other", revert_id).status == 404
-        assert undoing.run("set", "never-was").status == 404
+        assert reverts.run("other", revert_id).status == 404
+        assert reverts.run("set", "never-was").status == 404
 
-    def test_after_a_month_nobody_knows_of_it(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 3)
-        revert_id = _begun(undoing)
-        undoing.clock.advance(revert_runs.DAYS_KEPT * 86_400)
-        assert undoing.run("set", revert_id).status == 404
+    def test_after_a_month_nobody_knows_of_it(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 3)
+        revert_id = _begun(reverts)
+        reverts.clock.advance(revert_runs.DAYS_KEPT * 86_400)
+        assert reverts.run("set", revert_id).status == 404
 
-    def test_the_parts_that_were_left_alone_come_in_pages(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 5)
+    def test_the_parts_that_were_left_alone_come_in_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 5)
         for video_id in video_ids:
-            undoing.patch(video_id, title="Mine", category="mine")
-        revert_id = _begun(undoing)
-        undoing.work()
+            reverts.patch(video_id, title="Mine", category="mine")
+        revert_id = _begun(reverts)
+        reverts.work()
         seen: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
-            page = undoing.run("set", revert_id, query=f"limit=2{cursor and f'&cursor={cursor}'}").json
+            page = reverts.run("set", revert_id, query=f"limit=2{cursor and f'&cursor={cursor}'}").json
             assert page["skipped"] == 5
             seen += [item["videoId"] for item in page["items"]]
             cursor = page["nextCursor"]
@@ -112,122 +112,124 @@ class TestAsking:
 
 
 class TestTheRun:
-    def test_it_tells_how_far_it_is(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 5)
-        revert_id = _begun(undoing)
+    def test_it_tells_how_far_it_is(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 5)
+        revert_id = _begun(reverts)
         seen: list[int] = []
-        sets = ChangeSetReverts(undoing.table, undoing.trail, QuotaStore(undoing.table, JOBS_PER_DAY))
-        sets.resume(revert_id, undoing.clock, lambda: True, lambda run: seen.append(run["examined"]))
+        sets = ChangeSetReverts(reverts.table, reverts.trail, QuotaStore(reverts.table, JOBS_PER_DAY))
+        sets.resume(revert_id, reverts.clock, lambda: True, lambda run: seen.append(run["examined"]))
         assert seen == [0, 1, 2, 3]  # before each turn, of which the last one has two
 
-    def test_it_acts_as_who_asked(self, undoing: Undoing, small_pages: None) -> None:
-        ours = _renamed(undoing, 3)
-        (theirs,) = _renamed(undoing, 1, owner="bob")
-        revert_id = _begun(undoing, user="alice")
-        undoing.work()
-        assert _counts(undoing.run("set", revert_id, user="alice").json) == {"examined": 3, "reverted": 3}
-        assert undoing.item(theirs)["title"] == "Wrong"
-        assert {undoing.item(video_id)["updatedBy"] for video_id in ours} == {"alice"}
+    def test_it_acts_as_who_asked(self, reverts: RevertTestbed, small_pages: None) -> None:
+        ours = _renamed(reverts, 3)
+        (theirs,) = _renamed(reverts, 1, owner="bob")
+        revert_id = _begun(reverts, user="alice")
+        reverts.work()
+        assert _counts(reverts.run("set", revert_id, user="alice").json) == {"examined": 3, "reverted": 3}
+        assert reverts.item(theirs)["title"] == "Wrong"
+        assert {reverts.item(video_id)["updatedBy"] for video_id in ours} == {"alice"}
 
-    def test_what_it_wrote_is_a_change_set_of_its_own(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 3)
-        revert_id = _begun(undoing)
-        undoing.work()
-        _begun(undoing, revert_id)
-        undoing.work()
-        assert {undoing.item(video_id)["title"] for video_id in video_ids} == {"Wrong"}
+    def test_what_it_wrote_is_a_change_set_of_its_own(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 3)
+        revert_id = _begun(reverts)
+        reverts.work()
+        _begun(reverts, revert_id)
+        reverts.work()
+        assert {reverts.item(video_id)["title"] for video_id in video_ids} == {"Wrong"}
 
-    def test_a_dry_run_writes_nothing_but_its_report(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 3)
-        undoing.patch(video_ids[0], title="Mine")
-        before = undoing.stored()
-        revert_id = _begun(undoing, query="dryRun=true")
-        undoing.work()
-        report = undoing.run("set", revert_id).json
+    def test_a_dry_run_writes_nothing_but_its_report(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 3)
+        reverts.patch(video_ids[0], title="Mine")
+        before = reverts.stored()
+        revert_id = _begun(reverts, query="dryRun=true")
+        reverts.work()
+        report = reverts.run("set", revert_id).json
         assert (report["dryRun"], _counts(report)) == (True, {"examined": 3, "reverted": 3})
         assert [item["videoId"] for item in report["items"]] == [video_ids[0]]
-        assert undoing.stored() == before
+        assert reverts.stored() == before
 
     def test_it_takes_back_everything_of_a_video_whichever_page_it_is_on(
-        self, undoing: Undoing, small_pages: None
+        self, reverts: RevertTestbed, small_pages: None
     ) -> None:
-        whole = undoing.whole("import-1", videos=3)
-        revert_id = _begun(undoing, "import-1")
-        undoing.work()
-        report = undoing.run("import-1", revert_id).json
+        whole = reverts.create_whole("import-1", videos=3)
+        revert_id = _begun(reverts, "import-1")
+        reverts.work()
+        report = reverts.run("import-1", revert_id).json
         assert (report["failed"], report["skipped"], report["examined"]) == (0, 0, 22)
         assert not any(whole.there().values())
-        back = _begun(undoing, revert_id)
-        undoing.work()
-        report = undoing.run(revert_id, back).json
+        back = _begun(reverts, revert_id)
+        reverts.work()
+        report = reverts.run(revert_id, back).json
         assert (report["failed"], report["skipped"]) == (0, 0)
         assert all(whole.there().values())
 
-    def test_when_time_is_up_another_message_goes_on(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 7)
-        revert_id = _begun(undoing)
-        messages = undoing.work(context=lambda: ShortContext(4))
+    def test_when_time_is_up_another_message_goes_on(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 7)
+        revert_id = _begun(reverts)
+        messages = reverts.work(context=lambda: ShortContext(4))
         assert messages > 2
-        assert _counts(undoing.run("set", revert_id).json) == {"examined": 7, "reverted": 7}
+        assert _counts(reverts.run("set", revert_id).json) == {"examined": 7, "reverted": 7}
 
-    def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 3)
-        revert_id = _begun(undoing)
-        before = undoing.stored()
+    def test_with_no_time_at_all_nothing_is_done_and_nothing_lost(
+        self, reverts: RevertTestbed, small_pages: None
+    ) -> None:
+        _renamed(reverts, 3)
+        revert_id = _begun(reverts)
+        before = reverts.stored()
         message = revert_message(revert_id)
-        assert undoing.deliver(message, context=ShortContext(0)) == {"batchItemFailures": []}
-        undoing.settle()
-        assert undoing.queues["reverts"].take() == [message, message]
-        assert undoing.stored() == before
+        assert reverts.deliver(message, context=ShortContext(0)) == {"batchItemFailures": []}
+        reverts.settle()
+        assert reverts.queues["reverts"].take() == [message, message]
+        assert reverts.stored() == before
 
     @pytest.mark.parametrize("body", [{}, {"schema": "video-metadata/revert/1"}, {"schema": "x", "revertId": "r"}])
-    def test_a_bad_message_is_for_the_dead_letter_queue(self, undoing: Undoing, body: dict[str, Any]) -> None:
-        assert undoing.deliver(body) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
+    def test_a_bad_message_is_for_the_dead_letter_queue(self, reverts: RevertTestbed, body: dict[str, Any]) -> None:
+        assert reverts.deliver(body) == {"batchItemFailures": [{"itemIdentifier": "m0"}]}
 
-    def test_a_message_of_a_run_that_is_not_there_does_nothing(self, undoing: Undoing) -> None:
-        assert undoing.deliver(revert_message("never-was")) == {"batchItemFailures": []}
-        assert undoing.queues["reverts"].take() == []
+    def test_a_message_of_a_run_that_is_not_there_does_nothing(self, reverts: RevertTestbed) -> None:
+        assert reverts.deliver(revert_message("never-was")) == {"batchItemFailures": []}
+        assert reverts.queues["reverts"].take() == []
 
 
 class TestDuplicates:
-    def test_messages_that_come_twice_count_nothing_twice(self, undoing: Undoing, small_pages: None) -> None:
-        _renamed(undoing, 5)
-        revert_id = _begun(undoing)
-        undoing.settle()
-        undoing.replay()  # the record of the run comes again, and brings another message
-        messages = undoing.queues["reverts"].take()
+    def test_messages_that_come_twice_count_nothing_twice(self, reverts: RevertTestbed, small_pages: None) -> None:
+        _renamed(reverts, 5)
+        revert_id = _begun(reverts)
+        reverts.settle()
+        reverts.replay()  # the record of the run comes again, and brings another message
+        messages = reverts.queues["reverts"].take()
         assert len(messages) > 1
         for message in [*messages, *messages]:
-            assert undoing.deliver(message, context=ShortContext(3)) == {"batchItemFailures": []}
-            undoing.settle()
-        undoing.work()
-        assert _counts(undoing.run("set", revert_id).json) == {"examined": 5, "reverted": 5}
+            assert reverts.deliver(message, context=ShortContext(3)) == {"batchItemFailures": []}
+            reverts.settle()
+        reverts.work()
+        assert _counts(reverts.run("set", revert_id).json) == {"examined": 5, "reverted": 5}
 
     def test_of_two_workers_at_once_one_stops_and_nothing_counts_twice(
-        self, undoing: Undoing, small_pages: None
+        self, reverts: RevertTestbed, small_pages: None
     ) -> None:
-        video_ids = _renamed(undoing, 5)
-        undoing.patch(video_ids[0], title="Mine")
-        revert_id = _begun(undoing)
-        undoing.settle()
-        (message,) = undoing.queues["reverts"].take()
+        video_ids = _renamed(reverts, 5)
+        reverts.patch(video_ids[0], title="Mine")
+        revert_id = _begun(reverts)
+        reverts.settle()
+        (message,) = reverts.queues["reverts"].take()
         others: list[dict[str, Any]] = []
 
         def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
             # Just before this worker says how far it is, another one does all the rest.
             if not others and "#turn" in json.dumps(parameters, default=str) and operation != "Query":
                 others.append({})
-                others[0] = undoing.deliver(message)
+                others[0] = reverts.deliver(message)
             return send()
 
-        undo = come_between(undoing.table.client, between)
+        undo = intercept(reverts.table.client, between)
         try:
-            assert undoing.deliver(message) == {"batchItemFailures": []}
+            assert reverts.deliver(message) == {"batchItemFailures": []}
         finally:
             undo()
         assert others == [{"batchItemFailures": []}]
-        undoing.work()
-        report = undoing.run("set", revert_id).json
+        reverts.work()
+        report = reverts.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("done", {"examined": 5, "reverted": 5})
         assert len(report["items"]) == 1
 
@@ -241,157 +243,159 @@ GOING, COMING = 15, 11
     [*((False, at) for at in range(-1, GOING)), *((True, at) for at in range(-1, COMING))],
 )
 def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_everything_once(
-    undoing: Undoing, small_pages: None, comes_back: bool, at: int
+    reverts: RevertTestbed, small_pages: None, comes_back: bool, at: int
 ) -> None:
     """-1: it is killed before its first write. Before the others it is as after the write before."""
-    whole, changeset_id = undoing.whole("import-1"), "import-1"
+    whole, changeset_id = reverts.create_whole("import-1"), "import-1"
     if comes_back:
-        changeset_id = _begun(undoing, changeset_id)
-        undoing.work()
-    revert_id = _begun(undoing, changeset_id)
-    undoing.settle()
-    (message,) = undoing.queues["reverts"].take()
-    live = kill_at(undoing.table, max(at, 0), after=at >= 0)
+        changeset_id = _begun(reverts, changeset_id)
+        reverts.work()
+    revert_id = _begun(reverts, changeset_id)
+    reverts.settle()
+    (message,) = reverts.queues["reverts"].take()
+    live = kill_at(reverts.table, max(at, 0), after=at >= 0)
     try:
         with pytest.raises(Killed):
-            undoing.deliver(message)
+            reverts.deliver(message)
     finally:
         live()
-    undoing.queues["reverts"].send(message)  # SQS delivers it again
-    undoing.work()
-    report = undoing.run(changeset_id, revert_id).json
+    reverts.queues["reverts"].send(message)  # SQS delivers it again
+    reverts.work()
+    report = reverts.run(changeset_id, revert_id).json
     assert (report["state"], report["reverted"], report["failed"], report["skipped"]) == ("done", 7, 0, 0)
     assert whole.there() == dict.fromkeys(whole.there(), comes_back)
 
 
 @pytest.mark.parametrize(("comes_back", "writes"), [(False, GOING), (True, COMING)])
-def test_that_was_each_of_its_writes(undoing: Undoing, small_pages: None, comes_back: bool, writes: int) -> None:
-    undoing.whole("import-1")
+def test_that_was_each_of_its_writes(reverts: RevertTestbed, small_pages: None, comes_back: bool, writes: int) -> None:
+    reverts.create_whole("import-1")
     changeset_id = "import-1"
     if comes_back:
-        changeset_id = _begun(undoing, changeset_id)
-        undoing.work()
-    _begun(undoing, changeset_id)
-    undoing.settle()
-    with recorded(undoing.table.client) as seen:
-        undoing.deliver(*undoing.queues["reverts"].take())
+        changeset_id = _begun(reverts, changeset_id)
+        reverts.work()
+    _begun(reverts, changeset_id)
+    reverts.settle()
+    with record_operations(reverts.table.client) as seen:
+        reverts.deliver(*reverts.queues["reverts"].take())
     assert len([operation for operation in seen if operation.name in WRITES]) == writes
 
 
 class TestTheTrailIsBehind:
-    def test_a_part_waits_without_holding_up_the_rest(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 5)
-        revert_id = _begun(undoing)
-        undoing.settle()
-        assert undoing.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Mine"}).status == 200
-        late = undoing.records()
-        (message,) = undoing.queues["reverts"].take()
-        undoing.deliver(message)
-        report = undoing.run("set", revert_id).json
+    def test_a_part_waits_without_holding_up_the_rest(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 5)
+        revert_id = _begun(reverts)
+        reverts.settle()
+        assert reverts.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Mine"}).status == 200
+        late = reverts.records()
+        (message,) = reverts.queues["reverts"].take()
+        reverts.deliver(message)
+        report = reverts.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("running", {"examined": 5, "reverted": 4, "waiting": 1})
-        assert undoing.queues["reverts"].delays[-1] > 0
-        undoing.keep(late)
-        undoing.work()
-        report = undoing.run("set", revert_id).json
+        assert reverts.queues["reverts"].delays[-1] > 0
+        reverts.keep(late)
+        reverts.work()
+        report = reverts.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("done", {"examined": 5, "reverted": 5})
         assert [item["skipped"][0]["field"] for item in report["items"]] == ["/title"]
 
     @pytest.mark.parametrize(("seed", "pages"), [(0, 1), (1, 2), (2, 16)])
     def test_records_that_come_late_twice_and_mixed_up_change_nothing(
-        self, undoing: Undoing, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
+        self, reverts: RevertTestbed, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
     ) -> None:
-        undoing.take_back_pages(pages)
+        reverts.set_page_size(pages)
         monkeypatch.setattr(undoing_module, "ENTRIES_PER_TURN", 8)  # what belongs to one video is on one page
         chance = random.Random(seed)
-        whole = undoing.whole("set", videos=2)
-        video_ids = _renamed(undoing, 12)
+        whole = reverts.create_whole("set", videos=2)
+        video_ids = _renamed(reverts, 12)
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
-        revert_id = _begun(undoing)
-        undoing.settle()
+        revert_id = _begun(reverts)
+        reverts.settle()
         edited = video_ids[::3]
         for video_id in edited:
             for title in ("Good", "Better"):
-                assert undoing.api.patch(f"/v1/videos/{video_id}", {"title": title}).status == 200
+                assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": title}).status == 200
         edit = {"ordering": 7, "roles": ROLES}
-        assert undoing.api.put(path, edit, headers={"If-Match": '"1"'}).status == 200
-        records = undoing.records()
+        assert reverts.api.put(path, edit, headers={"If-Match": '"1"'}).status == 200
+        records = reverts.records()
         of_items = [str(record["dynamodb"]["Keys"]) for record in records]
         chance.shuffle(of_items)  # those of one item stay in their order, as DynamoDB has it
         late = [
             records.pop(next(n for n, r in enumerate(records) if str(r["dynamodb"]["Keys"]) == of)) for of in of_items
         ]
         late = [record for record in late for _ in range(2)]
-        while messages := undoing.queues["reverts"].take():
+        while messages := reverts.queues["reverts"].take():
             for message in messages:
-                undoing.deliver(message, context=ShortContext(chance.randrange(2, 20)))
+                reverts.deliver(message, context=ShortContext(chance.randrange(2, 20)))
             arrived = late[: (some := chance.randrange(8))]
-            late = [*late[some:], *undoing.records()]
-            undoing.keep(arrived)
+            late = [*late[some:], *reverts.records()]
+            reverts.keep(arrived)
             if chance.random() < 0.3:
-                undoing.queues["reverts"].send(message)
-        report = undoing.run("set", revert_id).json
+                reverts.queues["reverts"].send(message)
+        report = reverts.run("set", revert_id).json
         assert (report["state"], report["failed"], report["waiting"]) == ("done", 0, 0)
         assert report["reverted"] + report["skipped"] == 12 + 2 * 6 + 1
         assert {item.get("videoId") for item in report["items"]} == {*edited, whole.video_ids[0]}
-        titles = {video_id: undoing.item(video_id)["title"] for video_id in video_ids}
+        titles = {video_id: reverts.item(video_id)["title"] for video_id in video_ids}
         assert {video_id for video_id, title in titles.items() if title == "Better"} == set(edited)
         assert [title for title in titles.values() if title in ("Wrong", "Good")] == []
-        assert undoing.api.get(path).json["ordering"] == 7
+        assert reverts.api.get(path).json["ordering"] == 7
 
-    def test_what_waits_in_vain_fails_in_the_end(self, undoing: Undoing, small_pages: None) -> None:
-        video_ids = _renamed(undoing, 5)
-        revert_id = _begun(undoing)
-        undoing.settle()
+    def test_what_waits_in_vain_fails_in_the_end(self, reverts: RevertTestbed, small_pages: None) -> None:
+        video_ids = _renamed(reverts, 5)
+        revert_id = _begun(reverts)
+        reverts.settle()
         for video_id in video_ids[:3]:
-            assert undoing.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
-        undoing.backstage_forgets()
-        messages = undoing.work(follow=False)
+            assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
+        reverts.backstage_forgets()
+        messages = reverts.work(follow=False)
         assert messages <= undoing_module.MAX_STALLS + 3
-        report = undoing.run("set", revert_id).json
+        report = reverts.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("done", {"examined": 5, "reverted": 2, "failed": 3})
         assert {item["problem"]["type"].rpartition(":")[2] for item in report["items"]} == {"trail-behind"}
-        assert sum(undoing.queues["reverts"].delays) < 1800
+        assert sum(reverts.queues["reverts"].delays) < 1800
 
-    def test_a_video_is_not_deleted_before_what_waits_of_it_is_done(self, undoing: Undoing, small_pages: None) -> None:
-        whole = undoing.whole("set")
+    def test_a_video_is_not_deleted_before_what_waits_of_it_is_done(
+        self, reverts: RevertTestbed, small_pages: None
+    ) -> None:
+        whole = reverts.create_whole("set")
         (video_id,) = whole.video_ids
-        revert_id = _begun(undoing)
-        undoing.settle()
+        revert_id = _begun(reverts)
+        reverts.settle()
         release = ReleaseContent.model_validate({"titles": [{"title": "Once more"}]})
         place = (video_id, "NZ", "mi")
-        undoing.relations.put_release(*place, release, undoing.admin("set"), undoing.now, anybody)
-        late = undoing.records()
-        undoing.deliver(*undoing.queues["reverts"].take())
-        assert undoing.run("set", revert_id).json["waiting"] == 2
+        reverts.relations.put_release(*place, release, reverts.admin("set"), reverts.now, allow_any)
+        late = reverts.records()
+        reverts.deliver(*reverts.queues["reverts"].take())
+        assert reverts.run("set", revert_id).json["waiting"] == 2
         assert whole.there() == dict.fromkeys(whole.there(), False) | {"video": True, "release": True}
-        undoing.keep(late)
-        undoing.work()
-        report = undoing.run("set", revert_id).json
+        reverts.keep(late)
+        reverts.work()
+        report = reverts.run("set", revert_id).json
         assert (report["state"], report["failed"], report["skipped"]) == ("done", 0, 0)
         assert not any(whole.there().values())
 
     @pytest.mark.parametrize("at", range(3))
     def test_killed_while_parts_wait_it_still_counts_each_once(
-        self, undoing: Undoing, small_pages: None, at: int
+        self, reverts: RevertTestbed, small_pages: None, at: int
     ) -> None:
-        video_ids = _renamed(undoing, 3)
-        revert_id = _begun(undoing)
-        undoing.settle()
+        video_ids = _renamed(reverts, 3)
+        revert_id = _begun(reverts)
+        reverts.settle()
         for video_id in video_ids:
-            assert undoing.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
-        late = undoing.records()
-        undoing.deliver(*undoing.queues["reverts"].take())
-        assert _counts(undoing.run("set", revert_id).json) == {"examined": 3, "waiting": 3}
-        undoing.keep(late)
-        (message,) = undoing.queues["reverts"].take()
-        live = kill_at(undoing.table, at, after=True)
+            assert reverts.api.patch(f"/v1/videos/{video_id}", {"title": "Mine"}).status == 200
+        late = reverts.records()
+        reverts.deliver(*reverts.queues["reverts"].take())
+        assert _counts(reverts.run("set", revert_id).json) == {"examined": 3, "waiting": 3}
+        reverts.keep(late)
+        (message,) = reverts.queues["reverts"].take()
+        live = kill_at(reverts.table, at, after=True)
         try:
             with pytest.raises(Killed):
-                undoing.deliver(message)
+                reverts.deliver(message)
         finally:
             live()
-        undoing.queues["reverts"].send(message)
-        undoing.work()
-        report = undoing.run("set", revert_id).json
+        reverts.queues["reverts"].send(message)
+        reverts.work()
+        report = reverts.run("set", revert_id).json
         assert (report["state"], _counts(report)) == ("done", {"examined": 3, "reverted": 3})
         assert sorted(item["videoId"] for item in report["items"]) == sorted(video_ids)

@@ -7,10 +7,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.background import MEDIA
-from local.testbed.harness import NOW, Api, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import NOW, Api, record_operations
+from local.testbed.wire import intercept
 from shared.core.attributes import Item
 from shared.core.changes import to_json_value
 from shared.core.errors import IllegalTransition, InvalidContent
@@ -25,9 +25,9 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 
 
 @pytest.fixture
-def past(api: Api) -> Trailed:
+def past(api: Api) -> AuditedService:
     """The service with its audit trail."""
-    return Trailed(api)
+    return AuditedService(api)
 
 
 def item_of(**fields: Any) -> Item:
@@ -147,9 +147,9 @@ class TestTheItem:
 
 
 class TestWhatComesBack:
-    def test_all_that_differs_in_one_ordinary_change(self, past: Trailed) -> None:
+    def test_all_that_differs_in_one_ordinary_change(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"], metadata={"k": 1, "l": 2})
-        before = past.shown(video_id)
+        before = past.read_without_audit_fields(video_id)
         past.patch(video_id, title="Second", tags=None, metadata={"k": None, "m": 3}, category="new")
         past.patch(video_id, title="Third")
         reply = past.revert(video_id, 1)
@@ -163,14 +163,14 @@ class TestWhatComesBack:
         ]
         assert reply.json["changes"][-1] == {"field": "/title", "from": "Third", "to": "First"}
         assert (reply.json["skipped"], reply.json["dryRun"]) == ([], False)
-        assert past.shown(video_id) == before
+        assert past.read_without_audit_fields(video_id) == before
         assert reply.json["video"] == {
             name: value for name, value in past.api.get(f"/v1/videos/{video_id}").json.items() if name != "viewCount"
         }
         made = past.entries(video_id)[0]
         assert (made["version"], made["by"]["id"], made["changes"]) == (4, "alice", reply.json["changes"])
 
-    def test_the_answer_is_what_the_openapi_document_says(self, past: Trailed) -> None:
+    def test_the_answer_is_what_the_openapi_document_says(self, past: AuditedService) -> None:
         video_id = past.create(title="First", tags=["a"])
         past.patch(video_id, user="admin", tags=["b"])
         past.patch(video_id, title="Second")
@@ -180,24 +180,24 @@ class TestWhatComesBack:
         jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
         assert reply.etag.startswith('"4.')
 
-    def test_only_the_fields_that_are_asked_for_and_what_is_in_them(self, past: Trailed) -> None:
+    def test_only_the_fields_that_are_asked_for_and_what_is_in_them(self, past: AuditedService) -> None:
         video_id = past.create(title="First", metadata={"k": 1, "l": 1, "m": 1})
         past.patch(video_id, title="Second", category="new", metadata={"k": 2, "l": 2, "m": 2})
         reply = past.revert(video_id, 1, fields=["/category", "/metadata/k"])
         assert [change["field"] for change in reply.json["changes"]] == ["/category", "/metadata/k"]
-        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 2, "m": 2}
+        assert past.read_without_audit_fields(video_id)["metadata"] == {"k": 1, "l": 2, "m": 2}
         past.revert(video_id, 1, fields=["/metadata"])
-        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 1, "m": 1}
-        assert past.shown(video_id)["title"] == "Second"
+        assert past.read_without_audit_fields(video_id)["metadata"] == {"k": 1, "l": 1, "m": 1}
+        assert past.read_without_audit_fields(video_id)["title"] == "Second"
 
-    def test_a_revert_can_be_reverted(self, past: Trailed) -> None:
+    def test_a_revert_can_be_reverted(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         past.revert(video_id, 1)
         past.revert(video_id, 2)
-        assert past.shown(video_id)["title"] == "Second"
+        assert past.read_without_audit_fields(video_id)["title"] == "Second"
 
-    def test_a_deleted_video_is_live_or_deleted_as_it_was(self, past: Trailed) -> None:
+    def test_a_deleted_video_is_live_or_deleted_as_it_was(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         path = f"/v1/videos/{video_id}"
         past.write("DELETE", path)
@@ -210,7 +210,7 @@ class TestWhatComesBack:
         assert past.item(video_id).keys() & {"purgeAt", "deletedAt", "statusBeforeDelete"} == set()
         assert past.entries(video_id)[0]["action"] == "restored"
 
-    def test_a_tag_is_found_again(self, past: Trailed) -> None:
+    def test_a_tag_is_found_again(self, past: AuditedService) -> None:
         video_id = past.api.publish(tags=["old"])["videoId"]
         past.settle()
         past.patch(video_id, tags=["new"])
@@ -219,7 +219,7 @@ class TestWhatComesBack:
         assert [item["videoId"] for item in found["old"]] == [video_id]
         assert found["new"] == []
 
-    def test_a_picture_that_the_service_serves_is_shown_at_its_address(self, past: Trailed) -> None:
+    def test_a_picture_that_the_service_serves_is_shown_at_its_address(self, past: AuditedService) -> None:
         url = "https://pictures.example/thumbnails/a/poster.webp"
         video_id = past.create(thumbnails={"p": {"url": url}})
         past.patch(video_id, thumbnails=None)
@@ -227,7 +227,7 @@ class TestWhatComesBack:
 
 
 class TestThePoster:
-    def test_another_moment_makes_a_new_poster_as_choosing_it_does(self, past: Trailed) -> None:
+    def test_another_moment_makes_a_new_poster_as_choosing_it_does(self, past: AuditedService) -> None:
         video_id = past.uploaded_film(past.api)
         for position in (1000, 2000):
             past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": position})
@@ -238,7 +238,7 @@ class TestThePoster:
         past.revert(video_id, first - 1)
         assert "time" not in past.job(video_id, "poster")["input"]
 
-    def test_it_counts_as_a_job_of_the_day(self, past: Trailed) -> None:
+    def test_it_counts_as_a_job_of_the_day(self, past: AuditedService) -> None:
         video_id = past.uploaded_film(past.api)
         past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
         past.spend_quota("alice")
@@ -249,7 +249,7 @@ class TestThePoster:
 
 
 class TestWhatIsLeftAlone:
-    def test_what_somebody_else_changed_since_is_named(self, past: Trailed) -> None:
+    def test_what_somebody_else_changed_since_is_named(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first", metadata={"k": 1})
         past.patch(video_id, title="Second", category="second", metadata={"k": 2})
         past.patch(video_id, user="admin", title="Correct", metadata={"k": 3})
@@ -259,31 +259,31 @@ class TestWhatIsLeftAlone:
         assert [change["field"] for change in reply.json["changes"]] == ["/category", "/description"]
         by_admin = {"reason": "changedSince", "by": {"kind": "person", "id": "admin"}, "at": at, "version": 3}
         assert reply.json["skipped"] == [{"field": "/metadata/k", **by_admin}, {"field": "/title", **by_admin}]
-        assert past.shown(video_id)["title"] == "Correct"
+        assert past.read_without_audit_fields(video_id)["title"] == "Correct"
 
-    def test_unless_force_covers_it(self, past: Trailed) -> None:
+    def test_unless_force_covers_it(self, past: AuditedService) -> None:
         video_id = past.create(title="First", metadata={"k": 1, "l": 1})
         past.patch(video_id, user="admin", title="Second", metadata={"k": 2, "l": 2})
         assert past.revert(video_id, 1, force=["/metadata"]).json["skipped"][0]["field"] == "/title"
-        assert past.shown(video_id)["metadata"] == {"k": 1, "l": 1}
+        assert past.read_without_audit_fields(video_id)["metadata"] == {"k": 1, "l": 1}
         assert past.revert(video_id, 1, force=[""]).json["skipped"] == []
-        assert past.shown(video_id)["title"] == "First"
+        assert past.read_without_audit_fields(video_id)["title"] == "First"
 
-    def test_what_somebody_else_changed_inside_of_it_counts(self, past: Trailed) -> None:
+    def test_what_somebody_else_changed_inside_of_it_counts(self, past: AuditedService) -> None:
         video_id = past.create(thumbnails={"p": {"url": "https://a.example/1", "width": 1}})
         past.patch(video_id, user="admin", thumbnails={"p": {"width": 2}})
         past.patch(video_id, thumbnails={"p": None})
         reply = past.revert(video_id, 1)
         assert (reply.json["changes"], reply.json["skipped"][0]["field"]) == ([], "/thumbnails/p")
 
-    def test_what_somebody_else_wrote_and_is_as_it_was_needs_no_mention(self, past: Trailed) -> None:
+    def test_what_somebody_else_wrote_and_is_as_it_was_needs_no_mention(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first")
         past.patch(video_id, user="admin", title="Second")
         past.patch(video_id, user="admin", title="First")
         past.patch(video_id, category="second")
         assert past.revert(video_id, 1).json["skipped"] == []
 
-    def test_what_a_job_changed_counts_as_somebody_elses(self, past: Trailed) -> None:
+    def test_what_a_job_changed_counts_as_somebody_elses(self, past: AuditedService) -> None:
         video_id = past.create()
         past.arrive(video_id)
         past.probe(video_id)
@@ -296,7 +296,7 @@ class TestWhatIsLeftAlone:
         }
         assert reply.json["changes"] == []
 
-    def test_an_edit_behind_the_services_back_is_nobodys_known(self, past: Trailed) -> None:
+    def test_an_edit_behind_the_services_back_is_nobodys_known(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, category="new")
         past.put(past.item(video_id) | {"title": "By hand"})
@@ -306,7 +306,7 @@ class TestWhatIsLeftAlone:
         (left,) = reply.json["skipped"]
         assert (left["field"], left["by"]) == ("/title", {"kind": "service", "id": "unknown"})
 
-    def test_what_only_the_service_writes_is_named_where_it_is_asked_for(self, past: Trailed) -> None:
+    def test_what_only_the_service_writes_is_named_where_it_is_asked_for(self, past: AuditedService) -> None:
         video_id = past.create()
         past.arrive(video_id)
         assert "/source" not in {left["field"] for left in past.revert(video_id, 1).json["skipped"]}
@@ -315,11 +315,11 @@ class TestWhatIsLeftAlone:
 
 
 class TestWriting:
-    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: Trailed) -> None:
+    def test_a_dry_run_says_the_same_and_writes_nothing(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         before = past.item(video_id)
-        with recorded(past.table.client) as operations:
+        with record_operations(past.table.client) as operations:
             dry = past.revert(video_id, 1, query="dryRun=true").json
         assert not WRITES & {operation.name for operation in operations}
         assert past.item(video_id) == before
@@ -327,16 +327,16 @@ class TestWriting:
         assert (dry["dryRun"], dry["changes"], dry["skipped"]) == (True, wet["changes"], wet["skipped"])
         assert dry["video"] | {"updatedAt": 0} == wet["video"] | {"updatedAt": 0}
 
-    def test_the_second_time_nothing_is_written_and_the_answer_says_so(self, past: Trailed) -> None:
+    def test_the_second_time_nothing_is_written_and_the_answer_says_so(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         past.revert(video_id, 1)
-        with recorded(past.table.client) as operations:
+        with record_operations(past.table.client) as operations:
             reply = past.revert(video_id, 1)
         assert not WRITES & {operation.name for operation in operations}
         assert (reply.status, reply.json["changes"], reply.json["video"]["version"]) == (200, [], 3)
 
-    def test_if_match_is_honoured(self, past: Trailed) -> None:
+    def test_if_match_is_honoured(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         path, body = f"/v1/videos/{video_id}/revert", {"toVersion": 1}
@@ -344,26 +344,26 @@ class TestWriting:
         assert past.api.post(path, body, query="dryRun=true", headers={"If-Match": '"1"'}).status == 412
         assert past.api.post(path, body, headers={"If-Match": '"2"'}).status == 200
 
-    def test_a_race_that_is_lost_is_planned_again(self, past: Trailed) -> None:
+    def test_a_race_that_is_lost_is_planned_again(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first")
         past.patch(video_id, title="Second", category="second")
-        undo = come_between(
+        undo = intercept(
             past.table.client, self._overtaking(past, lambda: past.patch(video_id, "admin", title="Correct"))
         )
         reply = past.revert(video_id, 1)
         undo()
         assert [change["field"] for change in reply.json["changes"]] == ["/category"]
         assert [(left["field"], left["version"]) for left in reply.json["skipped"]] == [("/title", 3)]
-        assert past.shown(video_id)["title"] == "Correct"
+        assert past.read_without_audit_fields(video_id)["title"] == "Correct"
 
-    def test_and_waits_for_the_trail_then(self, past: Trailed) -> None:
+    def test_and_waits_for_the_trail_then(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
 
         def overtake() -> None:
             assert past.api.patch(f"/v1/videos/{video_id}", {"title": "Third"}).status == 200
 
-        undo = come_between(past.table.client, self._overtaking(past, overtake))
+        undo = intercept(past.table.client, self._overtaking(past, overtake))
         path = f"/v1/videos/{video_id}/revert"
         assert past.api.post(path, {"toVersion": 1}).status == 503
         undo()
@@ -371,7 +371,7 @@ class TestWriting:
         assert past.api.post(path, {"toVersion": 1}).status == 200
 
     @staticmethod
-    def _overtaking(past: Trailed, work: Callable[[], object]) -> Callable[..., Any]:
+    def _overtaking(past: AuditedService, work: Callable[[], object]) -> Callable[..., Any]:
         """Do something right before the next write of the video."""
         due = [work]
 
@@ -405,45 +405,45 @@ class TestRefusals:
         ],
         ids=lambda value: value if isinstance(value, str) else json.dumps(value)[:50],
     )
-    def test_a_body_that_is_not_valid(self, past: Trailed, body: Item, pointer: str) -> None:
+    def test_a_body_that_is_not_valid(self, past: AuditedService, body: Item, pointer: str) -> None:
         reply = past.api.post(f"/v1/videos/{MISSING}/revert", body)
         assert reply.status == 422
         assert [error["pointer"] for error in reply.json["errors"]] == [pointer]
 
-    def test_a_whole_number_may_have_a_point(self, past: Trailed) -> None:
+    def test_a_whole_number_may_have_a_point(self, past: AuditedService) -> None:
         video_id = past.create()
         assert past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1.0}).status == 200
 
-    def test_another_parameter_or_choice(self, past: Trailed) -> None:
+    def test_another_parameter_or_choice(self, past: AuditedService) -> None:
         path, body = f"/v1/videos/{MISSING}/revert", {"toVersion": 1}
         assert [past.api.post(path, body, query=query).status for query in ("dryRun=1", "dry=true")] == [400, 400]
 
-    def test_a_version_that_never_was(self, past: Trailed) -> None:
+    def test_a_version_that_never_was(self, past: AuditedService) -> None:
         video_id = past.create()
         past.patch(video_id, title="Second")
         assert past.revert(video_id, 3).json["detail"] == "The video never had a version 3."
         assert past.revert(video_id, 3).status == 404
 
-    def test_a_video_that_is_gone_for_good(self, past: Trailed) -> None:
+    def test_a_video_that_is_gone_for_good(self, past: AuditedService) -> None:
         video_id = past.create()
         past.table.delete(VIDEO.key(videoId=video_id))
         past.settle()
         assert [past.revert(video_id, 1, user=user).status for user in ("alice", "admin", "bob")] == [410, 410, 404]
 
-    def test_a_deleted_video_is_restored_first(self, past: Trailed) -> None:
+    def test_a_deleted_video_is_restored_first(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
         past.write("DELETE", f"/v1/videos/{video_id}")
         reply = past.revert(video_id, 1, fields=["/title"])
         assert (reply.status, reply.json["detail"]) == (409, "The video is deleted; restore it first.")
 
-    def test_a_status_that_no_step_leads_back_to(self, past: Trailed) -> None:
+    def test_a_status_that_no_step_leads_back_to(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, status="processing", title="Second")
         assert past.revert(video_id, 1).status == 409
         assert past.revert(video_id, 1, fields=["/title"]).status == 200
 
-    def test_a_state_that_todays_model_refuses(self, past: Trailed) -> None:
+    def test_a_state_that_todays_model_refuses(self, past: AuditedService) -> None:
         video_id = past.create(category="fine")
         past.put(past.item(video_id) | {"category": "x" * 101, "version": 2, "writeId": "an-earlier-release"})
         past.settle()
@@ -452,7 +452,7 @@ class TestRefusals:
         assert reply.status == 422
         assert reply.json["errors"] == [{"pointer": "/category", "detail": "must have at most 100 characters, not 101"}]
 
-    def test_a_time_that_comes_back_may_have_passed_and_fits_the_other_one(self, past: Trailed) -> None:
+    def test_a_time_that_comes_back_may_have_passed_and_fits_the_other_one(self, past: AuditedService) -> None:
         now = int(past.clock())
         video_id = past.create(publishAt=now + 10, expiresAt=now + 20)
         past.patch(video_id, publishAt=None, expiresAt=now + 9000)
@@ -465,13 +465,13 @@ class TestRefusals:
         past.clock.advance(100)
         assert past.revert(video_id, 1).json["video"]["expiresAt"] == now + 20
 
-    def test_while_the_trail_is_behind(self, past: Trailed) -> None:
+    def test_while_the_trail_is_behind(self, past: AuditedService) -> None:
         video_id = past.create()
         assert past.api.patch(f"/v1/videos/{video_id}", {"title": "Second"}).status == 200
         reply = past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1})
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
 
-    def test_when_the_trail_does_not_go_back_that_far(self, past: Trailed) -> None:
+    def test_when_the_trail_does_not_go_back_that_far(self, past: AuditedService) -> None:
         video_id = past.create()
         for title in ("Second", "Third"):
             past.patch(video_id, title=title)
@@ -482,7 +482,7 @@ class TestRefusals:
         assert reply.status == 410
         assert "version 2" in reply.json["detail"]
 
-    def test_when_the_trail_has_only_the_beginning_of_a_value(self, past: Trailed) -> None:
+    def test_when_the_trail_has_only_the_beginning_of_a_value(self, past: AuditedService) -> None:
         video_id = past.create(title="First", description="long")
         past.patch(video_id, title="Second", description="short")
         made = past.entries(video_id)[0]
@@ -493,9 +493,9 @@ class TestRefusals:
         reply = past.revert(video_id, 1)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (410, "/description")
         assert past.revert(video_id, 1, fields=["/title"]).status == 200
-        assert past.shown(video_id)["title"] == "First"
+        assert past.read_without_audit_fields(video_id)["title"] == "First"
 
-    def test_the_largest_video_there_can_be_fits_the_answer(self, past: Trailed) -> None:
+    def test_the_largest_video_there_can_be_fits_the_answer(self, past: AuditedService) -> None:
         metadata = {f"{n:064}": '"' * 512 for n in range(50)}
         thumbnails = {f"{n:064}": {"url": "https://a.example/" + "x" * 1000} for n in range(20)}
         video_id = past.create(metadata=metadata, thumbnails=thumbnails, description='"' * 5000)
@@ -503,4 +503,4 @@ class TestRefusals:
         reply = past.revert(video_id, 1)
         assert reply.status == 200
         assert len(json.dumps(reply.body.decode())) < 6_000_000
-        assert past.shown(video_id)["metadata"] == metadata
+        assert past.read_without_audit_fields(video_id)["metadata"] == metadata

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, recorded
+from local.testbed.harness import MEDIA_BUCKET, NOW, USER_SCOPES, Api, Clock, Reply, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item
@@ -23,7 +23,7 @@ from shared.search.consumer import SLICE
 from shared.search.index_query import SearchFilters
 from shared.search.video_search import VideoSearch
 from shared.videos.store import VideoStore
-from tests.indexed import Followed
+from tests.indexed import IndexedService
 from tests.logs import log_lines
 
 FOLLOWER_SCOPES = f"{USER_SCOPES} videos/changes"
@@ -32,15 +32,15 @@ CALLERS = ("alice", "bob", "carol", "admin")
 
 
 @pytest.fixture
-def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> Followed:
+def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> IndexedService:
     """The service with an index that was published before there were videos, and all that happens behind it."""
-    service = Followed(table, objects, clock)
+    service = IndexedService(table, objects, clock)
     assert service.builder(tmp_path / "builder").run().outcome == "published"
     return service
 
 
 @pytest.fixture
-def api(service: Followed) -> Api:
+def api(service: IndexedService) -> Api:
     """What clients see of it."""
     return service.api
 
@@ -83,13 +83,13 @@ def pages(api: Api, user: str = "carol", **query: Any) -> Iterator[list[dict[str
 
 
 class TestAnAnswer:
-    def test_has_the_video_as_lists_show_it(self, service: Followed, api: Api) -> None:
+    def test_has_the_video_as_lists_show_it(self, service: IndexedService, api: Api) -> None:
         service.film("Apples", category="food")
         (found,) = ask(api, q="aples").json["items"]
         assert found["video"] == api.get("/v1/videos").json["items"][0]
         assert found["score"] > 0
 
-    def test_says_where_the_question_fits(self, service: Followed, api: Api) -> None:
+    def test_says_where_the_question_fits(self, service: IndexedService, api: Api) -> None:
         service.film("Crème brûlée", tags=["Dessert"])
         (found,) = ask(api, q="creme dessert").json["items"]
         assert found["highlights"] == [
@@ -98,7 +98,7 @@ class TestAnAnswer:
         ]
         assert "quote" not in found
 
-    def test_says_what_is_said_and_when(self, service: Followed, api: Api) -> None:
+    def test_says_what_is_said_and_when(self, service: IndexedService, api: Api) -> None:
         service.say(service.film("Apples"), "An <i>apple</i> a day")
         (found,) = ask(api, q='"apple a day"').json["items"]
         assert found["quote"] == {
@@ -108,20 +108,20 @@ class TestAnAnswer:
             "ranges": [[3, 8], [9, 10], [11, 14]],
         }
 
-    def test_shows_no_text_that_the_video_has_no_longer(self, service: Followed, api: Api) -> None:
+    def test_shows_no_text_that_the_video_has_no_longer(self, service: IndexedService, api: Api) -> None:
         film = service.film("My secret apples", description="Call secret 555", tags=["secret"])
         assert len(ask(api, q="secret").json["items"][0]["highlights"]) == 3
         api.patch(f"/v1/videos/{film}", {"title": "My apples", "description": None, "tags": []}, user="alice")
         (found,) = ask(api, q="secret").json["items"]
         assert (found["video"]["title"], found["highlights"]) == ("My apples", [])
 
-    def test_shows_of_equal_tags_the_first_by_alphabet(self, service: Followed, api: Api) -> None:
+    def test_shows_of_equal_tags_the_first_by_alphabet(self, service: IndexedService, api: Api) -> None:
         service.film("Film", tags=["sea e", "sea b", "sea d", "sea a", "sea c"])
         (found,) = ask(api, q="sea").json["items"]
         assert [part["text"] for part in found["highlights"]] == ["sea a", "sea b", "sea c"]
 
     def test_quotes_from_as_many_captions_as_can_be_read_at_once(
-        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for title in ("Apples apples", "Apples", "Of apples"):
             service.say(service.film(title), "All apples of this orchard")
@@ -130,7 +130,7 @@ class TestAnAnswer:
         assert ["quote" in item for item in found] == [True, True, False]
         assert all(item["highlights"] for item in found)
 
-    def test_says_how_far_the_index_has_followed(self, service: Followed, api: Api) -> None:
+    def test_says_how_far_the_index_has_followed(self, service: IndexedService, api: Api) -> None:
         service.film("Apples")
         reply = ask(api, q="apples")
         assert reply.json["asOf"] == int(api.clock() * 1000)
@@ -138,7 +138,7 @@ class TestAnAnswer:
         assert reply.json["total"] == 1
         assert "facets" not in reply.json
 
-    def test_without_a_question_has_the_newest_first(self, service: Followed, api: Api) -> None:
+    def test_without_a_question_has_the_newest_first(self, service: IndexedService, api: Api) -> None:
         for age, title in ((3, "old"), (1, "new"), (2, "middle")):
             service.film(title, createdAt=NOW - age)
         reply = ask(api)
@@ -159,7 +159,7 @@ class TestAnAnswer:
 
 class TestFilters:
     @pytest.fixture
-    def films(self, service: Followed) -> None:
+    def films(self, service: IndexedService) -> None:
         """Three that differ in all that can be asked for."""
         service.film("film one", category="food", tags=["Red Fruit"], language="en-NZ", createdAt=NOW - 30)
         service.film("film two", "bob", category="art", tags=["fruit"], language="en", createdAt=NOW - 20)
@@ -184,7 +184,7 @@ class TestFilters:
         assert set(titles(ask(api, **query))) == expected
 
     @pytest.mark.usefixtures("films")
-    def test_the_video_decides_when_the_index_is_behind(self, service: Followed, api: Api) -> None:
+    def test_the_video_decides_when_the_index_is_behind(self, service: IndexedService, api: Api) -> None:
         film = ask(api, q="one").json["items"][0]["video"]["videoId"]
         api.patch(f"/v1/videos/{film}", {"category": "art", "tags": None, "language": "de"}, user="alice")
         for query in ({"category": "food"}, {"tag": "red fruit"}, {"language": "en"}):
@@ -192,7 +192,7 @@ class TestFilters:
 
 
 class TestWhoMaySee:
-    def test_hidden_films_are_their_owners_alone(self, service: Followed, api: Api) -> None:
+    def test_hidden_films_are_their_owners_alone(self, service: IndexedService, api: Api) -> None:
         hidden: dict[str, dict[str, Any]] = {
             "film private": {"visibility": "private"},
             "film unready": {"status": "processing"},
@@ -206,7 +206,9 @@ class TestWhoMaySee:
         assert titles(ask(api, "admin", q="film")) == []
         assert len(titles(ask(api, "admin", q="film", userId="alice"))) == 4
 
-    def test_time_publishes_and_expires_without_any_change(self, service: Followed, api: Api, clock: Clock) -> None:
+    def test_time_publishes_and_expires_without_any_change(
+        self, service: IndexedService, api: Api, clock: Clock
+    ) -> None:
         service.film("film", publishAt=NOW + 100, expiresAt=NOW + 200)
         assert titles(ask(api, q="film")) == []
         clock.now = NOW + 110
@@ -215,7 +217,9 @@ class TestWhoMaySee:
         assert titles(ask(api, q="film")) == []
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_nobody_finds_what_get_would_not_show(self, service: Followed, api: Api, clock: Clock, seed: int) -> None:
+    def test_nobody_finds_what_get_would_not_show(
+        self, service: IndexedService, api: Api, clock: Clock, seed: int
+    ) -> None:
         """Random questions over random films; the index does not hear of half of what happens to them."""
         chance = random.Random(seed)
         words = ("red", "green", "blue", "apple", "pear")
@@ -250,7 +254,7 @@ class TestWhoMaySee:
                     assert shown.json["status"] != "deleted"
 
     @staticmethod
-    def _film(service: Followed, chance: random.Random, words: tuple[str, ...]) -> str:
+    def _film(service: IndexedService, chance: random.Random, words: tuple[str, ...]) -> str:
         fields: dict[str, Any] = {
             "title": " ".join(chance.sample(words, 2)),
             "visibility": chance.choice(["public", "public", "private"]),
@@ -264,13 +268,13 @@ class TestWhoMaySee:
 
 
 class TestPages:
-    def test_lead_on_to_everything_once(self, service: Followed, api: Api) -> None:
+    def test_lead_on_to_everything_once(self, service: IndexedService, api: Api) -> None:
         wanted = {service.film(f"film {number}") for number in range(7)}
         found = list(pages(api, q="film", limit=3))
         assert [len(page) for page in found] == [3, 3, 1]
         assert {item["video"]["videoId"] for page in found for item in page} == wanted
 
-    def test_are_full_while_the_table_hides_what_the_index_has(self, service: Followed, api: Api) -> None:
+    def test_are_full_while_the_table_hides_what_the_index_has(self, service: IndexedService, api: Api) -> None:
         films = [service.film(f"film {number}") for number in range(20)]
         assert ask(api).json["total"] == 20
         for film in films[::2]:
@@ -279,7 +283,7 @@ class TestPages:
         assert [len(page) for page in found if page] == [5, 5]
         assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
 
-    def test_and_counts_are_without_what_the_table_hides(self, service: Followed, api: Api) -> None:
+    def test_and_counts_are_without_what_the_table_hides(self, service: IndexedService, api: Api) -> None:
         films = [service.film(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
         assert ask(api, q="film").json["total"] == 5
         api.patch(f"/v1/videos/{films[0]}", {"visibility": "private"}, user="alice")
@@ -290,7 +294,7 @@ class TestPages:
             name: [{"value": value, "count": 3}] for name, value in (("category", "art"), ("tag", "red"))
         }
 
-    def test_look_up_no_video_twice(self, service: Followed, api: Api, table: Table) -> None:
+    def test_look_up_no_video_twice(self, service: IndexedService, api: Api, table: Table) -> None:
         """However few are asked for, and however many are hidden before them."""
         films = [service.film(f"film {number}") for number in range(40)]
         ask(api)
@@ -298,7 +302,7 @@ class TestPages:
         assert set(order) == set(films)
         for film in order[:30]:
             api.patch(f"/v1/videos/{film}", {"visibility": "private"}, user="alice")
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             found = ask(api, q="film", limit=1).json
         batches = [
             [key["pk"]["S"] for key in asked.parameters["RequestItems"][table.name]["Keys"]]
@@ -327,7 +331,7 @@ class TestPages:
         assert [len(asked) for asked in shelf.asked if asked] == [100, 2, 4, 8, 16, 32, 64, 128, 256, 190]
         index.close()
 
-    def test_are_not_sought_for_ever(self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_are_not_sought_for_ever(self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
         films = [service.film(f"film {number}") for number in range(4)]
         assert ask(api).json["total"] == 4
         for film in films:
@@ -336,14 +340,14 @@ class TestPages:
         reply = ask(api, q="film", limit=1)
         assert (reply.status, reply.headers["retry-after"]) == (503, "10")
 
-    def test_a_link_leads_to_the_next(self, service: Followed, api: Api) -> None:
+    def test_a_link_leads_to_the_next(self, service: IndexedService, api: Api) -> None:
         for number in range(2):
             service.film(f"film {number}")
         reply = ask(api, q="film", limit=1)
         assert f"cursor={reply.json['nextCursor']}" in reply.headers["link"]
 
     @pytest.mark.parametrize("other", [{"q": "movie"}, {"q": "film", "category": "art"}, {"q": "film", "from": 1}, {}])
-    def test_a_cursor_belongs_to_its_question(self, service: Followed, api: Api, other: dict[str, Any]) -> None:
+    def test_a_cursor_belongs_to_its_question(self, service: IndexedService, api: Api, other: dict[str, Any]) -> None:
         for number in range(2):
             service.film(f"film {number}")
         cursor = ask(api, q="film", limit=1).json["nextCursor"]
@@ -354,7 +358,7 @@ class TestPages:
 
 
 class TestFacets:
-    def test_equal_a_recount(self, service: Followed, api: Api) -> None:
+    def test_equal_a_recount(self, service: IndexedService, api: Api) -> None:
         chance = random.Random(7)
         for number in range(25):
             service.api.publish(
@@ -380,19 +384,19 @@ class TestFacets:
 
 
 class TestConsistentWith:
-    def test_ones_own_changes(self, service: Followed, api: Api) -> None:
+    def test_ones_own_changes(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
         service.film("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
         reply = api.get("/v1/search", query=f"q=film&consistentWith={cursor}", user="alice")
         assert titles(reply) == ["film"]
 
-    def test_reads_the_videos_as_they_are_by_now(self, service: Followed, api: Api, table: Table) -> None:
+    def test_reads_the_videos_as_they_are_by_now(self, service: IndexedService, api: Api, table: Table) -> None:
         service.film("film")
         cursor = api.get("/v1/changes", query="userId=alice", user="alice").json["nextCursor"]
 
         def asks(**query: str) -> list[bool]:
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 assert titles(ask(api, "alice", q="film", **query)) == ["film"]
             return [
                 "ConsistentRead" in asked.parameters["RequestItems"][table.name]
@@ -403,7 +407,7 @@ class TestConsistentWith:
         assert asks(consistentWith=cursor) == [True]
         assert asks() == [False], "it costs twice as much"
 
-    def test_everybodys_changes(self, service: Followed, api: Api) -> None:
+    def test_everybodys_changes(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
         service.film("film")
         cursor = api.get("/v1/changes", query="after=now", user="bob", scopes=FOLLOWER_SCOPES).json["nextCursor"]
@@ -411,7 +415,7 @@ class TestConsistentWith:
         assert titles(reply) == ["film"]
 
     def test_an_index_that_does_not_get_there_says_when_to_ask_again(
-        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert titles(ask(api, q="film")) == []
         service.film("film")
@@ -422,7 +426,7 @@ class TestConsistentWith:
         assert (reply.status, reply.headers["retry-after"]) == (503, "2")
         assert 2 <= api.clock() - began < 3
 
-    def test_takes_no_other_cursor(self, service: Followed, api: Api) -> None:
+    def test_takes_no_other_cursor(self, service: IndexedService, api: Api) -> None:
         service.film("film one")
         service.film("film two")
         of_types = api.get("/v1/changes", query="userId=alice&types=video.*", user="alice").json["nextCursor"]
@@ -433,7 +437,7 @@ class TestConsistentWith:
 
 
 class TestSimilar:
-    def test_films_that_have_much_in_common(self, service: Followed, api: Api) -> None:
+    def test_films_that_have_much_in_common(self, service: IndexedService, api: Api) -> None:
         wanted = service.film("Apples and pears", tags=["fruit"])
         alike = service.film("Pears and apples", tags=["fruit"])
         service.film("Steam engines", tags=["rail"])
@@ -441,26 +445,26 @@ class TestSimilar:
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [alike]
         assert reply.json["items"][0]["score"] > 0
 
-    def test_shows_nothing_that_is_hidden_by_now(self, service: Followed, api: Api) -> None:
+    def test_shows_nothing_that_is_hidden_by_now(self, service: IndexedService, api: Api) -> None:
         wanted, hidden, shown = (service.film("Apples and pears") for _ in range(3))
         assert ask(api).status == 200
         api.patch(f"/v1/videos/{hidden}", {"visibility": "private"}, user="alice")
         reply = api.get(f"/v1/videos/{wanted}/similar", query="limit=1", user="carol")
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [shown]
 
-    def test_of_a_film_that_the_caller_may_not_see_is_not_found(self, service: Followed, api: Api) -> None:
+    def test_of_a_film_that_the_caller_may_not_see_is_not_found(self, service: IndexedService, api: Api) -> None:
         film = service.film("Apples", visibility="private")
         assert api.get(f"/v1/videos/{film}/similar", user="carol").status == 404
         assert api.get(f"/v1/videos/{film}/similar", user="alice").json["items"] == []
 
-    def test_of_a_film_that_the_index_does_not_have_yet_is_empty(self, service: Followed, api: Api) -> None:
+    def test_of_a_film_that_the_index_does_not_have_yet_is_empty(self, service: IndexedService, api: Api) -> None:
         assert ask(api).status == 200
         film = api.publish("alice")["videoId"]
         assert api.get(f"/v1/videos/{film}/similar", user="carol").json["items"] == []
 
 
 class TestTheIndex:
-    def test_is_copied_and_taken_further(self, service: Followed, api: Api, tmp_path: Path) -> None:
+    def test_is_copied_and_taken_further(self, service: IndexedService, api: Api, tmp_path: Path) -> None:
         service.film("film one")
         assert service.builder(tmp_path).run().outcome == "published"
         service.film("film two")
@@ -469,7 +473,7 @@ class TestTheIndex:
     def test_is_not_there_before_it_is_built(
         self, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     ) -> None:
-        service = Followed(table, objects, clock)
+        service = IndexedService(table, objects, clock)
         film = service.film("film")
         for path in ("/v1/search", f"/v1/videos/{film}/similar"):
             reply = service.api.get(path)
@@ -480,19 +484,19 @@ class TestTheIndex:
         assert titles(ask(service.api, q="film")) == ["film"]
 
     def test_of_another_form_is_not_copied(
-        self, service: Followed, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.film("film")
         for module in (engine, generations):
             monkeypatch.setattr(module, "FORM", document.FORM + 1)
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             reply = ask(api, q="film")
         assert (reply.status, reply.headers["retry-after"], operations) == (503, "10", [])
         service.builder(tmp_path).run()
         assert titles(ask(api, q="film")) == ["film"]
 
     def test_that_has_much_to_follow_is_replaced_by_what_was_published_meanwhile(
-        self, service: Followed, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.film("film")
         assert titles(ask(api, q="film")) == ["film"]
@@ -500,7 +504,7 @@ class TestTheIndex:
         for number in range(SLICE + 1):
             service.film(f"film {number}")
         service.builder(tmp_path).run()
-        with monkeypatch.context() as patch, recorded(objects.client) as operations, log_lines() as lines:
+        with monkeypatch.context() as patch, record_operations(objects.client) as operations, log_lines() as lines:
             patch.setattr(local_index, "LONGEST_CATCH_UP", 0)
             found = ask(api, q="film")
             assert found.json["total"] == SLICE + 2
@@ -510,13 +514,13 @@ class TestTheIndex:
         assert operations
 
     def test_that_has_much_to_follow_stays_while_nothing_further_was_published(
-        self, service: Followed, api: Api, objects: Objects, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert ask(api).json["total"] == 0
         seen_at = ask(api).json["asOf"]
         film, *_ = [service.film(f"film {number}") for number in range(SLICE + 1)]
         monkeypatch.setattr(local_index, "LONGEST_CATCH_UP", 0)
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             behind = ask(api)
             assert (behind.json["total"], behind.json["asOf"]) == (SLICE, seen_at)
             assert behind.json["complete"] is False
@@ -527,7 +531,7 @@ class TestTheIndex:
         assert operations == []
 
     @pytest.fixture
-    def far_behind(self, service: Followed, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def far_behind(self, service: IndexedService, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
         """The changes of seven minutes that no indexer has followed, and instances that have time for SLICE of them."""
         for number in range(2 * SLICE + 1):
             service.film(f"film {number}")
@@ -550,7 +554,7 @@ class TestTheIndex:
 
     @pytest.mark.usefixtures("far_behind")
     def test_of_a_new_instance_that_never_catches_up_is_answered_from_after_a_minute(
-        self, service: Followed, api: Api, clock: Clock
+        self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
         replies = []
         for turn in range(4):
@@ -568,7 +572,7 @@ class TestTheIndex:
         assert [ask(api).status for _ in range(2)] == [503, 200]
 
     def test_of_a_new_instance_that_is_a_little_behind_is_answered_from_and_says_so(
-        self, service: Followed, api: Api, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(SLICE + 1):
             service.film(f"film {number}")
@@ -578,7 +582,7 @@ class TestTheIndex:
         assert ask(api).json["complete"] is True
 
     def test_is_copied_anew_when_the_feed_no_longer_has_what_comes_next(
-        self, service: Followed, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.film("film")
         service.builder(tmp_path).run()
@@ -593,7 +597,7 @@ class TestTheIndex:
         assert titles(ask(api, q="film")) == ["film"]
 
     def test_a_damaged_file_is_fetched_again_at_the_next_question(
-        self, service: Followed, api: Api, objects: Objects, tmp_path: Path
+        self, service: IndexedService, api: Api, objects: Objects, tmp_path: Path
     ) -> None:
         service.film("film")
         service.builder(tmp_path).run()
@@ -603,14 +607,14 @@ class TestTheIndex:
         objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=b"{}")
         assert ask(api, q="film").status == 503
         objects.client.put_object(Bucket=MEDIA_BUCKET, Key=mark, Body=whole)
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             assert titles(ask(api, q="film")) == ["film"]
         manifest = f"index/{holds}/manifest.json"
         read = {asked.parameters["Key"] for asked in operations}
         assert {manifest, mark} <= read
         assert read < {found.key for found in objects.list_objects(MEDIA_BUCKET, "index/")}, "most is there"
 
-    def test_is_not_looked_at_for_every_question(self, service: Followed, api: Api) -> None:
+    def test_is_not_looked_at_for_every_question(self, service: IndexedService, api: Api) -> None:
         assert titles(ask(api, q="film")) == []
         service.film("film")
         assert titles(api.get("/v1/search", query="q=film")) == []
@@ -658,7 +662,7 @@ class TestBadInput:
         assert [fault["parameter"] for fault in reply.json["errors"]] == [parameter]
 
     @pytest.mark.parametrize("q", ["a~9", "title:*", "apples AND (", "\\", "/.*/", "the of and", "[1 TO 2]", "a^999"])
-    def test_operators_of_other_engines_are_plain_text(self, service: Followed, api: Api, q: str) -> None:
+    def test_operators_of_other_engines_are_plain_text(self, service: IndexedService, api: Api, q: str) -> None:
         service.film("apples")
         assert ask(api, q=q).status in (200, 400)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from local.testbed.harness import MEDIA_BUCKET, Clock, recorded, remove_video
+from local.testbed.harness import MEDIA_BUCKET, Clock, record_operations, remove_video
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.captions import cues
@@ -18,15 +18,15 @@ from shared.search.consumer import SLICE, FeedConsumer
 from shared.search.document import LARGEST_CAPTIONS, MAX_CUES, searchable_texts
 from shared.search.engine import IndexCheckpoint, SearchEngine
 from shared.search.fields import StoredFields
-from tests.indexed import Followed
+from tests.indexed import IndexedService
 from tests.integration.contents import items_of
 from tests.logs import log_lines
 
 
 @pytest.fixture
-def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
     """The service, and all that happens behind it."""
-    return Followed(table, objects, clock)
+    return IndexedService(table, objects, clock)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def engine(tmp_path: Path) -> SearchEngine:
 
 
 @pytest.fixture
-def follower(service: Followed, engine: SearchEngine, clock: Clock) -> FeedConsumer:
+def follower(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
     """Who takes it to where the feed is."""
     return FeedConsumer(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
 
@@ -56,23 +56,23 @@ Indexed = Callable[[str], StoredFields | None]
 
 
 class TestEachKindOfChange:
-    def test_a_new_video(self, service: Followed, indexed: Indexed) -> None:
+    def test_a_new_video(self, service: IndexedService, indexed: Indexed) -> None:
         found = indexed(service.film("Apples", tags=["fruit"], description="Of trees"))
         assert found == StoredFields("Apples", [], ["fruit"], "Of trees", [])
 
-    def test_a_changed_video(self, service: Followed, indexed: Indexed) -> None:
+    def test_a_changed_video(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.patch(film, title="Pears")
         assert (found := indexed(film))
         assert found.title == "Pears"
 
-    def test_a_private_video_is_there_for_its_owner(self, service: Followed, indexed: Indexed) -> None:
+    def test_a_private_video_is_there_for_its_owner(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         service.patch(film, visibility="private")
         assert indexed(film)
 
-    def test_a_deleted_video_goes_and_comes_back_restored(self, service: Followed, indexed: Indexed) -> None:
+    def test_a_deleted_video_goes_and_comes_back_restored(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.write("DELETE", f"/v1/videos/{film}")
@@ -80,14 +80,14 @@ class TestEachKindOfChange:
         service.write("POST", f"/v1/videos/{film}/restore")
         assert indexed(film)
 
-    def test_a_video_that_is_removed_for_good(self, service: Followed, table: Table, indexed: Indexed) -> None:
+    def test_a_video_that_is_removed_for_good(self, service: IndexedService, table: Table, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         remove_video(table, film)
         service.settle()
         assert indexed(film) is None
 
-    def test_who_plays_in_it_and_as_whom(self, service: Followed, indexed: Indexed) -> None:
+    def test_who_plays_in_it_and_as_whom(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
@@ -98,14 +98,14 @@ class TestEachKindOfChange:
         assert (found := indexed(film))
         assert found.names == []
 
-    def test_what_it_is_called_elsewhere(self, service: Followed, indexed: Indexed) -> None:
+    def test_what_it_is_called_elsewhere(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
         assert (found := indexed(film))
         assert found.names == ["Āporo"]
 
-    def test_what_is_said_in_it(self, service: Followed, indexed: Indexed) -> None:
+    def test_what_is_said_in_it(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.say(film, "An <i>apple</i> a day")
@@ -121,7 +121,7 @@ class TestEachKindOfChange:
         assert found.captions == []
 
     def test_captions_whose_text_went_with_the_video_stop_nobody(
-        self, service: Followed, objects: Objects, indexed: Indexed
+        self, service: IndexedService, objects: Objects, indexed: Indexed
     ) -> None:
         film = service.film("Apples")
         service.say(film, "An apple a day")
@@ -131,7 +131,7 @@ class TestEachKindOfChange:
 
     @pytest.mark.parametrize("damaged", [b"WEBVTT\n\n00:01.000 --> 00:02.000\n\xff", b"Apples", b""])
     def test_captions_whose_text_is_damaged_are_left_out_with_a_warning(
-        self, service: Followed, objects: Objects, indexed: Indexed, damaged: bytes
+        self, service: IndexedService, objects: Objects, indexed: Indexed, damaged: bytes
     ) -> None:
         film = service.film("Apples")
         service.say(film, "An apple a day")
@@ -146,7 +146,7 @@ class TestEachKindOfChange:
         ]
 
     def test_of_many_captions_only_those_that_are_searched_are_read(
-        self, service: Followed, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.document.MAX_CUES", 1)
         film = service.film("Apples", language="fr")
@@ -159,7 +159,7 @@ class TestEachKindOfChange:
         assert [said.texts for said in found.captions] == ["Une pomme par jour"]
         assert lines == []
 
-    def test_ratings_and_playlists_change_nothing(self, service: Followed, follower: FeedConsumer) -> None:
+    def test_ratings_and_playlists_change_nothing(self, service: IndexedService, follower: FeedConsumer) -> None:
         film = service.film("Apples")
         follower.catch_up()
         playlist = service.api.post("/v1/playlists", {"title": "Mine"}).json["playlistId"]
@@ -170,18 +170,18 @@ class TestEachKindOfChange:
         assert follower.has(end_cursors(service.feed, shard_logs())), "it knows all the same that it has seen them"
 
     def test_of_many_changes_a_video_is_read_once(
-        self, service: Followed, follower: FeedConsumer, table: Table
+        self, service: IndexedService, follower: FeedConsumer, table: Table
     ) -> None:
         film = service.film("Apples")
         for number in range(5):
             service.patch(film, title=f"Apples {number}")
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             follower.catch_up()
         of_the_table = [asked for asked in operations if asked.parameters["TableName"] == table.name]
         assert [(asked.name, asked.parameters["ConsistentRead"]) for asked in of_the_table] == [("Query", True)]
 
     def test_very_many_items_beside_a_video_take_several_pages(
-        self, service: Followed, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.loader.LARGEST_READ", 2)
         film = service.film("Apples")
@@ -198,7 +198,7 @@ class TestHowFar:
         assert follower.mark.as_of == clock.now * 1000
 
     def test_it_goes_on_where_another_engine_of_the_folder_has_ended(
-        self, service: Followed, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.film("Apples")
         follower.catch_up()
@@ -212,7 +212,7 @@ class TestHowFar:
         assert again.stored(pears)
 
     def test_without_time_it_stops_after_a_slice_and_claims_no_more_than_that(
-        self, service: Followed, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
+        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         follower.catch_up()
         empty_at = follower.mark.as_of
@@ -229,7 +229,7 @@ class TestHowFar:
         assert second.mark.as_of == clock.now * 1000
 
     def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
-        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr("shared.feed.reader.MAX_EXAMINED", 2)
         for number in range(5):
@@ -241,7 +241,7 @@ class TestHowFar:
         assert follower.mark.as_of == clock.now * 1000
 
     def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
-        self, service: Followed, engine: SearchEngine, follower: FeedConsumer
+        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
         for number in range(2 * SLICE):
@@ -252,7 +252,7 @@ class TestHowFar:
         assert (found.title, follower.put) == (f"Apples {2 * SLICE - 1}", 1)
 
     def test_an_import_is_taken_in_larger_slices(
-        self, service: Followed, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, engine: SearchEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
         commits: list[IndexCheckpoint] = []
@@ -261,7 +261,7 @@ class TestHowFar:
         assert len(commits) == 1
 
     def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
-        self, service: Followed, engine: SearchEngine, follower: FeedConsumer
+        self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
         places = end_cursors(service.feed, shard_logs())
@@ -272,7 +272,7 @@ class TestHowFar:
         assert not follower.wait_for(ahead, lambda: next(asked))
 
     def test_a_place_in_a_tail_is_the_same_once_that_is_a_block(
-        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")
@@ -283,7 +283,7 @@ class TestHowFar:
         assert follower.has(end_cursors(service.feed, shard_logs()))
 
     def test_what_the_feed_no_longer_keeps_cannot_be_followed(
-        self, service: Followed, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
+        self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")

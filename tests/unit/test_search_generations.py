@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from moto.core.models import botocore_stubber
 
-from local.testbed.harness import MEDIA_BUCKET, Clock, recorded
+from local.testbed.harness import MEDIA_BUCKET, Clock, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.leases import LeaseLost
 from shared.aws.s3 import ListedObject, Objects, object_uri
@@ -31,10 +31,10 @@ from shared.search.generations import (
     Heartbeat,
     LocalCopy,
 )
-from tests.indexed import Followed
+from tests.indexed import IndexedService
 from tests.integration import faults
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 from tests.logs import log_lines
 from tests.polling import LIMIT
 
@@ -42,13 +42,13 @@ DAY = 86_400
 
 
 @pytest.fixture
-def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
     """The service, and all that happens behind it."""
-    return Followed(table, objects, clock)
+    return IndexedService(table, objects, clock)
 
 
 @pytest.fixture
-def builder(service: Followed, tmp_path: Path) -> IndexBuilder:
+def builder(service: IndexedService, tmp_path: Path) -> IndexBuilder:
     """A builder."""
     return service.builder(tmp_path / "builder")
 
@@ -60,12 +60,12 @@ def fresh(tmp_path: Path) -> Callable[[], Path]:
     return lambda: tmp_path / f"fresh-{next(count)}"
 
 
-def titles(service: Followed, folder: Path, *films: str) -> list[str | None]:
+def titles(service: IndexedService, folder: Path, *films: str) -> list[str | None]:
     """The titles under which a reader finds these films, None for one that is not found."""
     return [stored.title if stored else None for stored in service.published(folder, *films).values()]
 
 
-def manifest_of(service: Followed) -> str:
+def manifest_of(service: IndexedService) -> str:
     """Where the manifest is of what holds, or of a draft when nothing does."""
     pointer = service.generations.pointer()
     return f"index/{pointer.generation or (pointer.draft and pointer.draft.generation)}/manifest.json"
@@ -86,12 +86,12 @@ def dead_from(step: int) -> Incident:
     """The builder is dead before a call, and after the one before it: nothing that it does then reaches anybody, so its
     lease does not end either."""
     calls = iter(range(10_000))
-    return lambda send: faults.killed_before(send) if next(calls) >= step else None
+    return lambda send: faults.kill_before(send) if next(calls) >= step else None
 
 
 class TestPublishing:
     def test_the_first_generation_has_all_videos_also_those_that_the_feed_no_longer_keeps(
-        self, service: Followed, builder: IndexBuilder, tmp_path: Path, clock: Clock
+        self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, clock: Clock
     ) -> None:
         films = [service.film("Apples"), service.film("Pears", visibility="private")]
         uploading = str(service.api.create(title="Plums")["videoId"])
@@ -104,7 +104,7 @@ class TestPublishing:
         assert (pointer.films, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
 
     def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         films = [service.film("Apples"), service.film("Pears")]
         builder.run()
@@ -120,7 +120,7 @@ class TestPublishing:
         assert {file["key"] for file in manifest["files"]} & before
 
     def test_another_machine_takes_it_further(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path]
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         films = [service.film("Apples")]
         builder.run()
@@ -131,7 +131,7 @@ class TestPublishing:
         assert titles(service, fresh(), *films) == ["Apples", "Pears", "Plums"]
 
     def test_without_a_change_of_a_video_nothing_is_published_for_an_hour(
-        self, service: Followed, builder: IndexBuilder, clock: Clock
+        self, service: IndexedService, builder: IndexBuilder, clock: Clock
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -146,20 +146,20 @@ class TestPublishing:
         assert builder.run().outcome == "published", "so that readers have less to follow"
 
     def test_a_reader_keeps_its_copy_while_it_is_the_newest(
-        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
+        self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.film("Apples")
         builder.run()
         copy = LocalCopy(tmp_path / "reader")
         service.generations.copy_newest(copy)
-        line = Line(objects.client, carry=botocore_stubber)
-        line.arm(faults.request_lost)
+        line = FaultLine(objects.client, carry=botocore_stubber)
+        line.arm(faults.lose_request)
         service.generations.copy_newest(copy)
         assert line.calls == []
 
     def test_a_reader_whose_generation_is_removed_meanwhile_begins_with_the_newer_one(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         tmp_path: Path,
         objects: Objects,
@@ -179,7 +179,7 @@ class TestPublishing:
         assert titles(service, tmp_path / "reader", film) == ["Pears"]
 
     def test_a_file_that_is_not_what_it_was_is_not_used(
-        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
+        self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         service.film("Apples")
         builder.run()
@@ -191,7 +191,7 @@ class TestPublishing:
         assert copy.generation is None
 
     def test_a_copy_that_is_made_anew_reads_only_what_is_missing(
-        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects
+        self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects
     ) -> None:
         films = [service.film("Apples"), service.film("Pears")]
         builder.run()
@@ -203,20 +203,20 @@ class TestPublishing:
         engine.commit(IndexCheckpoint({}, 0))
         engine.close()
         copy.is_of(None)
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
         assert {path.name for path in copy.folder.iterdir()} >= before
         assert all(asked.parameters["Key"].endswith(".json") for asked in operations), "segments were there"
         segment = next(path for path in copy.folder.iterdir() if path.suffix == ".store")
         segment.write_bytes(bytes(segment.stat().st_size))
         copy.is_of(None)
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             assert titles(service, tmp_path / "reader", *films) == ["Apples", "Pears"]
         assert [asked.parameters["Key"].rpartition("/")[2] for asked in operations] == ["manifest.json", segment.name]
 
     @pytest.mark.parametrize("manifest", [b"", b"\xff", b"[]", b'{"files": [{"name": "meta.json"}]}'])
     def test_a_manifest_that_is_none_is_a_damaged_file(
-        self, service: Followed, builder: IndexBuilder, tmp_path: Path, objects: Objects, manifest: bytes
+        self, service: IndexedService, builder: IndexBuilder, tmp_path: Path, objects: Objects, manifest: bytes
     ) -> None:
         builder.run()
         objects.put(MEDIA_BUCKET, manifest_of(service), manifest, "application/json")
@@ -225,20 +225,22 @@ class TestPublishing:
 
 
 class TestTheLease:
-    def test_a_second_builder_waits(self, service: Followed, builder: IndexBuilder, clock: Clock) -> None:
+    def test_a_second_builder_waits(self, service: IndexedService, builder: IndexBuilder, clock: Clock) -> None:
         held = service.generations.lease()
         assert held
         assert builder.run().outcome == "busy"
         clock.advance(LEASE_SECONDS)
         assert builder.run().outcome == "published", "of one that died, the lease ends by itself"
 
-    def test_one_that_has_ended_lets_the_next_begin_at_once(self, service: Followed, builder: IndexBuilder) -> None:
+    def test_one_that_has_ended_lets_the_next_begin_at_once(
+        self, service: IndexedService, builder: IndexBuilder
+    ) -> None:
         builder.run()
         assert service.generations.lease()
 
-    def test_one_that_fails_does_so_too(self, service: Followed, builder: IndexBuilder, objects: Objects) -> None:
-        line = Line(objects.client, carry=botocore_stubber)
-        line.arm(faults.request_lost)
+    def test_one_that_fails_does_so_too(self, service: IndexedService, builder: IndexBuilder, objects: Objects) -> None:
+        line = FaultLine(objects.client, carry=botocore_stubber)
+        line.arm(faults.lose_request)
         with pytest.raises(Unavailable):
             builder.run()
         line.disarm()
@@ -246,7 +248,7 @@ class TestTheLease:
 
     def test_one_that_was_away_for_too_long_publishes_nothing(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         fresh: Callable[[], Path],
         clock: Clock,
@@ -272,7 +274,7 @@ class TestTheLease:
 
     @pytest.mark.parametrize("step", ["put", "commit", "files"])
     def test_a_builder_keeps_the_lease_during_a_step_that_takes_several_leases(
-        self, service: Followed, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
+        self, service: IndexedService, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
         beats: list[Callable[[], None]] = []
 
@@ -297,7 +299,7 @@ class TestTheLease:
         assert set(others) == {None}
 
     def test_a_builder_whose_heartbeat_finds_another_builder_stops_at_its_next_step(
-        self, service: Followed, tmp_path: Path, clock: Clock
+        self, service: IndexedService, tmp_path: Path, clock: Clock
     ) -> None:
         service.film("Apples")
         beats: list[Callable[[], None]] = []
@@ -319,11 +321,11 @@ class TestTheLease:
         assert others[0]
 
     def test_a_heartbeat_that_the_table_is_too_busy_for_leaves_the_lease_to_the_next_one(
-        self, service: Followed, tmp_path: Path, table: Table
+        self, service: IndexedService, tmp_path: Path, table: Table
     ) -> None:
         def heartbeat(beat: Callable[[], None]) -> AbstractContextManager[None]:
-            line = Line(table.client)
-            line.arm(faults.throttled)
+            line = FaultLine(table.client)
+            line.arm(faults.throttle)
             beat()
             line.disarm()
             return nullcontext()
@@ -347,16 +349,16 @@ class TestTheLease:
     def test_the_lease_of_a_builder_that_died_is_over_before_its_run_after_the_next(self) -> None:
         assert 3 * HEARTBEAT_SECONDS <= LEASE_SECONDS <= 60
 
-    def test_a_lost_answer_does_not_cost_the_lease(self, service: Followed, table: Table) -> None:
-        line = Line(table.client)
-        line.arm(faults.answer_lost, at=0)
+    def test_a_lost_answer_does_not_cost_the_lease(self, service: IndexedService, table: Table) -> None:
+        line = FaultLine(table.client)
+        line.arm(faults.lose_response, at=0)
         assert service.generations.lease()
 
 
 class TestBuildersThatDie:
     def test_at_any_step_of_a_generation_readers_have_the_old_or_the_new_one_and_the_next_run_goes_on(
         self,
-        service: Followed,
+        service: IndexedService,
         table: Table,
         objects: Objects,
         fresh: Callable[[], Path],
@@ -367,7 +369,7 @@ class TestBuildersThatDie:
         films = [service.film("Apples 0"), service.film("Pears 0")]
         builder = service.builder(fresh())
         builder.run()
-        line = Line(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
         step, is_whole = 0, False
         while not is_whole:
             before, after = [f"Apples {step}", f"Pears {step}"], [f"Apples {step + 1}", f"Pears {step + 1}"]
@@ -391,7 +393,7 @@ class TestBuildersThatDie:
 
     def test_at_any_step_of_a_rebuild_the_next_run_goes_on_and_ends_with_all_videos(
         self,
-        service: Followed,
+        service: IndexedService,
         table: Table,
         objects: Objects,
         fresh: Callable[[], Path],
@@ -403,7 +405,7 @@ class TestBuildersThatDie:
         monkeypatch.setattr(building, "SAVED_EVERY", 2)
         monkeypatch.setattr(building, "SOURCES", SOURCES[:4])
         films = [service.film(f"Film {number}") for number in range(3)]
-        line = Line(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
         step = 0
         while service.generations.pointer().generation is None:
             line.arm(dead_from(step))
@@ -418,7 +420,7 @@ class TestBuildersThatDie:
 
 class TestARebuild:
     def test_without_time_is_saved_and_goes_on_elsewhere(
-        self, service: Followed, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 2)
         films = [service.film(f"Film {number}") for number in range(9)]
@@ -436,7 +438,7 @@ class TestARebuild:
         assert service.generations.pointer().draft is None
 
     def test_lets_what_holds_be_read_until_it_has_ended(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path]
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -448,7 +450,7 @@ class TestARebuild:
         assert service.generations.pointer().previous == held
 
     def test_takes_out_what_the_feed_did_not_tell_of(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], table: Table
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -459,7 +461,7 @@ class TestARebuild:
 
     def test_begins_by_itself_when_the_feed_no_longer_keeps_what_comes_next(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         fresh: Callable[[], Path],
         clock: Clock,
@@ -477,7 +479,7 @@ class TestARebuild:
 
     def test_begins_by_itself_when_the_form_is_another_one(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
@@ -488,14 +490,14 @@ class TestARebuild:
         old = service.generations.pointer()
         deploy_other_form(monkeypatch)
         assert service.generations.pointer().readable is None
-        with recorded(objects.client) as operations:
+        with record_operations(objects.client) as operations:
             assert builder.run().outcome == "published"
         assert not any(asked.name == "GetObject" for asked in operations), "nothing of the other form is copied"
         assert titles(service, fresh(), film) == ["Apples"]
         assert service.generations.pointer().previous == old.generation, "who still runs the release before reads it"
 
     def test_begins_anew_when_its_draft_is_of_another_form(
-        self, service: Followed, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, fresh: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(building, "PAGE", 1)
         films = [service.film(f"Film {number}") for number in range(3)]
@@ -509,7 +511,7 @@ class TestARebuild:
     @pytest.mark.parametrize("manifest", [None, b"{}"], ids=["gone", "damaged"])
     def test_begins_anew_when_its_draft_cannot_go_on(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
@@ -536,7 +538,7 @@ class TestARebuild:
     )
     def test_begins_by_itself_when_what_holds_is_damaged(
         self,
-        service: Followed,
+        service: IndexedService,
         builder: IndexBuilder,
         fresh: Callable[[], Path],
         objects: Objects,
@@ -559,7 +561,7 @@ class TestARebuild:
         assert service.builder(fresh()).run().outcome == "unchanged"
 
     def test_begins_when_a_builder_that_has_a_copy_finds_no_manifest_of_it(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
     ) -> None:
         film = service.film("Apples")
         builder.run()
@@ -569,7 +571,7 @@ class TestARebuild:
         assert titles(service, fresh(), film) == ["Pears"]
 
     def test_of_a_table_without_videos_is_an_index_without_films(
-        self, builder: IndexBuilder, service: Followed
+        self, builder: IndexBuilder, service: IndexedService
     ) -> None:
         run = builder.run()
         assert (run.outcome, run.put) == ("published", 0)
@@ -578,7 +580,7 @@ class TestARebuild:
 
 class TestTidying:
     def test_removes_what_no_generation_needs_after_a_while(
-        self, service: Followed, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
+        self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects, clock: Clock
     ) -> None:
         # S3 notes when an object was written, by its own clock.
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp()
@@ -597,7 +599,7 @@ class TestTidying:
         assert f"index/{pointer.previous}/manifest.json" in keys(objects), "somebody may just be copying it"
 
     def test_removes_nothing_when_it_cannot_be_known_what_has_to_stay(
-        self, service: Followed, builder: IndexBuilder, objects: Objects, clock: Clock
+        self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         service.film("Apples")
@@ -611,7 +613,7 @@ class TestTidying:
         assert keys(objects) == before
 
     def test_leaves_everything_else_in_the_bucket_alone(
-        self, service: Followed, builder: IndexBuilder, objects: Objects, clock: Clock
+        self, service: IndexedService, builder: IndexBuilder, objects: Objects, clock: Clock
     ) -> None:
         clock.now = max(found.changed for found in [*_written(objects)]).timestamp() + 2 * KEPT_SECONDS
         objects.put(MEDIA_BUCKET, "captions/a.vtt", b"WEBVTT", "text/vtt")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage
-from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, recorded
-from local.testbed.wire import come_between
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import ADMIN_SCOPES, Api, Clock, Reply, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.request_usage import RequestUsage
@@ -77,9 +77,9 @@ class TestEveryAnswer:
         assert not any(re.search(r"\d", entry.partition("desc=")[2]) for entry in [*without, *beside])
 
     def test_adds_nothing_to_background_work(self, api: Api, table: Table, clock: Clock) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         api.create()
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             backstage.settle()
         assert not [operation for operation in operations if "ReturnConsumedCapacity" in operation.parameters]
 
@@ -97,7 +97,7 @@ class TestExplained:
 
     def test_names_retries_and_conflicts(self, api: Api, table: Table) -> None:
         video_id = api.create()["videoId"]
-        undo = come_between(table.client, conflicting(2))
+        undo = intercept(table.client, conflicting(2))
         reply = api.patch(f"/v1/videos/{video_id}", {"title": "b"}, query="explain=true")
         undo()
         assert entries(reply)[2].endswith(";examined=0;retries=2;conflicts=2")

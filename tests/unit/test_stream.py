@@ -8,7 +8,7 @@ import pytest
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
 
 from local.testbed.harness import NOW
-from local.testbed.streams import EXPIRY, Raw, change, deliver, event, sequence_of
+from local.testbed.streams import EXPIRY, Raw, deliver, event, sequence_of, stream_record
 from shared.aws import runtime
 from shared.aws.stream import Record, StoringProcessor, StreamProcessor
 from shared.core.errors import TRANSIENT_ERRORS
@@ -18,23 +18,23 @@ ITEM = {"pk": "VIDEO#v", "sk": "#META", "title": "A film", "tags": {"a", "b"}, "
 
 class TestRecord:
     def test_it_reads_what_dynamodb_wrote(self) -> None:
-        record = Record(change(ITEM, ITEM | {"title": "New"}, sequence=7, at=NOW))
+        record = Record(stream_record(ITEM, ITEM | {"title": "New"}, sequence=7, at=NOW))
         assert (record.name, record.pk, record.sk) == ("MODIFY", "VIDEO#v", "#META")
         assert (record.event_id, record.sequence) == (f"{7:032x}", f"{7:021}")
         assert (record.old, record.new) == (ITEM, ITEM | {"title": "New"})
 
     @pytest.mark.parametrize(("seconds", "milliseconds"), [(NOW, NOW * 1000), (1750000000.123, 1750000000123)])
     def test_its_time_is_in_milliseconds(self, seconds: float, milliseconds: int) -> None:
-        assert Record(change(None, ITEM, at=seconds)).at_ms == milliseconds
+        assert Record(stream_record(None, ITEM, at=seconds)).at_ms == milliseconds
 
     def test_an_image_that_is_not_there_is_an_error_and_not_an_empty_item(self) -> None:
         with pytest.raises(KeyError):
-            _ = Record(change(None, ITEM)).old
+            _ = Record(stream_record(None, ITEM)).old
         with pytest.raises(KeyError):
-            _ = Record(change(ITEM, None)).new
+            _ = Record(stream_record(ITEM, None)).new
 
     def test_nothing_is_decoded_before_it_is_asked_for(self) -> None:
-        raw = change(None, ITEM)
+        raw = stream_record(None, ITEM)
         raw["dynamodb"]["NewImage"] = {"what": {"NS": ["1"]}}
         record = Record(raw)
         assert record.pk == "VIDEO#v"
@@ -51,7 +51,7 @@ class TestRecord:
         ],
     )
     def test_an_expiry_is_distinguished_from_a_deletion(self, identity: dict[str, str] | None, expired: bool) -> None:
-        assert Record(change(ITEM, None, identity=identity)).expired is expired
+        assert Record(stream_record(ITEM, None, identity=identity)).expired is expired
 
 
 def process(event: dict[str, Any], handle: Callable[[Record], object]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Reader:
 
 
 def _batch(count: int) -> list[Raw]:
-    return [change(None, ITEM | {"n": n}, sequence=n) for n in range(count)]
+    return [stream_record(None, ITEM | {"n": n}, sequence=n) for n in range(count)]
 
 
 def _poison(raw: Raw) -> Raw:
@@ -194,14 +194,14 @@ class TestProcessTogether:
         assert store.finished == [store.stored]
 
     def test_a_batch_of_which_nothing_is_wanted_stores_nothing(self) -> None:
-        batch, store = [change(None, ITEM | {"wanted": False})], Store()
+        batch, store = [stream_record(None, ITEM | {"wanted": False})], Store()
         assert store(event(*batch)) == {"batchItemFailures": []}
         assert (store.stored, store.finished) == ([], [[]])
 
     @pytest.mark.parametrize("more", [0, 1, 5])
     def test_the_first_record_that_was_not_stored_is_reported_and_those_before_it_are_finished(self, more: int) -> None:
         batch = _batch(6)
-        batch[1] = change(None, ITEM | {"wanted": False}, sequence=1)
+        batch[1] = stream_record(None, ITEM | {"wanted": False}, sequence=1)
         store = Store(sequence_of(batch[3]), sequence_of(batch[5]), more=more)
         assert store(event(*batch)) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[3])}]}
         assert store.finished == [[sequence_of(batch[0]), sequence_of(batch[2])]]

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import pytest
 from botocore.exceptions import ClientError
 
-from local.testbed.harness import NOW, Api, Operation, recorded
+from local.testbed.harness import NOW, Api, RecordedOperation, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.core.caller import Caller
@@ -67,7 +67,7 @@ def _make_older(table: Table, video: dict[str, Any], tags: set[str]) -> None:
     table.write(table.update(VIDEO.key(videoId=video["videoId"]), change))
 
 
-def _sent(operations: list[Operation]) -> list[str]:
+def _sent(operations: list[RecordedOperation]) -> list[str]:
     return [operation.name for operation in operations]
 
 
@@ -110,7 +110,7 @@ class TestSpelling:
 
     def test_another_spelling_changes_what_is_shown_and_no_entry(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.patch(_path(video), {"tags": ["Cats"]})
         assert (reply.json["tags"], _sent(operations)) == (["Cats"], ["GetItem", "UpdateItem"])
         assert _titles(api, "tag=CATS") == ["t"]
@@ -118,7 +118,7 @@ class TestSpelling:
 
 class TestEntries:
     def test_creating_puts_one_for_each_tag_in_the_same_transaction(self, api: Api, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             video = api.publish("alice", createdAt=5, tags=["B", "a"])
         assert _sent(operations) == ["TransactWriteItems"]
         entries = _entries(table, video)
@@ -129,14 +129,14 @@ class TestEntries:
         assert not {"userId", "createdAt"} & {name for entry in entries for name in entry}
 
     def test_without_tags_a_video_costs_what_it_did(self, api: Api, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             video = api.create()
             api.patch(_path(video), {"title": "new"})
         assert _sent(operations) == ["PutItem", "GetItem", "UpdateItem"]
 
     def test_a_change_of_other_fields_writes_no_entry(self, api: Api, table: Table) -> None:
         video = api.create(tags=["a"])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.patch(_path(video), {"title": "new"})
             api.delete(_path(video))
             api.post(f"{_path(video)}/restore")
@@ -144,7 +144,7 @@ class TestEntries:
 
     def test_a_change_of_tags_moves_only_those_that_come_or_go(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["stays", "goes"])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.patch(_path(video), {"tags": ["Stays", "comes"]})
         kinds = [next(iter(write)) for write in operations[-1].parameters["TransactItems"]]
         assert kinds == ["Update", "Put", "Delete"]
@@ -193,14 +193,14 @@ class TestVideosOfTheVersionBefore:
     def test_a_request_that_changes_nothing_writes_nothing(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         _make_older(table, video, {"Cats", "cats"})
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.patch(_path(video), {"title": "t"})
         assert _sent(operations) == ["GetItem"]
 
     def test_a_job_leaves_the_upgrade_to_the_next_change_by_people(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         _make_older(table, video, {"Cats", "cats"})
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             VideoStore(table, moves_entries=False).change(
                 video["videoId"],
                 Caller.job("probe"),
@@ -283,7 +283,7 @@ class TestListsByTag:
 
     def test_no_attribute_of_an_index_entry_but_its_place_is_read(self, api: Api, table: Table) -> None:
         api.publish(tags=["a"])
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.get("/v1/videos", query="tag=a")
         assert {operation.index for operation in operations} == {RELATION_INDEX.name, None}
         for query in operations[:-1]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from functions.tallies import handler
 from local.testbed import streams
-from local.testbed.background import Backstage, FakeQueue
-from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, recorded
+from local.testbed.background import BackgroundWork, FakeQueue
+from local.testbed.harness import MEDIA_BUCKET, NOW, Api, Clock, Context, FakeResources, record_operations
 from shared import schema
 from shared.aws.dynamodb import REQUEST_ATTEMPTS, Table
 from shared.aws.records import MAX_ATTEMPTS
@@ -30,14 +30,14 @@ from shared.processing.messages import TallyMessage, parse, tally_message
 from shared.videos.counters import SUMS, ViewCounters
 from tests.integration.contents import items_of
 from tests.integration.faults import (
+    FaultLine,
     Incident,
     Killed,
-    Line,
-    answer_lost,
-    killed_after,
-    killed_before,
-    request_lost,
-    throttled,
+    kill_after,
+    kill_before,
+    lose_request,
+    lose_response,
+    throttle,
 )
 
 VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -107,7 +107,7 @@ class Stream:
 
     def changed(self, old: Item | None, new: Item | None) -> streams.Raw:
         """The next record."""
-        return streams.change(old, new, sequence=next(self._numbers))
+        return streams.stream_record(old, new, sequence=next(self._numbers))
 
     def sent(self, *raws: streams.Raw) -> list[dict[str, Any]]:
         """What the router sends after these records."""
@@ -231,7 +231,7 @@ class Counting:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.tallies = FakeResources(table, Clock()).make(handler.lambda_handler)
-        self.line = Line(table.client)
+        self.line = FaultLine(table.client)
 
     def deliver(self, *bodies: Mapping[str, Any]) -> None:
         """Deliver messages until they are done."""
@@ -305,7 +305,7 @@ class TestViewsAndRatings:
         bodies = [message(views=views(5)), message(ratings=[["00" * 12, given]])]
         counting.deliver(*bodies)
         before = items_of(table)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             counting.deliver(*bodies)
         assert {operation.name for operation in operations} == {"GetItem"}
         assert items_of(table) == before
@@ -325,7 +325,7 @@ class TestViewsAndRatings:
 
     @pytest.mark.parametrize("exists", [True, False], ids=["with a counter", "without a counter"])
     @pytest.mark.parametrize(
-        "incident", [killed_before, killed_after, request_lost, answer_lost, throttled], ids=lambda it: it.__name__
+        "incident", [kill_before, kill_after, lose_request, lose_response, throttle], ids=lambda it: it.__name__
     )
     def test_no_failure_at_any_request_changes_the_count(
         self, counting: Counting, table: Table, incident: Incident, exists: bool
@@ -363,7 +363,7 @@ class TestViewsAndRatings:
         changes: list[list[object]] = sorted(views(9, a_second=9))
         early, late = changes[1], [change for change in changes if change is not changes[1]]
         counting.deliver(message(views=late[:2]), message(views=late[2:4]))
-        counting.line.arm(killed_before, at=2)
+        counting.line.arm(kill_before, at=2)
         with pytest.raises(Killed):
             counting.tallies(streams.sqs_event(message(views=late[4:6])), Context())
         counting.line.disarm()
@@ -429,13 +429,13 @@ class TestTheCost:
     def test_what_comes_together_is_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=1, hour=HOUR))
         parts = [message(views=views(AT_ONCE // 2, first=place)) for place in (0, AT_ONCE // 2)]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             counting.deliver(*parts)
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem"]
 
     def test_500_views_take_16_writes_and_15_pages(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=1, hour=HOUR))
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             counting.deliver(*(message(views=views(50, first=first)) for first in range(0, 500, 50)))
         names = [operation.name for operation in operations]
         assert {name: names.count(name) for name in set(names)} == {"GetItem": 1, "UpdateItem": 16, "PutItem": 15}
@@ -483,7 +483,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 IDS = map("video {}".format, itertools.count())
-INCIDENTS = (killed_before, killed_after, request_lost, answer_lost, throttled)
+INCIDENTS = (kill_before, kill_after, lose_request, lose_response, throttle)
 MOMENTS = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
 """When changes are made: in one second, in one minute, and within the day in which they may come again."""
 
@@ -631,7 +631,7 @@ class TestStarts:
         assert all(items == kept[0] for items in kept)
 
     @pytest.mark.parametrize(
-        "incident", [killed_before, killed_after, request_lost, answer_lost, throttled], ids=lambda it: it.__name__
+        "incident", [kill_before, kill_after, lose_request, lose_response, throttle], ids=lambda it: it.__name__
     )
     def test_no_failure_at_any_request_changes_what_is_kept(
         self, counting: Counting, table: Table, incident: Incident
@@ -679,21 +679,21 @@ class TestTheWholeWay:
     """From what a request writes to what is counted of it, by the stream."""
 
     @pytest.fixture
-    def backstage(self, table: Table, clock: Clock) -> Backstage:
+    def background(self, table: Table, clock: Clock) -> BackgroundWork:
         """The stream, the router and the worker."""
-        return Backstage(table, clock)
+        return BackgroundWork(table, clock)
 
     @pytest.fixture
-    def records(self, api: Api, backstage: Backstage, table: Table) -> list[streams.Raw]:
+    def records(self, api: Api, background: BackgroundWork, table: Table) -> list[streams.Raw]:
         """Of a video with 40 viewers, two of whom came back, and of ten that rated it."""
         put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
-        backstage.settle()
+        background.settle()
         for number in range(42):
             put(table, marker(f"viewer {number % 40}", NOW + number, watched=100))
         for number in range(10):
             put(table, rating(f"user {number}", number + 1))
         put(table, rating("user 9"))
-        return backstage.records()
+        return background.records()
 
     def _assert_counted(self, table: Table) -> None:
         totals = table.get(TOTALS_KEY) or {}
@@ -702,17 +702,17 @@ class TestTheWholeWay:
         assert (totals["votes"], totals["sum"]) == (9, 45)
 
     def test_a_view_is_counted_and_its_hour_is_kept(
-        self, records: list[streams.Raw], backstage: Backstage, table: Table
+        self, records: list[streams.Raw], background: BackgroundWork, table: Table
     ) -> None:
-        assert backstage.router({"Records": records}, Context()) == {"batchItemFailures": []}
-        backstage.tally(*backstage.queues["tallies"].take())
-        backstage.settle()
+        assert background.router({"Records": records}, Context()) == {"batchItemFailures": []}
+        background.tally(*background.queues["tallies"].take())
+        background.settle()
         self._assert_counted(table)
         assert (table.get(schema.VIEW_HOUR.key(videoId=VIDEO, hour=HOUR)) or {})["starts"] == {"0": NO_SUMS}
 
     @pytest.mark.parametrize("seed", range(5))
     def test_reversed_batches_duplicates_and_routers_that_die_change_nothing(
-        self, records: list[streams.Raw], backstage: Backstage, table: Table, seed: int
+        self, records: list[streams.Raw], background: BackgroundWork, table: Table, seed: int
     ) -> None:
         """Lambda keeps the records of one item in order, and no more."""
         chance = random.Random(seed)
@@ -721,12 +721,12 @@ class TestTheWholeWay:
         deliveries = [*batches, *halves, *chance.choices(batches, k=4)]
         chance.shuffle(deliveries)
         for batch in deliveries:
-            backstage.router({"Records": batch}, Context())
+            background.router({"Records": batch}, Context())
             if chance.random() < 0.4:
-                backstage.tally(*backstage.queues["tallies"].take())
-        messages = backstage.queues["tallies"].take()
-        backstage.tally(*messages)
-        backstage.tally(*reversed(messages))
+                background.tally(*background.queues["tallies"].take())
+        messages = background.queues["tallies"].take()
+        background.tally(*messages)
+        background.tally(*reversed(messages))
         self._assert_counted(table)
 
 
@@ -745,7 +745,7 @@ class TestTheFunction:
         assert counting.counter("other")["keyed"] == 2
 
     def test_all_of_a_video_comes_again_while_dynamodb_is_busy(self, counting: Counting) -> None:
-        counting.line.arm(throttled)
+        counting.line.arm(throttle)
         answer = counting.tallies(streams.sqs_event(message(views=views(1)), message(views=views(2))), Context())
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m1"}]}
         assert counting.line.calls == ["GetItem"] * REQUEST_ATTEMPTS

@@ -8,7 +8,7 @@ import pytest
 
 from functions.sweeper import handler as sweeper
 from local.testbed import streams
-from local.testbed.background import Backstage, make_audit
+from local.testbed.background import BackgroundWork, make_audit
 from local.testbed.harness import NOW, Api, Clock, Context
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -84,18 +84,18 @@ class TestAudit:
     def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
         batch = [
-            streams.change(None, VIDEO_ITEM, sequence=1),
-            streams.change(VIDEO_ITEM, deleted, sequence=2),
-            streams.change(deleted, None, sequence=3, identity=streams.EXPIRY),
-            streams.change(None, VIDEO_ITEM | VIDEO.key(videoId="w"), sequence=4),
-            streams.change(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
+            streams.stream_record(None, VIDEO_ITEM, sequence=1),
+            streams.stream_record(VIDEO_ITEM, deleted, sequence=2),
+            streams.stream_record(deleted, None, sequence=3, identity=streams.EXPIRY),
+            streams.stream_record(None, VIDEO_ITEM | VIDEO.key(videoId="w"), sequence=4),
+            streams.stream_record(VIDEO_ITEM | VIDEO.key(videoId="w"), None, sequence=5),
         ]
         handle(streams.event(*batch), Context())
         assert metrics(capsys) == [{"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2}]
 
     def test_what_is_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
         batch = [
-            streams.change(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
+            streams.stream_record(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
             for n, video_id in enumerate("abc")
         ]
         for part in (batch[:2], batch, batch):
@@ -108,7 +108,7 @@ class TestAudit:
         def broken(*_: object, **__: object) -> None:
             raise OSError("broken")
 
-        event = streams.event(streams.change(None, VIDEO_ITEM))
+        event = streams.event(streams.stream_record(None, VIDEO_ITEM))
         with monkeypatch.context() as patched:
             patched.setattr(objects, "put", broken)
             with pytest.raises(OSError, match="broken"):
@@ -119,7 +119,7 @@ class TestAudit:
     def test_jobs_are_counted_by_their_kind_without_the_rendition(self, handle: LambdaHandler, capsys: Printed) -> None:
         def ended(kind: str, state: str) -> streams.Raw:
             before = {**JOB.key(videoId="v", kind=kind), "state": "running", "attempt": 1, "writeId": "1"}
-            return streams.change(before, before | {"state": state, "writeId": "2"}, sequence=next(numbers))
+            return streams.stream_record(before, before | {"state": state, "writeId": "2"}, sequence=next(numbers))
 
         numbers = iter(range(10))
         batch = [ended("transcode.240p", "done"), ended("transcode.720p", "done"), ended("transcode.1080p", "failed")]
@@ -131,7 +131,7 @@ class TestAudit:
         ]
 
     def test_a_change_that_is_neither_is_not_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
-        handle(streams.event(streams.change(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
+        handle(streams.event(streams.stream_record(VIDEO_ITEM, VIDEO_ITEM | {"title": "t", "version": 2})), Context())
         assert metrics(capsys) == []
 
 
@@ -161,14 +161,14 @@ class TestViews:
 
 class TestSweeper:
     @staticmethod
-    def _waiting(api: Api, table: Table, clock: Clock) -> tuple[Backstage, str]:
+    def _waiting(api: Api, table: Table, clock: Clock) -> tuple[BackgroundWork, str]:
         """What runs behind the API, and a video whose film waits to be looked at."""
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         video_id = str(api.create()["videoId"])
         backstage.arrive(video_id)
         return backstage, video_id
 
-    def _sweep(self, backstage: Backstage, capsys: Printed) -> dict[str, dict[str, float]]:
+    def _sweep(self, backstage: BackgroundWork, capsys: Printed) -> dict[str, dict[str, float]]:
         """The metrics of one sweep by queue; those without a queue under ``."""
         capsys.readouterr()
         backstage.sweeper({}, Context())
@@ -178,12 +178,12 @@ class TestSweeper:
 
     def test_without_open_jobs_it_reports_nothing(self, api: Api, table: Table, clock: Clock, capsys: Printed) -> None:
         api.create()
-        assert self._sweep(Backstage(table, clock), capsys) == {}
+        assert self._sweep(BackgroundWork(table, clock), capsys) == {}
 
     def test_open_jobs_are_counted_by_queue_with_the_age_of_the_oldest(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         backstage.uploaded_film(api)
         clock.advance(100)
         backstage.arrive(api.create()["videoId"])
@@ -197,7 +197,7 @@ class TestSweeper:
     def test_a_job_grows_old_from_when_it_was_wanted_whatever_is_tried(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         backstage.uploaded_film(api)
         ticket = backstage.message("thumbnails", "poster").ticket
         clock.advance(100)
@@ -224,7 +224,7 @@ class TestSweeper:
     def test_what_it_gives_up_is_counted_and_not_open_any_more(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         backstage.arrive(api.create()["videoId"])
         clock.advance(kind_of("probe").patience + 1)
         assert self._sweep(backstage, capsys)[""] == {"JobsResent": 1}
@@ -234,7 +234,7 @@ class TestSweeper:
     def test_one_that_it_had_to_skip_is_counted(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         backstage.arrive(api.create()["videoId"])
         clock.advance(10**6)
 
@@ -256,7 +256,7 @@ class TestSweeper:
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sweeping, "MAX_MEASURED", 3)
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         for _ in range(5):
             backstage.arrive(api.create()["videoId"])
         assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 3, "OldestJobSeconds": 0}}
@@ -264,7 +264,7 @@ class TestSweeper:
         assert self._sweep(backstage, capsys)[""] == {"JobsResent": 5}
 
     def test_jobs_are_in_the_index_of_relations_alone(self, api: Api, table: Table, clock: Clock) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         video_id = backstage.uploaded_film(api)
         job = backstage.job(video_id, "poster")
         assert job["createdAt"] == NOW

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from local.testbed.background import Backstage
-from local.testbed.harness import Api, Reply, recorded
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import Api, Reply, record_operations
 from shared.aws.dynamodb import Table
 from shared.aws.expressions import Expression
 from shared.queries import SECTIONS
@@ -141,7 +141,7 @@ def test_a_singleton_is_left_out_when_a_tag_is_cut_short() -> None:
 def test_without_a_place_nothing_more_is_read_or_shown(api: Api, film: dict[str, Any], table: Table) -> None:
     release(api, "NZ")
     for languages in (None, "*", "_"):
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = read(api, languages=languages)
         assert [operation.name for operation in operations] == ["BatchGetItem"]
         assert "localTitle" not in reply.json
@@ -152,7 +152,7 @@ def test_a_local_title_can_be_all_that_is_asked_for(api: Api, film: dict[str, An
     release(api, "NZ")
     local = {"localTitle": {"title": "NZ", "region": "NZ", "match": "region"}}
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         assert read(api, "fields=localTitle&region=NZ").json == local
     assert [operation.name for operation in operations] == ["GetItem", "Query"]
     assert read(api, "fields=videoId,localTitle,viewCount&region=NZ").json == {
@@ -193,7 +193,7 @@ def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any
     credit(api, "b", 1)
     api.post(f"{PATH}/views", user="bob")
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = read(api, ALL, languages="mi")
 
     assert [operation.name for operation in operations] == ["Query", "GetItem"]
@@ -230,7 +230,7 @@ def test_ratings_are_shown_as_totals(api: Api, film: dict[str, Any], table: Tabl
 
 
 def test_jobs_are_for_the_owner_and_admins(api: Api, table: Table) -> None:
-    video_id = Backstage(table, api.clock).uploaded_film(api)
+    video_id = BackgroundWork(table, api.clock).uploaded_film(api)
     path = f"/v1/videos/{video_id}"
     assert api.patch(path, {"visibility": "public", "status": "ready"}).status == 200
 
@@ -259,7 +259,7 @@ def test_a_title_page_that_is_too_long_says_where_its_lists_continue(
         credit(api, person, ordering + 1)
     release(api, "AU", "FR", "NZ")
 
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         reply = read(api, ALL)
 
     # One for the beginning of the partition, then the counter, and one for each section that was not reached.
@@ -306,7 +306,7 @@ def test_a_title_page_with_the_largest_lists_fits_what_lambda_answers_with() -> 
 
 
 def test_jobs_are_whole_wherever_reading_breaks_off(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = f"/v1/videos/{Backstage(table, api.clock).uploaded_film(api)}"
+    path = f"/v1/videos/{BackgroundWork(table, api.clock).uploaded_film(api)}"
     jobs = api.get(f"{path}/jobs").json["items"]
     monkeypatch.setattr(title_page, "LARGEST_SECTION", len(jobs))
 
@@ -326,7 +326,7 @@ def test_a_limited_number_of_releases_is_read_for_a_title(
     assert title("", "mi") == "The Piano"
     assert title("region=NZ", "mi") == "NZ/mi"
     assert title("region=FR", "en") == "AU/en"
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         title("region=NZ", "fr")
     assert [operation.name for operation in operations] == ["BatchGetItem", "Query"]
     assert {operation.parameters["Limit"] for operation in operations if operation.name == "Query"} == {3}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from local.testbed import wire
-from local.testbed.harness import NOW, Api, create_table, make_api, recorded
+from local.testbed.harness import NOW, Api, create_table, make_api, record_operations
 from local.testbed.lean_moto import put_back
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.s3 import Objects
@@ -336,7 +336,7 @@ def test_the_raw_form_has_every_item_as_it_is(full: Api, tmp_path: Path) -> None
 
 
 def test_an_export_scans_nothing(full: Api, tmp_path: Path) -> None:
-    with recorded(full.table.client) as operations:
+    with record_operations(full.table.client) as operations:
         export(full.table, tmp_path / "all.jsonl")
     assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
 
@@ -650,7 +650,7 @@ def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, 
             api.create("admin", videoId=VIDEO_ID, title="Newer")
         return send()
 
-    undo = wire.come_between(api.table.client, between)
+    undo = wire.intercept(api.table.client, between)
     run = bring_in_lines(api.table, tmp_path, [FILM])
     assert run.refused == [(1, "already exists and differs: left alone")]
     assert api.get(f"/v1/videos/{VIDEO_ID}", user="admin").json["title"] == "Newer"
@@ -658,7 +658,7 @@ def test_an_import_leaves_a_video_that_is_created_after_it_has_looked(api: Api, 
 
 def test_thousands_of_ratings_are_imported_in_few_transactions(api: Api, tmp_path: Path) -> None:
     ratings = [{"entity": "Rating", "videoId": VIDEO_ID, "userId": f"user-{n}", "value": n % 10 + 1, "ratedAt": n} for n in range(130)]  # fmt: skip
-    with recorded(api.table.client) as operations:
+    with record_operations(api.table.client) as operations:
         bring_in_lines(api.table, tmp_path, [FILM, *ratings])
     assert [operation.name for operation in operations].count("TransactWriteItems") == 3
     settle(api.table)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from local.testbed.harness import NOW, Api
-from local.testbed.streams import EXPIRY, change
+from local.testbed.streams import EXPIRY, stream_record
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -35,7 +35,7 @@ class Trail:
         """Keep an entry of how the video differs from when it was last looked at."""
         old, new = self._known.get(video_id), self.api.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
-        made = entry(Record(change(old, new, sequence=self._sequence, at=self.api.clock.now, **options)), DAYS)
+        made = entry(Record(stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)), DAYS)
         assert made is not None
         self.store.add(made)
         if new:

@@ -14,19 +14,19 @@ from shared.feed.log import DAYS_KEPT
 from shared.search import builder
 from shared.search.document import FORM
 from shared.search.generations import LEASE_SECONDS, Generations
-from tests.indexed import Followed
+from tests.indexed import IndexedService
 from tools import ToolError
 from tools.index import bucket_of, rebuild, require_bucket, status
 from tools.progress import Bars
 
 
 @pytest.fixture
-def service(table: Table, objects: Objects, clock: Clock) -> Followed:
+def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
     """The service, and all that happens behind it."""
-    return Followed(table, objects, clock)
+    return IndexedService(table, objects, clock)
 
 
-def rebuilt(service: Followed, folder: Path) -> int:
+def rebuilt(service: IndexedService, folder: Path) -> int:
     """What `python -m tools index rebuild` does; while it waits, time passes."""
     return rebuild(
         service.table,
@@ -40,19 +40,19 @@ def rebuilt(service: Followed, folder: Path) -> int:
     )
 
 
-def told(service: Followed) -> str:
+def index_status(service: IndexedService) -> str:
     """What `python -m tools index status` says."""
     return "\n".join(status(service.table, service.feed, service.objects, MEDIA_BUCKET, service.clock))
 
 
 class TestRebuilding:
-    def test_has_all_videos_also_when_one_holds_already(self, service: Followed, tmp_path: Path) -> None:
+    def test_has_all_videos_also_when_one_holds_already(self, service: IndexedService, tmp_path: Path) -> None:
         service.film("Apples")
         assert rebuilt(service, tmp_path / "one") == 1
         service.film("Pears")
         assert rebuilt(service, tmp_path / "two") == 2
 
-    def test_waits_for_another_builder(self, service: Followed, tmp_path: Path) -> None:
+    def test_waits_for_another_builder(self, service: IndexedService, tmp_path: Path) -> None:
         service.film("Apples")
         begun = service.clock.now
         assert service.generations.lease()
@@ -60,14 +60,14 @@ class TestRebuilding:
         assert service.clock.now >= begun + LEASE_SECONDS
 
     def test_goes_on_where_it_was_cut_off(
-        self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(builder, "PAGE", 1)
         monkeypatch.setattr(builder, "SAVED_EVERY", 4)
         films = [service.film(f"Film {number}") for number in range(6)]
         with mock.patch.object(Generations, "publish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             rebuilt(service, tmp_path / "one")
-        assert "It is built anew since 2025-06-15 15:06:" in told(service)
+        assert "It is built anew since 2025-06-15 15:06:" in index_status(service)
         with mock.patch.object(builder, "read_video_ids", wraps=builder.read_video_ids) as asked:
             assert rebuilt(service, tmp_path / "two") == len(films)
         first = asked.call_args_list[0].args[1]
@@ -75,29 +75,33 @@ class TestRebuilding:
 
 
 class TestTheStatus:
-    def test_says_that_there_is_none(self, service: Followed) -> None:
-        assert told(service) == "No index has been published yet."
+    def test_says_that_there_is_none(self, service: IndexedService) -> None:
+        assert index_status(service) == "No index has been published yet."
 
-    def test_says_which_generation_holds_and_how_many_changes_wait(self, service: Followed, tmp_path: Path) -> None:
+    def test_says_which_generation_holds_and_how_many_changes_wait(
+        self, service: IndexedService, tmp_path: Path
+    ) -> None:
         film = service.film("Apples")
         rebuilt(service, tmp_path / "one")
         generation = service.generations.pointer().generation
-        assert told(service).startswith(f"Generation {generation}: 1 videos, ")
-        assert told(service).endswith("\nNo change waits.")
+        assert index_status(service).startswith(f"Generation {generation}: 1 videos, ")
+        assert index_status(service).endswith("\nNo change waits.")
         service.patch(film, title="Pears")
         service.patch(film, title="Plums")
-        assert "\n2 changes wait, of all kinds; it has followed everything until 2025-06-15 15:0" in told(service)
+        assert "\n2 changes wait, of all kinds; it has followed everything until 2025-06-15 15:0" in index_status(
+            service
+        )
 
     def test_says_that_this_release_cannot_read_it(
-        self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         rebuilt(service, tmp_path / "one")
-        assert "another form" not in told(service)
+        assert "another form" not in index_status(service)
         monkeypatch.setattr("shared.search.generations.FORM", FORM + 1)
-        assert f"It has another form ({FORM}) than this release" in told(service)
+        assert f"It has another form ({FORM}) than this release" in index_status(service)
 
     def test_says_who_has_it_and_that_it_cannot_go_on(
-        self, service: Followed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, service: IndexedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
         film = service.film("Apples")
@@ -107,7 +111,7 @@ class TestTheStatus:
         service.clock.advance((DAYS_KEPT + 1) * 86_400)
         service.patch(film, title="Pears")
         assert service.generations.lease()
-        said = told(service)
+        said = index_status(service)
         assert "10 changes wait, and the next ones are no longer kept: the index will be built anew." in said
         assert "A builder has it, until 2025-07-16 " in said
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.harness import Api, Clock
 from shared.aws.dynamodb import Table
 from shared.history.trail import AuditStore
@@ -154,7 +154,7 @@ class TestWithATrail:
         monkeypatch.setattr(Pool, "__init__", lambda pool, threads=1, **options: initialise(pool, 1, **options))
         return made
 
-    def followed(self, films: Trailed, paced: TrailLagLimiter) -> list[bool]:
+    def followed(self, films: AuditedService, paced: TrailLagLimiter) -> list[bool]:
         """Whether the trail has each write that a command remembers."""
         return [
             films.trail.follows(sample.partition, sample.entity, paced._id, sample.version) for sample in paced._samples
@@ -164,7 +164,7 @@ class TestWithATrail:
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        films = Trailed(api)
+        films = AuditedService(api)
         assert main(["generate", "imdb", "--titles", "6", "--people", "4"]) == 0
         assert main(["import-imdb", "imdb", "--table", api.table.name]) == 0
         (imported,) = paces
@@ -183,7 +183,7 @@ class TestWithATrail:
     def test_an_export_that_is_imported_is_followed_too(
         self, api: Api, paces: list[TrailLagLimiter], tmp_path: Path
     ) -> None:
-        films = Trailed(api)
+        films = AuditedService(api)
         file = tmp_path / "all.jsonl"
         lines = (
             {"entity": "Video", "videoId": FILM, "userId": "alice", "status": "ready", "title": "A film"},
@@ -198,7 +198,7 @@ class TestWithATrail:
         assert all(self.followed(films, imported))
 
     def test_a_later_version_of_the_same_change_set_is_waited_for(self, api: Api) -> None:
-        films = Trailed(api)
+        films = AuditedService(api)
         video_id = films.create()
         change_set = films.entries(video_id)[0]["changeset"]
         assert films.trail.follows(f"VIDEO#{video_id}", "video", change_set, 1)

@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 
-from local.testbed.audited import Trailed
+from local.testbed.audited import AuditedService
 from local.testbed.harness import NOW, Api, remove_video
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.history.changeset_reverts import ChangeSetReverts
@@ -46,12 +46,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def films(api: Api) -> Trailed:
+def films(api: Api) -> AuditedService:
     """The service with an empty trail."""
-    return Trailed(api)
+    return AuditedService(api)
 
 
-def retitled(films: Trailed, count: int) -> tuple[list[str], str]:
+def retitled(films: AuditedService, count: int) -> tuple[list[str], str]:
     """Videos that one request has given a wrong title, and the change set of that."""
     videos = [films.create(title=f"Film {number}") for number in range(count)]
     operations = [{"op": "patch", "videoId": video_id, "patch": {"title": "Untitled"}} for video_id in videos]
@@ -59,7 +59,7 @@ def retitled(films: Trailed, count: int) -> tuple[list[str], str]:
     return videos, str(films.entries(videos[0])[0][CHANGESET])
 
 
-def titles(films: Trailed, videos: list[str]) -> list[str]:
+def titles(films: AuditedService, videos: list[str]) -> list[str]:
     """What the videos are called now."""
     return [films.item(video_id)["title"] for video_id in videos]
 
@@ -109,7 +109,7 @@ class Counting(Bars):
         yield self.done.append
 
 
-def undone(films: Trailed, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
+def run_undo(films: AuditedService, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
     """What became of a change set that was taken back by the tests' clock."""
     wish = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
     reverts = ChangeSetReverts(films.table, films.trail, QuotaStore(films.table, 100))
@@ -140,7 +140,9 @@ def stop_after(patch: pytest.MonkeyPatch, writes: int) -> None:
 
 
 class TestSmall:
-    def test_comes_back_but_for_what_was_changed_since(self, films: Trailed, terminal: Terminal, folder: Path) -> None:
+    def test_comes_back_but_for_what_was_changed_since(
+        self, films: AuditedService, terminal: Terminal, folder: Path
+    ) -> None:
         videos, changeset_id = retitled(films, 3)
         films.patch(videos[1], "admin", title="A good title")
         assert terminal.run(changeset_id) == 0
@@ -156,7 +158,7 @@ class TestSmall:
         assert own.endswith(" --table VideoMetadata")
         assert list(folder.iterdir()) == []
 
-    def test_comes_back_in_part(self, films: Trailed, terminal: Terminal) -> None:
+    def test_comes_back_in_part(self, films: AuditedService, terminal: Terminal) -> None:
         video_id = films.create(title="A film", tags=["noir"])
         films.patch(video_id, title="Untitled", tags=["todo"])
         changeset_id = str(films.entries(video_id)[0][CHANGESET])
@@ -167,7 +169,7 @@ class TestSmall:
         assert left.startswith(f"video {video_id}: left alone: tags, changed since by admin at {LATER}")
         assert counts == "1 taken back (1 only in part), 0 as they were before, 0 left alone, 0 failed."
 
-    def test_is_a_change_set_itself(self, films: Trailed, terminal: Terminal) -> None:
+    def test_is_a_change_set_itself(self, films: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(films, 2)
         assert terminal.run(changeset_id) == 0
         films.settle()
@@ -180,7 +182,7 @@ class TestSmall:
         assert terminal.run(own) == 0
         assert titles(films, videos) == ["Untitled", "Untitled"]
 
-    def test_changes_nothing_the_second_time(self, films: Trailed, terminal: Terminal) -> None:
+    def test_changes_nothing_the_second_time(self, films: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(films, 2)
         assert terminal.run(changeset_id) == 0
         films.settle()
@@ -189,7 +191,7 @@ class TestSmall:
         assert terminal.out == ["0 taken back, 2 as they were before, 0 left alone, 0 failed."]
         assert [films.item(video_id) for video_id in videos] == before
 
-    def test_can_be_rehearsed(self, films: Trailed, terminal: Terminal, folder: Path) -> None:
+    def test_can_be_rehearsed(self, films: AuditedService, terminal: Terminal, folder: Path) -> None:
         videos, changeset_id = retitled(films, 1)
         before = films.item(videos[0])
         assert terminal.run(changeset_id, "--dry-run") == 0
@@ -201,7 +203,7 @@ class TestSmall:
         assert list(folder.iterdir()) == []
 
     def test_leaves_nothing_in_the_current_folder_also_when_it_is_stopped(
-        self, films: Trailed, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, films: AuditedService, terminal: Terminal, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _, changeset_id = retitled(films, 2)
         for name, status in (("here", 1), ("there", 0)):
@@ -216,7 +218,7 @@ class TestSmall:
             assert len(list(folder.iterdir())) == status
 
     def test_is_complete_although_the_reader_of_its_output_leaves(
-        self, films: Trailed, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, films: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         videos, changeset_id = retitled(films, 1)
         with monkeypatch.context() as leaving:
@@ -225,13 +227,13 @@ class TestSmall:
         assert (titles(films, videos), terminal.err, list(folder.iterdir())) == (["Film 0"], [], [])
 
     @pytest.mark.parametrize("field", ["title", "/title", ""])
-    def test_comes_back_by_force(self, films: Trailed, terminal: Terminal, field: str) -> None:
+    def test_comes_back_by_force(self, films: AuditedService, terminal: Terminal, field: str) -> None:
         videos, changeset_id = retitled(films, 1)
         films.patch(videos[0], "admin", title="A good title")
         assert terminal.run(changeset_id, "--force", field) == 0
         assert titles(films, videos) == ["Film 0"]
 
-    def test_fails_where_the_video_is_gone(self, films: Trailed, terminal: Terminal) -> None:
+    def test_fails_where_the_video_is_gone(self, films: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(films, 2)
         remove_video(films.table, videos[0])
         films.settle()
@@ -248,7 +250,7 @@ class TestSmall:
         ]
         assert list(folder.iterdir()) == []
 
-    def test_waits_for_a_trail_that_is_behind(self, films: Trailed, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_waits_for_a_trail_that_is_behind(self, films: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
         videos, changeset_id = retitled(films, 1)
         films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
         waits: list[float] = []
@@ -257,14 +259,14 @@ class TestSmall:
             waits.append(seconds)
             films.settle()
 
-        assert undone(films, changeset_id, sleep=sleep)["reverted"] == 1
+        assert run_undo(films, changeset_id, sleep=sleep)["reverted"] == 1
         assert waits == [WAIT_SECONDS]
         assert capsys.readouterr().err == "The audit trail is some seconds behind: waiting for it.\n"
 
 
 @pytest.mark.usefixtures("small_turns")
 class TestLarge:
-    def test_says_in_the_end_what_was_left_alone(self, films: Trailed, terminal: Terminal) -> None:
+    def test_says_in_the_end_what_was_left_alone(self, films: AuditedService, terminal: Terminal) -> None:
         videos, changeset_id = retitled(films, 5)
         films.patch(videos[3], "admin", title="A good title")
         assert terminal.run(changeset_id) == 0
@@ -273,7 +275,7 @@ class TestLarge:
         assert left.startswith(f"video {videos[3]}: left alone: title, changed since by admin at {LATER}")
         assert counts == "4 taken back, 0 as they were before, 1 left alone, 0 failed."
 
-    def test_leaves_nothing_to_the_workers(self, films: Trailed, terminal: Terminal) -> None:
+    def test_leaves_nothing_to_the_workers(self, films: AuditedService, terminal: Terminal) -> None:
         _, changeset_id = retitled(films, 3)
         assert terminal.run(changeset_id) == 0
         films.settle()
@@ -281,7 +283,7 @@ class TestLarge:
 
     @pytest.mark.parametrize("written", range(1, 10))
     def test_goes_on_where_it_was_stopped_and_counts_nothing_twice(
-        self, films: Trailed, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
+        self, films: AuditedService, terminal: Terminal, folder: Path, monkeypatch: pytest.MonkeyPatch, written: int
     ) -> None:
         videos, changeset_id = retitled(films, 5)
         with monkeypatch.context() as stopping:
@@ -296,7 +298,7 @@ class TestLarge:
         assert list(folder.iterdir()) == []
 
     def test_has_as_many_writes_in_flight_as_an_import(
-        self, films: Trailed, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+        self, films: AuditedService, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The first writes wait for each other, until as many are in flight as an import has threads."""
         monkeypatch.setattr("tools.__main__.THREADS", THREADS)
@@ -314,7 +316,7 @@ class TestLarge:
             with one_at_a_time:
                 return send()
 
-        stop = come_between(films.table.client, between)
+        stop = intercept(films.table.client, between)
         try:
             assert terminal.run(changeset_id) == 0
         finally:
@@ -322,15 +324,15 @@ class TestLarge:
         assert titles(films, videos) == [f"Film {number}" for number in range(len(videos))]
         assert next(left, None) is None
 
-    def test_moves_a_bar(self, films: Trailed) -> None:
+    def test_moves_a_bar(self, films: AuditedService) -> None:
         _, changeset_id = retitled(films, 5)
         bars = Counting()
-        undone(films, changeset_id, bars)
+        run_undo(films, changeset_id, bars)
         assert bars.total == 5
         assert bars.done == sorted(bars.done)
         assert (bars.done[0], bars.done[-1]) == (0, 5)
 
-    def test_waits_for_a_trail_that_is_behind(self, films: Trailed, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_waits_for_a_trail_that_is_behind(self, films: AuditedService, capsys: pytest.CaptureFixture[str]) -> None:
         videos, changeset_id = retitled(films, 3)
         films.api.patch(f"/v1/videos/{videos[0]}", {"category": "new"}, user="admin")
 
@@ -338,7 +340,7 @@ class TestLarge:
             films.clock.advance(seconds)
             films.settle()
 
-        assert undone(films, changeset_id, sleep=sleep)["reverted"] == 3
+        assert run_undo(films, changeset_id, sleep=sleep)["reverted"] == 3
         assert titles(films, videos) == ["Film 0", "Film 1", "Film 2"]
         assert capsys.readouterr().err == (
             "Waiting for the audit trail, or for others who change the same videos: 1 left to try again.\n"

@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 
 from functions.rankings import handler
-from local.testbed.background import Backstage
-from local.testbed.counted_views import Viewed
-from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, recorded
-from local.testbed.wire import come_between
+from local.testbed.background import BackgroundWork
+from local.testbed.counted_views import CountedViews
+from local.testbed.harness import NOW, Api, Clock, Context, FakeResources, ShortContext, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, WINDOWS
@@ -37,9 +37,9 @@ HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
 
 
 @pytest.fixture
-def viewed(table: Table) -> Viewed:
+def viewed(table: Table) -> CountedViews:
     """What was counted."""
-    return Viewed(table)
+    return CountedViews(table)
 
 
 def compute(table: Table, now: int = NOW) -> dict[str, int]:
@@ -60,7 +60,7 @@ def titles(api: Api, query: str = "") -> list[str]:
     return [item["title"] for item in listed(api, query)["items"]]
 
 
-def published(api: Api, viewed: Viewed, **views: int) -> dict[str, str]:
+def published(api: Api, viewed: CountedViews, **views: int) -> dict[str, str]:
     """Videos by their titles, with as many views in this hour."""
     made = {title: api.publish(title=title)["videoId"] for title in views}
     for title, count in views.items():
@@ -102,7 +102,7 @@ def expected(views: list[View], window: str, category: str) -> dict[str, tuple[i
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Viewed, seed: int) -> None:
+def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: CountedViews, seed: int) -> None:
     draw = random.Random(seed)
     videos = [f"{number:08d}-0000-4000-8000-{seed:012d}" for number in range(12)]
     spread = dict.fromkeys(videos[:3], 4)
@@ -131,7 +131,10 @@ def test_every_list_is_what_looking_at_each_view_finds(table: Table, viewed: Vie
 
 
 def test_views_rank_a_video_when_the_stream_has_reported_them(api: Api, table: Table, clock: Clock) -> None:
-    backstage, made = Backstage(table, clock), {title: api.publish(title=title)["videoId"] for title in ("a", "b", "c")}
+    backstage, made = (
+        BackgroundWork(table, clock),
+        {title: api.publish(title=title)["videoId"] for title in ("a", "b", "c")},
+    )
 
     def view(title: str, times: int) -> None:
         for _ in range(times):
@@ -166,7 +169,7 @@ class TestOrders:
             wanted.sort(key=value, reverse=True)
             assert top.by(order) == wanted[:LARGEST_TOP]
 
-    def test_the_largest_come_first(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_the_largest_come_first(self, api: Api, table: Table, viewed: CountedViews) -> None:
         old, new, steady = (api.publish(title=title)["videoId"] for title in ("old", "new", "steady"))
         viewed.count(old, HOUR - 30 * HOUR_SECONDS, views=1000)
         viewed.count(steady, HOUR - 29 * HOUR_SECONDS, views=60)
@@ -192,7 +195,7 @@ class TestWhatIsShown:
             "items": [],
         }
 
-    def test_videos_as_other_lists_show_them_now(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_videos_as_other_lists_show_them_now(self, api: Api, table: Table, viewed: CountedViews) -> None:
         video_id = published(api, viewed, a=3)["a"]
         compute(table)
         api.patch(f"/v1/videos/{video_id}", {"title": "b"})
@@ -202,7 +205,7 @@ class TestWhatIsShown:
         assert shown["title"] == "b"
         assert (answer["from"], answer["computedAt"]) == (HOUR - 23 * HOUR_SECONDS, NOW)
 
-    def test_posters_have_addresses(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_posters_have_addresses(self, api: Api, table: Table, viewed: CountedViews) -> None:
         video_id = published(api, viewed, a=3)["a"]
         picture = {"url": "s3://media/thumbnails/a.jpg", "width": 1, "height": 1}
         assert api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": picture}}).status == 200
@@ -210,7 +213,7 @@ class TestWhatIsShown:
         assert listed(api)["items"][0].get("poster") == api.get("/v1/videos").json["items"][0].get("poster")
 
     def test_the_next_take_the_places_of_those_that_are_not_published_any_more(
-        self, api: Api, table: Table, viewed: Viewed
+        self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         made = published(api, viewed, a=5, b=4, c=3, d=2, e=1)
         compute(table)
@@ -221,7 +224,9 @@ class TestWhatIsShown:
             assert [item["title"] for item in items] == ["b", "d", "e"]
         assert titles(api, "limit=2") == ["b", "d"]
 
-    def test_a_video_that_left_a_category_is_not_in_its_list(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_a_video_that_left_a_category_is_not_in_its_list(
+        self, api: Api, table: Table, viewed: CountedViews
+    ) -> None:
         one, other = (api.publish(title=title, category="c")["videoId"] for title in ("one", "other"))
         viewed.categories |= {one: "c", other: "c"}
         viewed.count(one, HOUR, views=2)
@@ -234,7 +239,7 @@ class TestWhatIsShown:
         assert titles(api) == ["one", "other"]
 
     @pytest.mark.parametrize("category", ["*", "a#b", "100%", "\N{CLAPPER BOARD}"])
-    def test_a_category_may_have_any_name(self, api: Api, table: Table, viewed: Viewed, category: str) -> None:
+    def test_a_category_may_have_any_name(self, api: Api, table: Table, viewed: CountedViews, category: str) -> None:
         one = api.publish(title="one", category=category)["videoId"]
         published(api, viewed, other=5)
         viewed.categories[one] = category
@@ -244,16 +249,18 @@ class TestWhatIsShown:
         assert titles(api, f"category={quote(category)}") == ["one"]
         assert titles(api) == ["other", "one"]
 
-    def test_views_that_did_not_count_rank_nothing(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_views_that_did_not_count_rank_nothing(self, api: Api, table: Table, viewed: CountedViews) -> None:
         viewed.count(api.publish()["videoId"], HOUR, repeated=5, owner=1)
         viewed.store()
         compute(table)
         assert listed(api)["items"] == []
 
-    def test_it_takes_one_read_of_the_list_and_one_of_the_videos(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_it_takes_one_read_of_the_list_and_one_of_the_videos(
+        self, api: Api, table: Table, viewed: CountedViews
+    ) -> None:
         published(api, viewed, a=1, b=1, c=1)
         compute(table)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             listed(api, "limit=2")
         assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem"]
         assert len(operations[1].parameters["RequestItems"][table.name]["Keys"]) == 2
@@ -266,14 +273,14 @@ class TestWhatIsShown:
         ],
     )
     def test_what_it_does_not_know_is_refused(self, api: Api, table: Table, query: str) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.get("/v1/top", query=query)
         assert (reply.status, operations) == (400, []), reply.body
 
 
 class TestRuns:
     def test_lists_by_hours_are_computed_in_each_run_those_by_days_once_an_hour(
-        self, api: Api, table: Table, viewed: Viewed
+        self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         video_id = published(api, viewed, a=1)["a"]
         compute(table)
@@ -295,7 +302,7 @@ class TestRuns:
         }
 
     def test_a_run_that_has_little_time_left_leaves_days_to_the_next(
-        self, api: Api, table: Table, viewed: Viewed
+        self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         published(api, viewed, a=1)
         function = FakeResources(table, lambda: NOW).make(handler.lambda_handler)
@@ -305,7 +312,7 @@ class TestRuns:
         assert len(titles(api, "window=week")) == 1
 
     def test_a_list_that_has_not_changed_is_written_again_when_it_gets_old(
-        self, api: Api, table: Table, viewed: Viewed
+        self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         published(api, viewed, a=1)
         now = HOUR + 60
@@ -313,7 +320,7 @@ class TestRuns:
         assert written == {0: 4, 300: 0, REFRESH_SECONDS - 1: 0, REFRESH_SECONDS: 2}
 
     def test_a_category_that_is_no_longer_viewed_has_an_empty_list_and_then_none(
-        self, api: Api, table: Table, viewed: Viewed, clock: Clock
+        self, api: Api, table: Table, viewed: CountedViews, clock: Clock
     ) -> None:
         video_id = api.publish(category="c")["videoId"]
         viewed.categories[video_id] = "c"
@@ -333,7 +340,7 @@ class TestRuns:
         assert listed(api, "window=hour&category=c")["computedAt"] is None
 
     def test_the_categories_with_the_most_views_have_lists(
-        self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+        self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(rankings, "MAX_CATEGORIES", 2)
         for number in range(4):
@@ -345,7 +352,7 @@ class TestRuns:
         assert [category for category, top in listed.items() if top] == ["c2", "c3"]
 
     def test_with_more_entries_than_may_be_read_windows_are_shorter_and_say_so(
-        self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch
+        self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for hours in range(60, -1, -1):
             for video_id in ("a", "b"):
@@ -364,19 +371,21 @@ class TestRuns:
         assert top
         assert (top.start, {video.views for video in top.videos}) == (HOUR, {1})
 
-    def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(self, table: Table, viewed: Viewed) -> None:
+    def test_a_run_reads_four_partitions_of_each_hour_and_each_counter_once(
+        self, table: Table, viewed: CountedViews
+    ) -> None:
         for number in range(150):
             viewed.count(f"v{number}", NOW)
         viewed.store()
         compute(table)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             compute(table, NOW + 300)
         names = [operation.name for operation in operations if operation.index is None]
         assert names == ["BatchGetItem", "BatchGetItem", "GetItem", "GetItem", "GetItem"]
         queries = [operation for operation in operations if operation.index]
         assert len(queries) == 4 * 48
 
-    def test_runs_fold_a_counter_that_is_calm_again(self, table: Table, viewed: Viewed) -> None:
+    def test_runs_fold_a_counter_that_is_calm_again(self, table: Table, viewed: CountedViews) -> None:
         for shard in range(4):
             viewed.count("v", NOW, shard=shard, views=10)
         viewed.store()
@@ -390,7 +399,7 @@ class TestRuns:
         assert counter
         assert counter["folded"] == {"views": 30}
 
-    def test_a_counter_in_a_storm_holds_up_no_list(self, table: Table, viewed: Viewed) -> None:
+    def test_a_counter_in_a_storm_holds_up_no_list(self, table: Table, viewed: CountedViews) -> None:
         for shard in range(2):
             viewed.count("v", NOW, shard=shard, views=10)
         viewed.store()
@@ -400,12 +409,14 @@ class TestRuns:
                 raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
             return send()
 
-        undo = come_between(table.client, busy)
+        undo = intercept(table.client, busy)
         compute(table, NOW)
         undo()
         assert all(TopStore(table).read(window, ALL, NOW) for window in ("hour", "day", "week", "month"))
 
-    def test_entries_are_read_in_pages(self, table: Table, viewed: Viewed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_entries_are_read_in_pages(
+        self, table: Table, viewed: CountedViews, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for number in range(50):
             viewed.count(f"v{number}", NOW)
         viewed.store()

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import Api, Context, make_event
 from shared import schema
 from shared.aws.dynamodb import Table
@@ -24,12 +24,12 @@ class TestUsers:
         assert reply.status == 200
         assert reply.json == {"userId": "alice", "videos": ZEROS, "bytes": 0, "duration": 0, "playlists": 0}
 
-    def test_videos_are_counted_by_status_and_size(self, api: Api, backstage: Backstage) -> None:
+    def test_videos_are_counted_by_status_and_size(self, api: Api, background: BackgroundWork) -> None:
         api.create(fileSize=100, duration=1000)
         api.publish(fileSize=50)
         gone = api.publish(fileSize=25, duration=500)["videoId"]
         api.delete(f"/v1/videos/{gone}")
-        backstage.settle_totals()
+        background.settle_totals()
         shown = api.get("/v1/users/alice").json
         assert shown["videos"] == ZEROS | {"total": 2, "uploaded": 1, "ready": 1, "deleted": 1}
         assert (shown["bytes"], shown["duration"]) == (150, 1000)
@@ -61,9 +61,9 @@ class TestUsers:
             *("a/b", "/", "https://issuer.example/u/1?x=y&z", "50%", "50%25", "%2F", "a\\b", "`{}[]^", "..a"),
         ],
     )
-    def test_a_user_may_have_any_other_name(self, api: Api, backstage: Backstage, name: str, reader: str) -> None:
+    def test_a_user_may_have_any_other_name(self, api: Api, background: BackgroundWork, name: str, reader: str) -> None:
         assert api.post("/v1/videos", {"title": "t"}, user=name).status == 201
-        backstage.settle_totals()
+        background.settle_totals()
         shown = api.get(f"/v1/users/{quote(name, safe='')}", user=name if reader == "the user" else reader).json
         assert (shown["userId"], shown["videos"]["total"]) == (name, 1)
 
@@ -98,45 +98,45 @@ class TestTags:
     def test_without_any_the_list_is_empty(self, api: Api) -> None:
         assert api.get("/v1/tags").json == {"items": [], "nextCursor": None}
 
-    def test_the_most_used_come_first(self, api: Api, backstage: Backstage) -> None:
+    def test_the_most_used_come_first(self, api: Api, background: BackgroundWork) -> None:
         for tags in (["Drama", "b"], ["DRAMA"], ["drama", "c"], ["c"]):
             api.publish(tags=tags)
-        backstage.settle_totals()
+        background.settle_totals()
         assert list(pages(api, 100)) == [[("drama", 3), ("c", 2), ("b", 1)]]
 
-    def test_only_listed_videos_count(self, api: Api, backstage: Backstage) -> None:
+    def test_only_listed_videos_count(self, api: Api, background: BackgroundWork) -> None:
         api.create(tags=["private"])
         deleted = api.publish(tags=["deleted"])["videoId"]
         hidden = api.publish(tags=["hidden"])["videoId"]
-        backstage.settle_totals()
+        background.settle_totals()
         assert list(pages(api, 100)) == [[("hidden", 1), ("deleted", 1)]]
         api.delete(f"/v1/videos/{deleted}")
         api.patch(f"/v1/videos/{hidden}", {"visibility": "private"})
-        backstage.settle_totals()
+        background.settle_totals()
         assert list(pages(api, 100)) == [[]]
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
-    def test_pages_hold_every_tag_once(self, api: Api, backstage: Backstage, limit: int) -> None:
+    def test_pages_hold_every_tag_once(self, api: Api, background: BackgroundWork, limit: int) -> None:
         for number in range(1, 4):
             api.publish(tags=[f"t{n}" for n in range(7) if n % number == 0])
-        backstage.settle_totals()
+        background.settle_totals()
         read = list(pages(api, limit))
         assert {len(page) for page in read[:-1]} <= {limit}
         listed = [entry for page in read for entry in page]
         assert len(listed) == len(dict(listed)) == 7
         assert [count for _, count in listed] == sorted((count for _, count in listed), reverse=True)
 
-    def test_the_next_page_is_also_a_link(self, api: Api, backstage: Backstage) -> None:
+    def test_the_next_page_is_also_a_link(self, api: Api, background: BackgroundWork) -> None:
         api.publish(tags=["a", "b"])
-        backstage.settle_totals()
+        background.settle_totals()
         reply = api.get("/v1/tags", query="limit=1")
         assert 'rel="next"' in reply.headers["link"]
 
-    def test_a_cursor_holds_the_longest_tag(self, api: Api, backstage: Backstage) -> None:
+    def test_a_cursor_holds_the_longest_tag(self, api: Api, background: BackgroundWork) -> None:
         tag = "\N{CUNEIFORM SIGN A}" * 64
         api.publish(tags=[tag, "z"])
         api.publish(tags=[tag])
-        backstage.settle_totals()
+        background.settle_totals()
         assert len(normalise_tag(tag).encode()) <= LONGEST_FOLDED_TAG
         assert list(pages(api, 1)) == [[(tag, 2)], [("z", 1)]]
         cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]
@@ -156,9 +156,9 @@ class TestTags:
             )
         assert list(pages(api, 1)) == [[("é" * 256, 10**9)], [("z", 1)]]
 
-    def test_a_cursor_belongs_to_its_caller(self, api: Api, backstage: Backstage) -> None:
+    def test_a_cursor_belongs_to_its_caller(self, api: Api, background: BackgroundWork) -> None:
         api.publish(tags=["a", "b"])
-        backstage.settle_totals()
+        background.settle_totals()
         cursor = api.get("/v1/tags", query="limit=1").json["nextCursor"]
         reply = api.get("/v1/tags", query=f"limit=1&cursor={cursor}", user="bob")
         assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-cursor")

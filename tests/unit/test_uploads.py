@@ -33,14 +33,14 @@ from shared.processing.uploads import (
 )
 from shared.schema import QUOTA, SCHEMA_VERSION, UPLOAD, VIDEO
 from tests.integration.faults import (
+    FaultLine,
     Killed,
-    Line,
-    answer_lost,
-    killed_after,
-    killed_before,
-    request_lost,
+    kill_after,
+    kill_before,
+    lose_request,
+    lose_response,
     s3_refusal,
-    throttled,
+    throttle,
 )
 
 FILM = {"contentType": "video/mp4", "fileSize": 1000}
@@ -273,7 +273,7 @@ class TestParts:
         self, api: Api, video_id: str, objects: Objects, table: Table
     ) -> None:
         begun = _begin(api, video_id, LARGE)
-        line = Line(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, carry=botocore_stubber)
         line.arm(s3_refusal("EntityTooSmall", 400))
         parts = [{"partNumber": part["partNumber"], "etag": '"e"'} for part in begun["parts"]]
         reply = _complete(api, video_id, begun["uploadId"], parts)
@@ -436,7 +436,7 @@ class TestGoingOn:
         begun = _begin(api, video_id, film)
         before = _item(table, video_id, begun["uploadId"])
         quota = table.get(QUOTA.key(userId="alice", date="2025-06-15"))
-        line = Line(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
         line.arm(lambda send: None)
         for _ in range(3):
             assert _read(api, video_id, begun["uploadId"]).status == 200
@@ -654,7 +654,7 @@ REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
 class TestFaults:
     """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
 
-    def _run(self, api: Api, table: Table, objects: Objects, what: str, line: Line, incident: Any, at: int) -> Any:
+    def _run(self, api: Api, table: Table, objects: Objects, what: str, line: FaultLine, incident: Any, at: int) -> Any:
         video_id = str(api.create()["videoId"])
         if what == "begin":
             line.arm(incident, at=at)
@@ -670,8 +670,8 @@ class TestFaults:
 
     @pytest.mark.parametrize("what", REQUESTS)
     def test_one_that_passes_is_not_noticed(self, api: Api, table: Table, objects: Objects, what: str) -> None:
-        line = Line(table.client, objects.client, carry=botocore_stubber)
-        for incident in (request_lost, answer_lost):
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        for incident in (lose_request, lose_response):
             at = 0
             while True:
                 request = self._run(api, table, objects, what, line, incident, at)
@@ -687,8 +687,8 @@ class TestFaults:
     def test_one_that_stays_is_503_and_asking_again_then_helps(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
-        for client, incident in ((table.client, throttled), (objects.client, s3_refusal("SlowDown", 503))):
-            line = Line(client, carry=botocore_stubber)
+        for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):
+            line = FaultLine(client, carry=botocore_stubber)
             request = self._run(api, table, objects, what, line, incident, None)  # type: ignore[arg-type]
             reply = request()
             assert (reply.status, reply.headers["retry-after"]) == (503, "1")
@@ -700,8 +700,8 @@ class TestFaults:
     def test_after_a_crash_anywhere_asking_again_helps(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
-        line = Line(table.client, objects.client, carry=botocore_stubber)
-        for incident in (killed_before, killed_after):
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        for incident in (kill_before, kill_after):
             at = 0
             while True:
                 request = self._run(api, table, objects, what, line, incident, at)
@@ -719,11 +719,11 @@ class TestFaults:
 
     def test_completing_and_aborting_at_once_has_one_outcome(self, api: Api, table: Table, objects: Objects) -> None:
         # The completion's process died after S3 was asked: the film is there, whatever the item says.
-        line = Line(table.client, objects.client, carry=botocore_stubber)
+        line = FaultLine(table.client, objects.client, carry=botocore_stubber)
         video_id = str(api.create()["videoId"])
         begun = _begin(api, video_id, LARGE)
         parts = _send_parts(objects, video_id, begun, table)
-        line.arm(killed_after, at=2)
+        line.arm(kill_after, at=2)
         with pytest.raises(Killed):
             _complete(api, video_id, begun["uploadId"], parts)
         line.disarm()
@@ -737,12 +737,12 @@ class TestFaults:
     ) -> None:
         begun = _begin(api, video_id, LARGE)
         parts = _send_parts(objects, video_id, begun, table)
-        both = Line(table.client, objects.client, carry=botocore_stubber)
-        both.arm(killed_after, at=2)
+        both = FaultLine(table.client, objects.client, carry=botocore_stubber)
+        both.arm(kill_after, at=2)
         with pytest.raises(Killed):
             _complete(api, video_id, begun["uploadId"], parts)
         both.disarm()
-        line = Line(objects.client, carry=botocore_stubber)
+        line = FaultLine(objects.client, carry=botocore_stubber)
         line.arm(s3_refusal(code, status), at=0)
         assert _complete(api, video_id, begun["uploadId"], parts).status == 200
         assert line.calls[0] == "CompleteMultipartUpload"

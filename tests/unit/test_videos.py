@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from local.testbed.harness import NOW, Api, Clock, recorded
+from local.testbed.harness import NOW, Api, Clock, record_operations
 from shared.aws.dynamodb import Table
 from shared.schema import VIDEO
 from shared.videos.models import LiveStatus, VideoContent
@@ -169,7 +169,7 @@ class TestRead:
 
     def test_only_the_named_attributes_leave_dynamodb(self, api: Api, table: Table) -> None:
         video = api.create(**EVERYTHING)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.get(_path(video), query="fields=title")
         (get,) = operations
         assert "description" not in get.parameters["ExpressionAttributeNames"].values()
@@ -296,14 +296,14 @@ class TestChange:
 
     def test_a_change_that_changes_nothing_writes_nothing(self, api: Api, table: Table) -> None:
         video = api.create(title="same")
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.patch(_path(video), {"title": "same"})
         assert (reply.status, reply.json["version"]) == (200, 1)
         assert [operation.name for operation in operations] == ["GetItem"]
 
     def test_only_what_changed_is_written(self, api: Api, table: Table) -> None:
         video = api.create(**EVERYTHING)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.patch(_path(video), {"title": "new"})
         change = operations[-1].parameters
         written = {change["ExpressionAttributeNames"][name] for name in re.findall(r"#\w+", change["UpdateExpression"])}

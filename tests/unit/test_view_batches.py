@@ -7,8 +7,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.views import handler as views
-from local.testbed.harness import NOW, Api, Clock, FakeResources, Reply, recorded
-from local.testbed.wire import come_between, raised
+from local.testbed.harness import NOW, Api, Clock, FakeResources, Reply, record_operations
+from local.testbed.wire import intercept, raised
 from shared.aws.dynamodb import Table
 from shared.core.attributes import Item
 from shared.schema import VIEW_COUNTER, VIEWER
@@ -145,7 +145,7 @@ def test_an_id_belongs_to_one_caller_and_video(api: Api) -> None:
 def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> None:
     own, hidden = api.publish("alice"), api.create("alice")
     queue = [*(_of(own, f"o{place}") for place in range(3)), *(_of(hidden, f"h{place}") for place in range(2))]
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         assert _reasons(api, *queue, user="alice") == ["owner"] * 3 + ["unpublished"] * 2
     # One addition for each video, however many of its views do not count.
     assert sorted(operation.name for operation in operations) == ["BatchGetItem"] * 2 + ["UpdateItem"] * 2
@@ -155,7 +155,7 @@ def test_rules_hold_for_batches_too_and_are_added_up(api: Api, table: Table) -> 
 def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Api, table: Table) -> None:
     videos = [api.publish() for _ in range(10)]
     queue = [_of(video, f"{place}-{which}") for which, video in enumerate(videos) for place in range(10)]
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         assert _reasons(api, *queue) == [None] * 100
     names = [operation.name for operation in operations]
     assert names[:2] == ["BatchGetItem"] * 2
@@ -255,7 +255,7 @@ class TestWhenDynamoDBFails:
         def refused(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
             return raised(_client_error("ThrottlingException")) if operation == "BatchGetItem" else send()
 
-        undo = come_between(table.client, refused)
+        undo = intercept(table.client, refused)
         assert _send(api, [_of(video, "a")]).status == 503
         undo()
         assert _markers(table) == []

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from local.testbed.counted_views import Viewed
-from local.testbed.harness import NOW, Api, recorded
+from local.testbed.counted_views import CountedViews
+from local.testbed.harness import NOW, Api, record_operations
 from shared.aws.dynamodb import Table
 from shared.core.periods import DAY_SECONDS, HOUR_SECONDS, HOURS_KEPT_DAYS
 from shared.videos.counters import SUMS, UNCOUNTED, ViewCount
@@ -22,9 +22,9 @@ EARLIEST = HOUR - HOURS_KEPT_DAYS * DAY_SECONDS + HOUR_SECONDS
 
 
 @pytest.fixture
-def viewed(table: Table) -> Viewed:
+def viewed(table: Table) -> CountedViews:
     """What was counted."""
-    return Viewed(table)
+    return CountedViews(table)
 
 
 def history(api: Api, video_id: str, query: str = "", **options: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def counts(answer: dict[str, Any]) -> dict[int, int]:
 
 
 class TestHours:
-    def test_each_of_the_last_24_has_its_views_and_zeros_stand_for_none(self, api: Api, viewed: Viewed) -> None:
+    def test_each_of_the_last_24_has_its_views_and_zeros_stand_for_none(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         viewed.count(video_id, HOUR - 30 * HOUR_SECONDS, views=5)
         viewed.count(video_id, HOUR - 2 * HOUR_SECONDS, views=3, keyed=1, watched=9000)
@@ -60,7 +60,7 @@ class TestHours:
         answer = history(api, api.publish()["videoId"])
         assert (len(answer["items"]), counts(answer), answer["total"]) == (24, {}, 0)
 
-    def test_an_hour_counts_whole_if_part_of_it_is_asked_for(self, api: Api, viewed: Viewed) -> None:
+    def test_an_hour_counts_whole_if_part_of_it_is_asked_for(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         for hour in range(-4, 1):
             viewed.count(video_id, HOUR + hour * HOUR_SECONDS, views=1)
@@ -71,7 +71,9 @@ class TestHours:
             HOUR - HOUR_SECONDS: 1,
         }
 
-    def test_the_views_before_the_first_start_are_of_no_hour(self, api: Api, table: Table, viewed: Viewed) -> None:
+    def test_the_views_before_the_first_start_are_of_no_hour(
+        self, api: Api, table: Table, viewed: CountedViews
+    ) -> None:
         """An imported counter has no starts."""
         video_id = api.publish()["videoId"]
         viewed.counters[video_id, 0]["views"] = 1000
@@ -86,7 +88,7 @@ class TestHours:
 
     @pytest.mark.parametrize("seed", range(5))
     def test_shards_are_summed_whichever_of_them_were_written_in_an_hour(
-        self, api: Api, viewed: Viewed, seed: int
+        self, api: Api, viewed: CountedViews, seed: int
     ) -> None:
         draw, video_id = random.Random(seed), api.publish()["videoId"]
         expected: dict[int, int] = {}
@@ -103,7 +105,7 @@ class TestHours:
 
 
 class TestDays:
-    def test_days_in_utc_are_kept_for_good(self, api: Api, viewed: Viewed) -> None:
+    def test_days_in_utc_are_kept_for_good(self, api: Api, viewed: CountedViews) -> None:
         video_id, then = api.publish()["videoId"], DAY - 300 * DAY_SECONDS
         viewed.count(video_id, then + 5, views=2)
         viewed.count(video_id, then + DAY_SECONDS - 1, views=1)
@@ -118,7 +120,7 @@ class TestDays:
             assert len(items) == 30
             assert items[-1]["from"] <= NOW < items[-1]["to"]
 
-    def test_days_elsewhere_begin_at_their_midnight(self, api: Api, viewed: Viewed) -> None:
+    def test_days_elsewhere_begin_at_their_midnight(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         midnight = int(datetime(2025, 6, 15, tzinfo=ZoneInfo("America/New_York")).timestamp())
         for at in (midnight - 1, midnight, midnight + 1):
@@ -127,7 +129,9 @@ class TestDays:
         answer = history(api, video_id, "granularity=day&tz=America/New_York")
         assert counts(answer) == {midnight - DAY_SECONDS: 1, midnight: 2}
 
-    def test_a_day_of_a_zone_with_half_hours_begins_with_its_first_full_hour(self, api: Api, viewed: Viewed) -> None:
+    def test_a_day_of_a_zone_with_half_hours_begins_with_its_first_full_hour(
+        self, api: Api, viewed: CountedViews
+    ) -> None:
         video_id = api.publish()["videoId"]
         midnight = int(datetime(2025, 6, 15, tzinfo=ZoneInfo("Asia/Kolkata")).timestamp())
         assert midnight % HOUR_SECONDS == 1800
@@ -186,7 +190,7 @@ class TestRange:
     )
     def test_what_cannot_be_counted_is_refused(self, api: Api, table: Table, query: str) -> None:
         video_id = api.publish()["videoId"]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = api.get(f"/v1/videos/{video_id}/views", query=query)
         assert (reply.status, operations) == (400, []), reply.body
         assert reply.json["errors"][0]["parameter"] in query
@@ -216,13 +220,13 @@ class TestReaders:
         assert statuses == [200, 200, 403]
 
     def test_need_one_query_beside_the_video_and_its_counter(
-        self, api: Api, table: Table, viewed: Viewed, path: str
+        self, api: Api, table: Table, viewed: CountedViews, path: str
     ) -> None:
         video_id = api.publish()["videoId"]
         for hour in range(-30, 1):
             viewed.count(video_id, HOUR + hour * HOUR_SECONDS)
         viewed.store()
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             api.get(f"/v1/videos/{video_id}/{path}")
         assert [operation.name for operation in operations] == ["GetItem", "BatchGetItem", "Query"]
 
@@ -234,7 +238,7 @@ class TestExplanation:
         answer: dict[str, Any] = reply.json
         return answer
 
-    def test_says_how_many_counted_and_why_others_did_not(self, api: Api, viewed: Viewed) -> None:
+    def test_says_how_many_counted_and_why_others_did_not(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         viewed.count(video_id, NOW - DAY_SECONDS - 1, views=100, keyed=50, repeated=9)
         uncounted = {rule: number for number, rule in enumerate(UNCOUNTED, start=1)}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from local.testbed.harness import NOW, Api, Clock, Reply, make_api, recorded
-from local.testbed.wire import come_between
+from local.testbed.harness import NOW, Api, Clock, Reply, make_api, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.lean.client import ErrorResponse
 from shared.core.attributes import Item
@@ -79,7 +79,7 @@ def test_each_view_is_one_more(api: Api) -> None:
 def test_a_view_writes_one_small_item_whatever_the_video_weighs(api: Api, table: Table) -> None:
     video = api.publish(description="x" * 5000)
     _view(api, video)
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         _view(api, video)
         _view(api, video, {"watchedMs": 5000})
     assert [operation.name for operation in operations] == ["UpdateItem"] * 2
@@ -94,7 +94,7 @@ def test_a_view_of_a_viewer_or_key_writes_one_small_marker_and_reads_the_count(
 ) -> None:
     video = api.publish(description="x" * 5000)
     _view(api, video)
-    with recorded(table.client) as operations:
+    with record_operations(table.client) as operations:
         assert _view(api, video, **options) == 2
     assert [operation.name for operation in operations] == ["PutItem", "BatchGetItem"]
     (read,) = operations[1].parameters["RequestItems"].values()
@@ -294,10 +294,10 @@ class TestRules:
     def test_what_does_not_count_is_one_write(self, api: Api, table: Table) -> None:
         video = api.publish()
         _view(api, video, TV)
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             _reason(api, video, user="alice")
         assert [operation.name for operation in operations] == ["UpdateItem"]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             _reason(api, video, TV)
         assert [operation.name for operation in operations] == ["PutItem", "UpdateItem"]
 
@@ -375,7 +375,7 @@ class TestCache:
         one, two, three = (api.publish()["videoId"] for _ in range(3))
         reads = []
         for video_id in (one, two, one, three, one, two):
-            with recorded(table.client) as operations:
+            with record_operations(table.client) as operations:
                 store.require_visible(video_id, caller, NOW)
             reads.append(len(operations))
         # The third pushed the second out, because the first had been asked for since.
@@ -418,13 +418,13 @@ class TestWhenDynamoDBFails:
             return send()
 
         path = f"/v1/videos/{video['videoId']}/views"
-        undo = come_between(table.client, unread)
+        undo = intercept(table.client, unread)
         reply = api.post(path, {"viewerId": "phone"}, user="bob")
         assert (reply.status, "does not count again" in reply.json["detail"]) == (503, True)
         undo()
         assert api.post(path, {"viewerId": "phone"}, user="bob").json["reason"] == "repeated"
         assert api.post(path, headers={"Idempotency-Key": "k"}, user="bob").json["viewCount"] == 1
-        undo = come_between(table.client, unread)
+        undo = intercept(table.client, unread)
         reply = api.post(path, {"viewerId": "tv"}, user="bob")
         undo()
         assert (reply.status, reply.json["counted"], reply.json["viewCount"]) == (200, True, 1)

@@ -11,9 +11,9 @@ import jsonschema_rs
 import pytest
 
 from functions.webhooks import handler as webhooks
-from local.testbed.background import Backstage
-from local.testbed.harness import MASTER, NOW, Api, Clock, FakeResources, Reply, recorded
-from local.testbed.wire import come_between
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import MASTER, NOW, Api, Clock, FakeResources, Reply, record_operations
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.failures import TransactionConflict
 from shared.aws.lean.client import ResponseLost
@@ -182,7 +182,7 @@ def _lost(table: Table, operation: str) -> Iterator[list[str]]:
             raise ResponseLost
         return answer
 
-    undo = come_between(table.client, between)
+    undo = intercept(table.client, between)
     try:
         yield seen
     finally:
@@ -200,7 +200,7 @@ def _meanwhile(table: Table, operation: str, act: Callable[[], object]) -> Itera
             act()
         return send()
 
-    undo = come_between(table.client, between)
+    undo = intercept(table.client, between)
     try:
         yield
     finally:
@@ -284,7 +284,7 @@ class TestCreate:
 
     @pytest.mark.parametrize("user_id", ["*", "bob"])
     def test_to_follow_others_needs_a_scope(self, service: Service, table: Table, user_id: str) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             refused = service.post("", {"url": URL, "userId": user_id})
         assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
         assert CHANGES in refused.json["detail"]
@@ -304,7 +304,7 @@ class TestCreate:
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
 
     def test_the_record_of_the_key_does_not_have_the_secret(self, service: Service, table: Table) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             secret = service.post("", {"url": URL}, headers=KEY).json["secret"]
         record = operations[-1].parameters["TransactItems"][0]["Put"]["Item"]
         answer = zlib.decompress(record["answer"]["B"]).decode()
@@ -312,13 +312,13 @@ class TestCreate:
         assert secret.removeprefix("whsec_") not in answer
 
     def test_neither_trail_nor_jobs_take_notice_of_it(self, service: Service, table: Table, clock: Clock) -> None:
-        backstage = Backstage(table, clock)
+        backstage = BackgroundWork(table, clock)
         webhook_id = service.create()["webhookId"]
         service.patch(webhook_id, {"paused": True})
         service.delete(webhook_id)
         backstage.settle()
-        assert backstage.seen
-        assert {entry(Record(record), days=1) is None for record in backstage.seen} == {True}
+        assert backstage.seen_records
+        assert {entry(Record(record), days=1) is None for record in backstage.seen_records} == {True}
         assert not any(queue.sent for queue in backstage.queues.values())
 
 
@@ -414,7 +414,7 @@ BAD_URLS = [
 class TestBadInput:
     @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: repr(url[:40]))
     def test_a_url_that_must_not_be_called_is_pointed_at(self, service: Service, table: Table, url: str) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             replies = [service.post("", {"url": url}), service.patch(MISSING, {"url": url})]
         for reply in replies:
             ((pointer, detail),) = _faults(reply).items()
@@ -455,7 +455,7 @@ class TestBadInput:
     def test_a_bad_field_is_pointed_at(
         self, service: Service, table: Table, field: str, value: Any, pointer: str
     ) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             created = service.post("", {"url": URL} | {field: value})
             changed = service.patch(MISSING, {field: value})
         assert list(_faults(created)) == [pointer]
@@ -621,7 +621,7 @@ class TestFollowers:
     @pytest.mark.parametrize("query", ["follows=*", "follows=bob", "follows=alice"])
     @pytest.mark.parametrize("scopes", [None, FOLLOWER])
     def test_nobody_else_sees_them(self, service: Service, table: Table, query: str, scopes: str | None) -> None:
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             refused = service.get(query=query, scopes=scopes)
         assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
 
@@ -640,7 +640,7 @@ class TestChange:
 
     def test_one_that_changes_nothing_writes_nothing(self, service: Service, table: Table) -> None:
         webhook_id = service.create(types=["video.*"])["webhookId"]
-        with recorded(table.client) as operations:
+        with record_operations(table.client) as operations:
             reply = service.patch(webhook_id, {"url": URL, "types": ["video.*"], "paused": False})
         assert reply.json["version"] == 1
         assert [operation.name for operation in operations] == ["BatchGetItem"]

@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from PIL import Image
 
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock, Context
 from local.testbed.streams import sqs_event
-from local.testbed.video_files import claiming, film
+from local.testbed.video_files import film, make_with_sample_count
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.core.errors import Unavailable
@@ -20,17 +20,17 @@ from shared.job_kinds import kind_of
 from shared.media import errors
 from shared.media.sandbox import Sandbox
 from shared.processing.job_states import LAST_ATTEMPT
-from tests.workers import Workers
+from tests.workers import ProcessingWorkers
 
 
 @pytest.fixture
-def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> Workers:
+def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
     """The functions over empty stores."""
-    return Workers(api, Backstage(table, clock), objects)
+    return ProcessingWorkers(api, BackgroundWork(table, clock), objects)
 
 
 class TestALookAtAFilm:
-    def test_it_fills_in_what_the_film_says(self, workers: Workers) -> None:
+    def test_it_fills_in_what_the_film_says(self, workers: ProcessingWorkers) -> None:
         data = film(2, (320, 180), audio=True)
         video_id = workers.upload(data)
         workers.deliver("probe")
@@ -45,7 +45,7 @@ class TestALookAtAFilm:
         assert abs(document["duration"] - 2000) < 100
         assert set(document["origins"].values()) == {"job"}
 
-    def test_it_wants_renditions_no_larger_than_the_film(self, workers: Workers) -> None:
+    def test_it_wants_renditions_no_larger_than_the_film(self, workers: ProcessingWorkers) -> None:
         workers.upload(film(1, (426, 240)))
         workers.deliver("probe")
         (message,) = workers.backstage.queues["transcode"].take()
@@ -57,7 +57,7 @@ class TestALookAtAFilm:
         ids=["zero bytes", "text", "cut short"],
     )
     def test_what_is_not_a_film_makes_the_video_fail_with_the_reason(
-        self, workers: Workers, data: bytes, word: str
+        self, workers: ProcessingWorkers, data: bytes, word: str
     ) -> None:
         video_id = workers.upload(data)
         workers.work()
@@ -67,7 +67,7 @@ class TestALookAtAFilm:
         assert workers.backstage.states(video_id) == {"probe": "failed"}
 
     def test_who_asks_why_a_film_cannot_be_read_is_sent_to_another_upload_and_not_to_a_retry(
-        self, workers: Workers
+        self, workers: ProcessingWorkers
     ) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
@@ -77,8 +77,10 @@ class TestALookAtAFilm:
         )
         assert answer["blocker"]["error"]["final"] is True
 
-    def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(self, workers: Workers) -> None:
-        video_id = workers.upload(claiming(80_000_000))
+    def test_a_film_that_claims_too_much_fails_after_one_attempt_and_the_next_is_read(
+        self, workers: ProcessingWorkers
+    ) -> None:
+        video_id = workers.upload(make_with_sample_count(80_000_000))
         workers.work()
         job = workers.backstage.job(video_id, "probe")
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_MANY_FRAMES)
@@ -88,7 +90,7 @@ class TestALookAtAFilm:
         assert workers.backstage.states(other)["probe"] == "done"
 
     def test_a_film_that_takes_too_long_fails_after_one_attempt(
-        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         times = itertools.chain([0.0], itertools.repeat(1000.0))
         impatient = Sandbox(clock=lambda: next(times))
@@ -100,7 +102,7 @@ class TestALookAtAFilm:
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
         assert "final" not in job["error"]  # perhaps the storage was slow
 
-    def test_what_was_known_of_an_earlier_film_goes(self, workers: Workers) -> None:
+    def test_what_was_known_of_an_earlier_film_goes(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         workers.upload(b"no film", video_id, "0002")
@@ -109,7 +111,7 @@ class TestALookAtAFilm:
         assert (document["status"], document["origins"]) == ("failed", {})
         assert {"duration", "format", "resolution", "videoCodec"} & document.keys() == set()
 
-    def test_another_upload_repairs_it(self, workers: Workers) -> None:
+    def test_another_upload_repairs_it(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
         workers.upload(film(1), video_id, "0002")
@@ -119,7 +121,7 @@ class TestALookAtAFilm:
 
 
 class TestPictures:
-    def test_there_are_posters_and_a_storyboard_that_open(self, workers: Workers) -> None:
+    def test_there_are_posters_and_a_storyboard_that_open(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(3, (640, 360)))
         workers.work()
         pictures = workers.document(video_id)["thumbnails"]
@@ -136,7 +138,7 @@ class TestPictures:
         assert pictures["poster"]["time"] <= 3000
         assert workers.picture(pictures["storyboard.vtt"]["url"]).startswith(b"WEBVTT")
 
-    def test_the_storyboard_proposes_chapters_where_scenes_change(self, workers: Workers) -> None:
+    def test_the_storyboard_proposes_chapters_where_scenes_change(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(
             film(8, (96, 64), paint=lambda number, size: Image.new("RGB", size, "red" if number < 40 else "blue"))
         )
@@ -148,14 +150,14 @@ class TestPictures:
         proposed = workers.api.get(f"/v1/videos/{video_id}/chapters").json["proposed"]
         assert proposed == [{"start": 0}, {"start": 4000}]
 
-    def test_the_feed_shows_the_poster_where_clients_find_it(self, workers: Workers) -> None:
+    def test_the_feed_shows_the_poster_where_clients_find_it(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         (listed,) = workers.api.get("/v1/videos", query="userId=alice").json["items"]
         assert listed["poster"] == workers.document(video_id)["thumbnails"]["poster"]["url"]
         assert listed["poster"].startswith("https://pictures.example/thumbnails/")
 
-    def test_caches_may_keep_them_for_ever(self, workers: Workers) -> None:
+    def test_caches_may_keep_them_for_ever(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         prefix = f"thumbnails/{video_id}/"
@@ -163,7 +165,9 @@ class TestPictures:
             head = workers.objects.client.head_object(Bucket=MEDIA_BUCKET, Key=stored["Key"])
             assert "immutable" in head["CacheControl"]
 
-    def test_a_moment_that_was_chosen_changes_the_poster_and_not_the_storyboard(self, workers: Workers) -> None:
+    def test_a_moment_that_was_chosen_changes_the_poster_and_not_the_storyboard(
+        self, workers: ProcessingWorkers
+    ) -> None:
         video_id = workers.upload(film(3))
         workers.work()
         before = workers.document(video_id)["thumbnails"]
@@ -176,7 +180,7 @@ class TestPictures:
 
 
 class TestPatchesOfWhatWasMade:
-    def test_what_was_read_can_be_sent_back_and_changes_nothing(self, workers: Workers) -> None:
+    def test_what_was_read_can_be_sent_back_and_changes_nothing(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         document = workers.document(video_id)
@@ -184,7 +188,7 @@ class TestPatchesOfWhatWasMade:
         reply = workers.api.patch(f"/v1/videos/{video_id}", same)
         assert (reply.status, reply.json["version"]) == (200, document["version"])
 
-    def test_null_removes_a_picture_until_it_is_made_again(self, workers: Workers) -> None:
+    def test_null_removes_a_picture_until_it_is_made_again(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": None}})
@@ -192,7 +196,7 @@ class TestPatchesOfWhatWasMade:
         assert "storyboard.jpg" in reply.json["thumbnails"]
         assert "poster" not in workers.api.get("/v1/videos", query="userId=alice").json["items"][0]
 
-    def test_removed_pictures_are_made_again_by_a_retry(self, workers: Workers) -> None:
+    def test_removed_pictures_are_made_again_by_a_retry(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         path = f"/v1/videos/{video_id}"
@@ -205,14 +209,14 @@ class TestPatchesOfWhatWasMade:
         assert workers.document(video_id)["thumbnails"] == before
         assert workers.api.post(f"{path}/jobs/poster/retry").status == 409
 
-    def test_a_part_of_a_picture_can_be_changed(self, workers: Workers) -> None:
+    def test_a_part_of_a_picture_can_be_changed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         before = workers.document(video_id)["thumbnails"]["poster"]
         reply = workers.api.patch(f"/v1/videos/{video_id}", {"thumbnails": {"poster": {"time": 5}}})
         assert reply.json["thumbnails"]["poster"] == before | {"time": 5}
 
-    def test_a_rendition_of_the_film_can_be_replaced_and_not_removed(self, workers: Workers) -> None:
+    def test_a_rendition_of_the_film_can_be_replaced_and_not_removed(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         message = workers.backstage.message("transcode", "transcode.240p")
@@ -227,21 +231,23 @@ class TestPatchesOfWhatWasMade:
 
 
 class TestRepeats:
-    def test_messages_delivered_twice_and_in_reverse_are_done_once(self, workers: Workers) -> None:
+    def test_messages_delivered_twice_and_in_reverse_are_done_once(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         for queue in workers.handlers:
             bodies = workers.backstage.queues[queue].take()
             assert workers.deliver(queue, *bodies, *reversed(bodies)) == {"batchItemFailures": []}
         assert {job["attempt"] for job in workers.backstage.jobs.list_for_video(video_id)} == {1}
 
-    def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: Workers) -> None:
+    def test_a_poison_message_does_not_keep_back_the_good_one(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         (good,) = workers.backstage.queues["probe"].take()
         answer = workers.deliver("probe", {"schema": "something else"}, good, {"schema": good["schema"]})
         assert answer == {"batchItemFailures": [{"itemIdentifier": "m0"}, {"itemIdentifier": "m2"}]}
         assert workers.backstage.states(video_id)["probe"] == "done"
 
-    def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(self, workers: Workers) -> None:
+    def test_a_film_replaced_while_it_is_read_is_dropped_and_the_new_one_is_done(
+        self, workers: ProcessingWorkers
+    ) -> None:
         video_id = workers.upload(film(1))
         (old,) = workers.backstage.queues["probe"].take()
         workers.upload(film(2), video_id, "0002")
@@ -251,7 +257,7 @@ class TestRepeats:
         assert abs(workers.document(video_id)["duration"] - 2000) < 100
 
     def test_a_video_deleted_while_its_film_is_read_stays_as_it_is(
-        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
         read = workers.objects.read
@@ -269,7 +275,7 @@ class TestRepeats:
 
 class TestFaults:
     def test_a_worker_that_is_killed_loses_its_job_to_the_next(
-        self, workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch
+        self, workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
         with monkeypatch.context() as patch:
@@ -296,7 +302,7 @@ class TestFaults:
         ids=repr,
     )
     def test_what_goes_wrong_at_s3_is_tried_again_and_reveals_nothing_internal(
-        self, workers: Workers, monkeypatch: pytest.MonkeyPatch, failure: Exception
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch, failure: Exception
     ) -> None:
         video_id = workers.upload(film(1))
         with monkeypatch.context() as patch:
@@ -308,7 +314,9 @@ class TestFaults:
         workers.deliver("probe")
         assert workers.backstage.states(video_id)["probe"] == "done"
 
-    def test_a_fault_that_stays_ends_as_failed(self, workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_fault_that_stays_ends_as_failed(
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         video_id = workers.upload(film(1))
         monkeypatch.setattr(workers.objects, "read", _raise(Unavailable()))
         for _ in range(LAST_ATTEMPT):
@@ -316,14 +324,14 @@ class TestFaults:
         assert workers.backstage.queues["probe"].take() == []
         assert workers.document(video_id)["failure"]["job"] == "probe"
 
-    def test_a_film_that_is_gone_fails_at_once(self, workers: Workers) -> None:
+    def test_a_film_that_is_gone_fails_at_once(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.objects.delete_prefix(SOURCES_BUCKET, f"{video_id}/")
         workers.deliver("probe")
         assert workers.document(video_id)["failure"]["reason"] == "The uploaded file is gone."
 
     def test_a_picture_that_cannot_be_stored_is_made_again(
-        self, workers: Workers, monkeypatch: pytest.MonkeyPatch
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         video_id = workers.upload(film(1))
         workers.deliver("probe")
@@ -345,7 +353,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     def test_an_answer_of_dynamodb_that_is_lost_costs_no_attempt(
-        self, workers: Workers, monkeypatch: pytest.MonkeyPatch, queue: str
+        self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch, queue: str
     ) -> None:
         for at in range(4):
             video_id = workers.upload(film(1))
@@ -364,7 +372,7 @@ class TestFaults:
     @pytest.mark.parametrize("queue", ["probe", "thumbnails"])
     @pytest.mark.parametrize("applied", [False, True], ids=["lost", "applied"])
     def test_dynamodb_failing_at_any_call_leaves_a_job_that_is_done_in_the_end(
-        self, workers: Workers, clock: Clock, monkeypatch: pytest.MonkeyPatch, queue: str, applied: bool
+        self, workers: ProcessingWorkers, clock: Clock, monkeypatch: pytest.MonkeyPatch, queue: str, applied: bool
     ) -> None:
         for at in range(4):
             video_id = workers.upload(film(1))

@@ -156,14 +156,14 @@ class Templates:
             assert ("NONE" in returning) == bool(writes)
             assert equal == {}
             named = [
-                plain(part)
+                to_text(part)
                 for condition in conditions.values()
                 for value in condition.values()
                 for part in as_list(value)
             ]
             for action in as_list(statement["Action"]):
                 for resource in as_list(statement["Resource"]):
-                    line = " ".join([action, plain(resource), *sorted(named)])
+                    line = " ".join([action, to_text(resource), *sorted(named)])
                     line += f": {' '.join(sorted(attributes - {'pk', 'sk'}))}" if attributes else ""
                     lines.add(" -> ".join([line, *returning[1:]]))
         return lines
@@ -180,13 +180,13 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def plain(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A resource or address of a template as one string, its references by the names they have in the CDK app."""
     if isinstance(value, str):
         return value
     ((function, argument),) = value.items()
     if function == "Fn::Join":
-        return str(argument[0]).join(plain(part) for part in argument[1])
+        return str(argument[0]).join(to_text(part) for part in argument[1])
     name, attribute = argument if isinstance(argument, list) else (argument, "")
     imported = re.fullmatch(r".*:ExportsOutput(?:Ref|FnGetAtt)(\w+?)[0-9A-F]{8}(\w*?)(?:[0-9A-F]{8})?", name)
     if imported:

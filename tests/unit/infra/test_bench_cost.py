@@ -58,7 +58,7 @@ from local.access_patterns import ACCESS_PATTERNS, AccessPattern
 from local.testbed.calls import CALLS
 from local.testbed.harness import Api, Context, FakeResources
 from local.testbed.meter import Meter
-from local.testbed.units import Stored, Units, index_entry, read, size, write, written
+from local.testbed.units import CapacityUnits, StoredSize, index_entry, read, size, write, written
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
@@ -118,7 +118,7 @@ def test_reads_are_rounded_up_to_4_kb_and_cost_half_unless_consistent(bytes_: in
     ],
 )
 def test_an_index_is_paid_when_its_entry_comes_goes_changes_or_moves(old: Item, new: Item, index_writes: int) -> None:
-    assert write(encode_item(old), encode_item(new), [USER_INDEX]) == Units(0, 1, index_writes)
+    assert write(encode_item(old), encode_item(new), [USER_INDEX]) == CapacityUnits(0, 1, index_writes)
 
 
 def test_an_index_holds_only_items_with_all_of_its_keys_and_only_what_it_projects() -> None:
@@ -127,7 +127,7 @@ def test_an_index_holds_only_items_with_all_of_its_keys_and_only_what_it_project
     entry = index_entry(item, USER_INDEX)
     assert entry is not None
     assert entry.keys() == {"pk", "sk", "userId", "createdAt", "videoId", "category", "title"}
-    assert Stored.of([item]) == Stored(size(item) + 100, size(entry) + 100)
+    assert StoredSize.of([item]) == StoredSize(size(item) + 100, size(entry) + 100)
 
 
 def test_a_write_is_as_large_as_the_larger_of_the_items_before_and_after() -> None:
@@ -144,32 +144,32 @@ def test_a_transaction_costs_twice_and_a_condition_that_failed_what_is_there(tab
     item = KEYS | {"text": "x" * 1500}
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
-    with meter.measured() as used:
+    with meter.measure() as used:
         table.transact([table.put(item, condition=absent)])
-    assert used.units == Units(0, 4, 0)
-    with meter.measured() as used, pytest.raises(ConditionFailed):
+    assert used.units == CapacityUnits(0, 4, 0)
+    with meter.measure() as used, pytest.raises(ConditionFailed):
         table.write(table.put(KEYS, condition=absent))
-    assert (used.units, used.operations) == (Units(0, 2, 0), ["PutItem"])
+    assert (used.units, used.operations) == (CapacityUnits(0, 2, 0), ["PutItem"])
 
 
 def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> None:
     """So AWS's pricing calculator has it."""
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
-    with meter.measured() as alone:
+    with meter.measure() as alone:
         table.write(table.put(INDEXED, condition=absent))
     other = INDEXED | {"pk": "VIDEO#2", "videoId": "2"}
-    with meter.measured() as in_transaction:
+    with meter.measure() as in_transaction:
         table.transact([table.put(other, condition=absent)])
-    assert (alone.units, in_transaction.units) == (Units(0, 1, 1), Units(0, 2, 1))
+    assert (alone.units, in_transaction.units) == (CapacityUnits(0, 1, 1), CapacityUnits(0, 2, 1))
 
 
 def test_tags_cost_nothing_until_their_video_is_published(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize],
 ) -> None:
     """Then twice the video's two units and twice one for each of three tags; and its places in the indexes, once."""
-    assert measured[0][CREATE].units == Units(0, 2, 2)
-    assert measured[0][PUBLISH].units == Units(1, 2 * (2 + 3), 4 + 3)
+    assert measured[0][CREATE].units == CapacityUnits(0, 2, 2)
+    assert measured[0][PUBLISH].units == CapacityUnits(1, 2 * (2 + 3), 4 + 3)
 
 
 def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Table) -> None:
@@ -177,7 +177,7 @@ def test_a_query_pays_for_what_it_examines_and_not_for_what_it_returns(table: Ta
         table.write(table.put({"pk": "VIDEO#1", "sk": f"{number}", "text": "x" * 3000}))
     condition = Expression("#pk = :pk", {"#pk": "pk"}, {":pk": "VIDEO#1"})
     nothing = Expression("#text = :text", {"#text": "text"}, {":text": "no"})
-    with Meter(table.client, make_client()).measured() as used:
+    with Meter(table.client, make_client()).measure() as used:
         page = table.query(index=None, condition=condition, keep=nothing, attributes=("sk",), limit=4)
     assert (page.items, used.units.reads) == ([], 1.5)
 
@@ -261,25 +261,25 @@ class TestBehind:
     ) -> None:
         change = followed[DESCRIBE]
         # Both descriptions and who changed them: more than 1 KB.
-        assert (change.work, change.trail, change.messages) == (Units(), Units(0, 2, 1), 0)
+        assert (change.work, change.trail, change.messages) == (CapacityUnits(), CapacityUnits(0, 2, 1), 0)
 
     def test_a_change_is_a_write_unit_in_each_of_its_two_logs_and_a_look_who_follows(
         self, followed: dict[str, BackgroundCost]
     ) -> None:
         for change in (followed[DESCRIBE], followed[ADD_CREDIT]):
-            assert (change.feed, change.wakes, change.looks) == (Units(0, 2, 0), 1, Units(1, 0, 0))
+            assert (change.feed, change.wakes, change.looks) == (CapacityUnits(0, 2, 0), 1, CapacityUnits(1, 0, 0))
             assert change.feed_kept.table < change.trail_kept.table / 3
 
     def test_a_poll_of_the_feed_reads_four_logs(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
-        assert measured[0][POLL].units == Units(2, 0, 0)
+        assert measured[0][POLL].units == CapacityUnits(2, 0, 0)
 
     def test_a_credit_is_an_entry_of_the_trail_and_of_its_index_alone(
         self, followed: dict[str, BackgroundCost]
     ) -> None:
         credit = followed[ADD_CREDIT]
-        assert (credit.work, credit.trail, credit.messages) == (Units(), Units(0, 1, 1), 0)
+        assert (credit.work, credit.trail, credit.messages) == (CapacityUnits(), CapacityUnits(0, 1, 1), 0)
 
     def test_to_undo_costs_a_write_of_each_video_and_three_reads(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
@@ -292,11 +292,11 @@ class TestBehind:
 
     def test_a_status_moves_the_marker_and_the_owner_s_totals(self, followed: dict[str, BackgroundCost]) -> None:
         change = followed[STATUS]
-        assert (change.work, change.trail, change.messages) == (Units(3, 4, 0), Units(0, 1, 1), 1)
+        assert (change.work, change.trail, change.messages) == (CapacityUnits(3, 4, 0), CapacityUnits(0, 1, 1), 1)
 
     def test_tags_are_counted_when_their_video_is_listed(self, followed: dict[str, BackgroundCost]) -> None:
         # The marker, and the count of each of three tags with its place in the index; and a look at the entries.
-        assert followed[PUBLISH].work == Units(6, 2 * 4, 3)
+        assert followed[PUBLISH].work == CapacityUnits(6, 2 * 4, 3)
         assert followed[CREATE].work.writes < followed[PUBLISH].work.writes
 
     def test_a_view_costs_one_unit_and_two_of_a_viewer(

@@ -10,7 +10,7 @@ from infra.settings import LADDER
 from shared import routes, schema
 from shared.media.ladder import SIZES
 from shared.video_fields import PROJECTION
-from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, plain, settings_of
+from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, settings_of, to_text
 
 FUNCTIONS = {"console", *(route.function for route in routes.ROUTES)}
 CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
@@ -325,7 +325,7 @@ def _let_in(templates: Templates) -> list[str]:
     for policy in templates.all("AWS::CloudFront::ResponseHeadersPolicy").values():
         cors = policy["Properties"]["ResponseHeadersPolicyConfig"]["CorsConfig"]
         rules.append(cors["AccessControlAllowOrigins"]["Items"])
-    return [plain(origin) for origins in rules for origin in origins]
+    return [to_text(origin) for origins in rules for origin in origins]
 
 
 class TestSecrets:
@@ -382,7 +382,7 @@ def _keys(described: Json) -> list[tuple[str, str, str]]:
 
 def _table(templates: Templates, name: str = "Table") -> Json:
     (found,) = (
-        made for id_, made in templates.all("AWS::DynamoDB::GlobalTable").items() if plain({"Ref": id_}) == name
+        made for id_, made in templates.all("AWS::DynamoDB::GlobalTable").items() if to_text({"Ref": id_}) == name
     )
     return found
 

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from shared.aws.s3 import make_client
-from tests.unit.infra.templates import ISSUER, Json, Templates, plain
+from tests.unit.infra.templates import ISSUER, Json, Templates, to_text
 
 
 def _variables(templates: Templates, folder: str = "console") -> dict[str, str]:
     variables: Json = templates.function(folder)[1]["Environment"]["Variables"]
-    return {name: plain(value) for name, value in variables.items()}
+    return {name: to_text(value) for name, value in variables.items()}
 
 
 def _config(templates: Templates) -> Json:
@@ -40,13 +40,13 @@ class TestCognito:
 
     def test_sends_people_back_to_the_console(self, client: Json, prod: Templates) -> None:
         console = "HttpApi.ApiEndpoint/console/"
-        assert [*map(plain, client["CallbackURLs"])] == [
+        assert [*map(to_text, client["CallbackURLs"])] == [
             console,
             f"{console}index.html",
             "http://localhost:3000/callback",
         ]
         in_production = prod.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
-        assert [*map(plain, in_production)] == [console, f"{console}index.html"]
+        assert [*map(to_text, in_production)] == [console, f"{console}index.html"]
 
     def test_sends_them_to_a_domain_of_ones_own_as_well(self, chosen: Templates) -> None:
         urls = chosen.one("AWS::Cognito::UserPoolClient", "Console")["Properties"]["CallbackURLs"]
@@ -63,8 +63,8 @@ class TestCognito:
         (name,) = (name for name in aws.all("AWS::Cognito::UserPoolClient") if "Console" in name)
         accepted = aws.one("AWS::ApiGatewayV2::Authorizer")["Properties"]["JwtConfiguration"]
         assert {"Ref": name} in accepted["Audience"]
-        assert _config(aws)["issuer"] == plain(accepted["Issuer"])
-        assert _config(aws)["clientId"] == plain({"Ref": name})
+        assert _config(aws)["issuer"] == to_text(accepted["Issuer"])
+        assert _config(aws)["clientId"] == to_text({"Ref": name})
 
 
 class TestAGivenIssuer:
@@ -95,7 +95,7 @@ class TestThePage:
         issuer, tokens = _variables(aws)["CONNECT_ORIGINS"].split()
         assert issuer == "https://cognito-idp.AWS::Region.AWS::URLSuffix"
         assert aws.identity is not None
-        assert plain(aws.identity["Outputs"]["TokenUrl"]["Value"]) == f"{tokens}/oauth2/token"
+        assert to_text(aws.identity["Outputs"]["TokenUrl"]["Value"]) == f"{tokens}/oauth2/token"
 
     def test_may_load_pictures_and_send_and_play_films(self, aws: Templates) -> None:
         origins = _config(aws)["media"]
@@ -129,4 +129,4 @@ class TestTheFunction:
 
     def test_is_where_the_output_says(self, aws: Templates) -> None:
         outputs = aws.api["Outputs"]
-        assert plain(outputs["ConsoleUrl"]["Value"]) == f"{plain(outputs['ApiUrl']['Value'])}/console/"
+        assert to_text(outputs["ConsoleUrl"]["Value"]) == f"{to_text(outputs['ApiUrl']['Value'])}/console/"

@@ -11,7 +11,7 @@ import pytest
 
 from infra.settings import LOCAL as LOCAL_VALUES
 from tests.unit.infra.conftest import Synthesize
-from tests.unit.infra.templates import GIVEN_KEY, LOCAL, ROOT, Json, Templates, as_list, asked_for, plain, settings_of
+from tests.unit.infra.templates import GIVEN_KEY, LOCAL, ROOT, Json, Templates, as_list, asked_for, settings_of, to_text
 
 CONTEXT: Json = json.loads((ROOT / "cdk.json").read_text())["context"]
 ENVIRONMENTS: dict[str, Json] = CONTEXT["environments"]
@@ -265,29 +265,29 @@ class TestKey:
     def test_is_the_accounts_to_give(self, encrypted: Templates) -> None:
         """Its policy leaves it to IAM who may use it; else whoever loses a role loses the key."""
         (statement,) = [candidate for candidate in _key_policy(encrypted) if "Sid" not in candidate]
-        assert plain(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
+        assert to_text(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
         assert statement["Action"] == "kms:*"
 
     def test_lets_s3_notify_of_this_accounts_uploads_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "UploadsAreTold")
         assert statement["Principal"] == {"Service": "s3.amazonaws.com"}
         assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
-        bucket = plain(encrypted.one("AWS::S3::Bucket", "Sources")["Properties"]["BucketName"])
-        assert plain(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{bucket}"
+        bucket = to_text(encrypted.one("AWS::S3::Bucket", "Sources")["Properties"]["BucketName"])
+        assert to_text(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{bucket}"
         assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
     def test_lets_cloudfront_read_for_this_accounts_distributions_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "PicturesAreShown")
         assert statement["Principal"] == {"Service": "cloudfront.amazonaws.com"}
         assert statement["Action"] == "kms:Decrypt"
-        source = plain(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+        source = to_text(statement["Condition"]["ArnLike"]["aws:SourceArn"])
         assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/*"
 
     def test_lets_cloudwatch_encrypt_this_environments_logs_only(self, encrypted: Templates) -> None:
         statement = _statement(encrypted, "LogsAreKept")
-        assert plain(statement["Principal"]["Service"]) == "logs.AWS::Region.amazonaws.com"
+        assert to_text(statement["Principal"]["Service"]) == "logs.AWS::Region.amazonaws.com"
         groups = statement["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
-        assert [plain(group).split(":log-group:")[1] for group in groups] == [
+        assert [to_text(group).split(":log-group:")[1] for group in groups] == [
             "VideoMetadata-prod-*",
             "/aws/vendedlogs/VideoMetadata-prod-*",
         ]
@@ -500,11 +500,11 @@ def _written_out(value: Any) -> Any:
     if isinstance(value, dict) and not value.keys() & {"Ref", "Fn::Join"}:
         return {key: _written_out(member) for key, member in value.items()}
     example = {"AWS::Partition": "aws", "AWS::AccountId": "111122223333", "AWS::Region": "eu-west-1"}
-    return re.sub(r"AWS::\w+", lambda found: example[found[0]], plain(value))
+    return re.sub(r"AWS::\w+", lambda found: example[found[0]], to_text(value))
 
 
 def _named_key(properties: Json, name: str) -> str:
-    return plain(properties[name])
+    return to_text(properties[name])
 
 
 def _is_about_keys(statement: Json) -> bool:

@@ -5,7 +5,7 @@ import re
 from importlib import import_module
 
 from shared.core.settings import Settings
-from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, to_text
 
 READS_THE_STREAM = {
     "dynamodb:DescribeStream Table.StreamArn",
@@ -485,7 +485,7 @@ class TestEveryFunction:
     def test_writes_its_own_log_only(self, aws: Templates) -> None:
         written = {}
         for folder in FUNCTIONS:
-            group = plain(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
+            group = to_text(aws.function(folder)[1]["LoggingConfig"]["LogGroup"])
             written[folder] = (group, {line for line in aws.allowed(folder) if line.startswith("logs:")})
         groups = {folder: f"{folder.capitalize()}Logs" for folder in FUNCTIONS} | {"stream_router": "RouterLogs"}
         assert written == {
@@ -502,7 +502,7 @@ class TestEveryFunction:
             for statement in aws.statements(folder):
                 actions = as_list(statement["Action"])
                 assert not [action for action in actions if "*" in action or "Scan" in action], folder
-                for resource in map(plain, as_list(statement["Resource"])):
+                for resource in map(to_text, as_list(statement["Resource"])):
                     assert "*" not in resource.removesuffix("/*"), folder
                     assert not resource.endswith("/*") or str(actions).count("Object"), folder
 
@@ -671,4 +671,4 @@ def _variables(folder: str) -> tuple[set[str], set[str]]:
 
 def _environment(templates: Templates, folder: str) -> Json:
     variables = templates.function(folder)[1]["Environment"]["Variables"]
-    return {name: plain(value) for name, value in variables.items()}
+    return {name: to_text(value) for name, value in variables.items()}

@@ -13,7 +13,7 @@ from shared.processing.messages import aggregates_message
 from shared.processing.uploads import UPLOAD_DAYS
 from shared.views.rankings import HOURS_EVERY
 from shared.webhooks.quotas import ALL_SLOW, QUICK, SLOW
-from tests.unit.infra.templates import Json, Templates, as_list, plain
+from tests.unit.infra.templates import Json, Templates, as_list, to_text
 
 BUCKETS = ("Sources", "Media", "Archive")
 
@@ -56,7 +56,7 @@ class TestEveryBucket:
         (statement,) = denied
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
         assert statement["Action"] == "s3:*"
-        assert [plain(resource) for resource in statement["Resource"]] == [name, f"{name}/*"]
+        assert [to_text(resource) for resource in statement["Resource"]] == [name, f"{name}/*"]
 
     def test_tidies_up_uploads_that_were_never_completed(self, aws: Templates, name: str) -> None:
         (rule,) = _bucket(aws, name)["Properties"]["LifecycleConfiguration"]["Rules"]
@@ -82,32 +82,32 @@ class TestEveryBucket:
         assert _bucket(aws, name)["Properties"] == _bucket(local, name)["Properties"]
 
     def test_its_name_is_in_the_outputs(self, aws: Templates, name: str) -> None:
-        assert plain(aws.media["Outputs"][f"{name}Bucket"]["Value"]) == name
+        assert to_text(aws.media["Outputs"][f"{name}Bucket"]["Value"]) == name
 
 
 def test_no_bucket_is_forgotten_here(aws: Templates) -> None:
-    assert sorted(plain({"Ref": id_}) for id_ in aws.all("AWS::S3::Bucket")) == sorted(BUCKETS)
+    assert sorted(to_text({"Ref": id_}) for id_ in aws.all("AWS::S3::Bucket")) == sorted(BUCKETS)
 
 
 class TestArrivals:
     def test_the_queue_is_notified_of_every_new_film(self, aws: Templates) -> None:
         (told,) = _bucket(aws, "Sources")["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
         assert told["Event"] == "s3:ObjectCreated:*"
-        assert plain(told["Queue"]) == "ArrivalsQueue"
+        assert to_text(told["Queue"]) == "ArrivalsQueue"
 
     def test_only_this_bucket_of_this_account_may_send(self, aws: Templates) -> None:
         (allowed,) = [made for made in _queue_policy(aws, "ArrivalsQueue") if made["Effect"] == "Allow"]
-        name = plain(_bucket(aws, "Sources")["Properties"]["BucketName"])
+        name = to_text(_bucket(aws, "Sources")["Properties"]["BucketName"])
         assert name == "videos-dev-sources-AWS::AccountId-AWS::Region"
         assert allowed["Principal"] == {"Service": "s3.amazonaws.com"}
         assert allowed["Action"] == "sqs:SendMessage"
         conditions = allowed["Condition"]
-        assert plain(conditions["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{name}"
+        assert to_text(conditions["ArnEquals"]["aws:SourceArn"]) == f"arn:AWS::Partition:s3:::{name}"
         assert conditions["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
 
     def test_the_policy_is_there_before_the_bucket(self, aws: Templates) -> None:
         """S3 tries to send while the bucket is made."""
-        before = {plain({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
+        before = {to_text({"Ref": id_}) for id_ in _bucket(aws, "Sources")["DependsOn"]}
         assert before == {"ArrivalsQueue", "ArrivalsQueuePolicy"}
 
     def test_browsers_may_upload_and_play_from_allowed_sites_and_consoles_only(
@@ -117,7 +117,7 @@ class TestArrivals:
         assert (rule["AllowedMethods"], rule["AllowedOrigins"]) == (["GET", "HEAD", "PUT"], ["*"])
         assert {"ETag", "Content-Range"} <= {*rule["ExposedHeaders"]}
         for name in ("Sources", "Media"):
-            assert [*map(plain, _cors(chosen, name)["AllowedOrigins"])] == [
+            assert [*map(to_text, _cors(chosen, name)["AllowedOrigins"])] == [
                 "https://films.example",
                 "https://*.execute-api.AWS::Region.AWS::URLSuffix",
             ]
@@ -142,8 +142,8 @@ class TestPictures:
         (allowed,) = [made for made in _bucket_policy(aws, "Media") if made["Effect"] == "Allow"]
         assert allowed["Principal"] == {"Service": "cloudfront.amazonaws.com"}
         assert allowed["Action"] == "s3:GetObject"
-        assert plain(allowed["Resource"]) == "Media/thumbnails/*"
-        source = plain(allowed["Condition"]["StringEquals"]["AWS:SourceArn"])
+        assert to_text(allowed["Resource"]) == "Media/thumbnails/*"
+        source = to_text(allowed["Condition"]["StringEquals"]["AWS:SourceArn"])
         assert source == "arn:AWS::Partition:cloudfront::AWS::AccountId:distribution/Pictures"
 
     def test_no_other_bucket_has_readers(self, aws: Templates) -> None:
@@ -154,8 +154,8 @@ class TestPictures:
         access = aws.one("AWS::CloudFront::OriginAccessControl")["Properties"]["OriginAccessControlConfig"]
         assert (access["SigningBehavior"], access["SigningProtocol"]) == ("always", "sigv4")
         (origin,) = _distribution(aws)["Origins"]
-        assert plain(origin["OriginAccessControlId"]) == "Access.Id"
-        assert plain(origin["DomainName"]) == "Media.RegionalDomainName"
+        assert to_text(origin["OriginAccessControlId"]) == "Access.Id"
+        assert to_text(origin["DomainName"]) == "Media.RegionalDomainName"
 
     def test_it_speaks_https_only_and_takes_reads_only(self, aws: Templates) -> None:
         behavior = _distribution(aws)["DefaultCacheBehavior"]
@@ -180,17 +180,17 @@ class TestPictures:
             aws.one("AWS::CloudFront::ResponseHeadersPolicy")["Properties"]["ResponseHeadersPolicyConfig"]["Name"],
             aws.one("AWS::CloudFront::CachePolicy")["Properties"]["CachePolicyConfig"]["Name"],
         ]
-        assert all(plain(name).endswith("-AWS::Region") for name in named)
+        assert all(to_text(name).endswith("-AWS::Region") for name in named)
 
     def test_there_is_none_locally(self, local: Templates) -> None:
         assert not [made for made in local.media["Resources"].values() if "CloudFront" in made["Type"]]
-        assert plain(local.media["Outputs"]["MediaUrl"]["Value"]) == "http://127.0.0.1:4566/Media"
+        assert to_text(local.media["Outputs"]["MediaUrl"]["Value"]) == "http://127.0.0.1:4566/Media"
 
 
 class TestQueues:
     @pytest.fixture
     def queues(self, aws: Templates) -> dict[str, Json]:
-        return {plain({"Ref": id_}): made["Properties"] for id_, made in aws.all("AWS::SQS::Queue").items()}
+        return {to_text({"Ref": id_}): made["Properties"] for id_, made in aws.all("AWS::SQS::Queue").items()}
 
     def test_are_these_each_with_a_dead_letter_queue(self, queues: dict[str, Json]) -> None:
         assert set(queues) == {f"{name}{part}" for name in VISIBILITY for part in ("", "DeadLetters")}
@@ -216,7 +216,7 @@ class TestQueues:
     ) -> None:
         policy = queues[name]["RedrivePolicy"]
         assert policy["maxReceiveCount"] == (1000 if name == "TalliesQueue" else 5)
-        assert plain(policy["deadLetterTargetArn"]) == f"{name}DeadLetters"
+        assert to_text(policy["deadLetterTargetArn"]) == f"{name}DeadLetters"
         assert queues[f"{name}DeadLetters"]["MessageRetentionPeriod"] == 14 * 86400
         assert queues[name]["MessageRetentionPeriod"] == 4 * 86400
         assert queues[name]["ReceiveMessageWaitTimeSeconds"] == 20
@@ -239,7 +239,7 @@ class TestQueues:
             assert queue["SqsManagedSseEnabled"] is True
             (denied,) = [made for made in _queue_policy(aws, name) if made["Effect"] == "Deny"]
             assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
-            assert (denied["Action"], plain(denied["Resource"])) == ("sqs:*", name)
+            assert (denied["Action"], to_text(denied["Resource"])) == ("sqs:*", name)
 
     def test_only_s3_is_let_in_by_a_queue_itself(self, aws: Templates, queues: dict[str, Json]) -> None:
         allowing = [name for name in queues if any(made["Effect"] == "Allow" for made in _queue_policy(aws, name))]
@@ -247,7 +247,7 @@ class TestQueues:
 
     @pytest.mark.parametrize("output", ["TranscodeQueueUrl", "TranscodeQueueArn"])
     def test_outputs_say_where_the_transcoders_queue_is(self, aws: Templates, output: str) -> None:
-        assert plain(aws.jobs["Outputs"][output]["Value"]) == "TranscodeQueue"
+        assert to_text(aws.jobs["Outputs"][output]["Value"]) == "TranscodeQueue"
 
 
 class TestWorkers:
@@ -268,7 +268,7 @@ class TestWorkers:
         self, aws: Templates, folder: str, batch: int, concurrency: int | None, window: int | None
     ) -> None:
         mapping = _mapping(aws, folder)
-        assert plain(mapping.pop("EventSourceArn")) == f"{folder.capitalize()}Queue"
+        assert to_text(mapping.pop("EventSourceArn")) == f"{folder.capitalize()}Queue"
         mapping.pop("FunctionName")
         scaling = {"ScalingConfig": {"MaximumConcurrency": concurrency}} if concurrency else {}
         waiting = {"MaximumBatchingWindowInSeconds": window} if window else {}
@@ -319,7 +319,8 @@ class TestWorkers:
 
     def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
         sources = {
-            plain(made["Properties"]["EventSourceArn"]) for made in aws.all("AWS::Lambda::EventSourceMapping").values()
+            to_text(made["Properties"]["EventSourceArn"])
+            for made in aws.all("AWS::Lambda::EventSourceMapping").values()
         }
         assert "TranscodeQueue" not in sources
         assert len(sources) == 9
@@ -333,7 +334,7 @@ class TestWorkers:
         ],
     )
     def test_what_runs_by_the_clock(self, aws: Templates, name: str, rate: str, folder: str) -> None:
-        rules = {plain({"Ref": id_}): rule["Properties"] for id_, rule in aws.all("AWS::Events::Rule").items()}
+        rules = {to_text({"Ref": id_}): rule["Properties"] for id_, rule in aws.all("AWS::Events::Rule").items()}
         rule = rules[name]
         assert (rule["ScheduleExpression"], rule["State"]) == (f"rate({rate})", "ENABLED")
         (target,) = rule["Targets"]
@@ -346,7 +347,7 @@ class TestWorkers:
             if made["Properties"]["Principal"] == "events.amazonaws.com"
             and made["Properties"]["FunctionName"] == called
         ]
-        assert plain(permission["SourceArn"]) == name
+        assert to_text(permission["SourceArn"]) == name
 
     def test_a_call_by_the_clock_that_fails_or_has_to_wait_is_not_repeated(self, aws: Templates) -> None:
         """Lambda's own queue would try twice again, and keep a call for six hours."""
@@ -377,8 +378,8 @@ class TestStreamReaders:
     )
     def test_lose_no_record(self, aws: Templates, folder: str, batch: int, window: int, lanes: int) -> None:
         mapping = _mapping(aws, folder)
-        assert plain(mapping.pop("EventSourceArn")) == "Table.StreamArn"
-        assert plain(mapping.pop("DestinationConfig")["OnFailure"]["Destination"]) == "Archive"
+        assert to_text(mapping.pop("EventSourceArn")) == "Table.StreamArn"
+        assert to_text(mapping.pop("DestinationConfig")["OnFailure"]["Destination"]) == "Archive"
         mapping.pop("FilterCriteria")
         mapping.pop("FunctionName")
         assert mapping == {
@@ -396,13 +397,13 @@ class TestStreamReaders:
 
     def test_are_two_which_is_all_that_a_stream_takes(self, aws: Templates) -> None:
         mappings = aws.all("AWS::Lambda::EventSourceMapping").values()
-        assert [plain(made["Properties"]["EventSourceArn"]) for made in mappings].count("Table.StreamArn") == 2
+        assert [to_text(made["Properties"]["EventSourceArn"]) for made in mappings].count("Table.StreamArn") == 2
 
     def test_wait_for_their_role(self, aws: Templates) -> None:
         """Lambda checks its permissions while it makes the mapping."""
         for name in ("Router", "Audit"):
             before = aws.one("AWS::Lambda::EventSourceMapping", name)["DependsOn"]
-            assert {plain({"Ref": id_}) for id_ in before} == {f"{name}Role", f"{name}RoleDefaultPolicy"}
+            assert {to_text({"Ref": id_}) for id_ in before} == {f"{name}Role", f"{name}RoleDefaultPolicy"}
 
     @pytest.mark.parametrize(
         ("record", "readers"),
@@ -432,21 +433,21 @@ class TestStreamReaders:
         self, aws: Templates, record: tuple[str, str, Json | None], readers: set[str]
     ) -> None:
         name, sort_key, image = record
-        assert _woken(aws, name, schema.VIDEO.pk, sort_key, image) == readers
+        assert _matching_readers(aws, name, schema.VIDEO.pk, sort_key, image) == readers
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
     def test_a_playlist_wakes_the_trail_and_the_router(self, aws: Templates, name: str) -> None:
         image: Json | None = None if name == "REMOVE" else {}
-        assert _woken(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"stream_router", "audit"}
+        assert _matching_readers(aws, name, schema.PLAYLIST.pk, schema.PLAYLIST.sk, image) == {"stream_router", "audit"}
 
     @pytest.mark.parametrize("entity", BESIDE, ids=lambda entity: entity.name)
     def test_a_credit_or_release_wakes_the_trail_unless_it_goes_with_its_video(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
         for name in ("INSERT", "MODIFY"):
-            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"audit"}
-        assert _woken(aws, "REMOVE", entity.pk, entity.sk, {"removing": {"BOOL": True}}) == {"audit"}
-        assert not _woken(aws, "REMOVE", entity.pk, entity.sk, {})
+            assert _matching_readers(aws, name, entity.pk, entity.sk, {}) == {"audit"}
+        assert _matching_readers(aws, "REMOVE", entity.pk, entity.sk, {"removing": {"BOOL": True}}) == {"audit"}
+        assert not _matching_readers(aws, "REMOVE", entity.pk, entity.sk, {})
 
     def test_totals_of_ratings_wake_the_trail_when_they_were_imported_and_not_when_somebody_rates(
         self, aws: Templates
@@ -454,9 +455,9 @@ class TestStreamReaders:
         totals = schema.RATING_TOTALS
         for name in ("INSERT", "MODIFY"):
             imported = {"updatedBy": {"S": "job:import"}}
-            assert _woken(aws, name, totals.pk, totals.sk, imported) == {"audit"}
-            assert not _woken(aws, name, totals.pk, totals.sk, {"updatedBy": {"S": TALLIES.subject}})
-        assert not _woken(aws, "REMOVE", totals.pk, totals.sk, imported)
+            assert _matching_readers(aws, name, totals.pk, totals.sk, imported) == {"audit"}
+            assert not _matching_readers(aws, name, totals.pk, totals.sk, {"updatedBy": {"S": TALLIES.subject}})
+        assert not _matching_readers(aws, "REMOVE", totals.pk, totals.sk, imported)
 
     @pytest.mark.parametrize("folder", ["stream_router", "audit"])
     def test_have_no_more_filters_than_aws_takes(self, aws: Templates, folder: str) -> None:
@@ -467,23 +468,25 @@ class TestStreamReaders:
     def test_what_is_counted_wakes_the_router_while_it_is_there(self, aws: Templates, entity: schema.Entity) -> None:
         """What is removed, by its time or by the purge, has been counted."""
         for name in ("INSERT", "MODIFY"):
-            assert _woken(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
-        assert not _woken(aws, "REMOVE", entity.pk, entity.sk, None)
+            assert _matching_readers(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
+        assert not _matching_readers(aws, "REMOVE", entity.pk, entity.sk, None)
 
     def test_a_run_wakes_the_router_and_its_parts_do_not(self, aws: Templates) -> None:
         run = schema.REVERT
-        assert _woken(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"stream_router"}
-        assert not _woken(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
+        assert _matching_readers(aws, "INSERT", run.pk, run.sk, {"state": {"S": "running"}}) == {"stream_router"}
+        assert not _matching_readers(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
     def test_nothing_else_wakes_anybody(self, aws: Templates, name: str) -> None:
         image = None if name == "REMOVE" else {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
         others = [entity for entity in schema.ENTITIES if entity not in WAKING]
         assert others
-        assert [entity.name for entity in others if _woken(aws, name, entity.pk, entity.sk, image)] == []
+        assert [entity.name for entity in others if _matching_readers(aws, name, entity.pk, entity.sk, image)] == []
 
 
-def _woken(templates: Templates, name: str, partition_key: str, sort_key: str, image: Json | None) -> set[str]:
+def _matching_readers(
+    templates: Templates, name: str, partition_key: str, sort_key: str, image: Json | None
+) -> set[str]:
     """Which of the stream's readers get a record."""
     keys = {"pk": {"S": partition_key}, "sk": {"S": sort_key}}
     record: Json = {"eventName": name, "dynamodb": {"Keys": keys}}
@@ -539,7 +542,7 @@ def _bucket_policy(templates: Templates, name: str) -> list[Json]:
     return [
         statement
         for made in templates.all("AWS::S3::BucketPolicy").values()
-        if plain(made["Properties"]["Bucket"]) == name
+        if to_text(made["Properties"]["Bucket"]) == name
         for statement in made["Properties"]["PolicyDocument"]["Statement"]
     ]
 
@@ -548,6 +551,6 @@ def _queue_policy(templates: Templates, name: str) -> list[Json]:
     return [
         statement
         for made in templates.all("AWS::SQS::QueuePolicy").values()
-        if name in [plain(queue) for queue in as_list(made["Properties"]["Queues"])]
+        if name in [to_text(queue) for queue in as_list(made["Properties"]["Queues"])]
         for statement in made["Properties"]["PolicyDocument"]["Statement"]
     ]

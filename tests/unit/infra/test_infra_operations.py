@@ -12,7 +12,7 @@ from app import add_stacks
 from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
 from shared.job_kinds import KINDS
-from tests.unit.infra.templates import ROOT, Json, Templates, as_list, plain
+from tests.unit.infra.templates import ROOT, Json, Templates, as_list, to_text
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -61,22 +61,22 @@ def watched(alarm: Json) -> list[Json]:
     ]
 
 
-def told(metric: Json) -> str:
+def describe_metric(metric: Json) -> str:
     """A metric in a line: `AWS/SQS ApproximateAgeOfOldestMessage QueueName=PurgeQueue.QueueName`."""
-    named = [f"{dimension['Name']}={plain(dimension['Value'])}" for dimension in metric["Metric"]["Dimensions"]]
+    named = [f"{dimension['Name']}={to_text(dimension['Value'])}" for dimension in metric["Metric"]["Dimensions"]]
     return " ".join([metric["Metric"]["Namespace"], metric["Metric"]["MetricName"], *sorted(named)])
 
 
 def lines(alarm: Json) -> set[str]:
     """All metrics of an alarm, each in a line."""
-    return {told(metric) for metric in watched(alarm)}
+    return {describe_metric(metric) for metric in watched(alarm)}
 
 
 class TestEveryAlarm:
     def test_says_when_it_goes_off_and_when_it_is_over(self, prod: Templates) -> None:
         for alarm in alarms(prod).values():
             (topic,) = alarm["AlarmActions"]
-            assert plain(topic) == "Topic"
+            assert to_text(topic) == "Topic"
             assert alarm["OKActions"] == alarm["AlarmActions"]
             assert alarm.get("ActionsEnabled", True)
 
@@ -133,7 +133,7 @@ class TestAlarms:
 
     def test_slowness_is_the_slowest_hundredth_and_needs_enough_requests(self, prod: Templates) -> None:
         alarm = alarms(prod)["prod API is slow"]
-        assert [(told(metric), metric["Stat"]) for metric in watched(alarm)] == [
+        assert [(describe_metric(metric), metric["Stat"]) for metric in watched(alarm)] == [
             ("AWS/ApiGateway Latency ApiId=HttpApi", "p99")
         ]
         assert alarm["EvaluateLowSampleCountPercentile"] == "ignore"
@@ -147,12 +147,12 @@ class TestAlarms:
             for name in ("Catalogue functions", "Other API functions", "Workers", "Scheduled functions", "Deliveries")
             for line in lines(alarms(prod)[f"prod {name} are throttled"])
         }
-        names = {plain({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
+        names = {to_text({"Ref": id_}) for id_ in prod.all("AWS::Lambda::Function")}
         assert metrics == {f"AWS/Lambda Throttles FunctionName={name}" for name in names}
 
     def test_crashes_of_every_function_behind_the_api_are_watched(self, prod: Templates) -> None:
         jobs = prod.jobs["Resources"].items()
-        names = {plain({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
+        names = {to_text({"Ref": id_}) for id_, made in jobs if made["Type"] == "AWS::Lambda::Function"}
         watched_ones = {
             line
             for name in ("Workers", "Scheduled functions", "Deliveries")
@@ -195,7 +195,7 @@ class TestAlarms:
             for policy in prod.all("AWS::IAM::Policy").values()
             for statement in policy["Properties"]["PolicyDocument"]["Statement"]
             for action in as_list(statement["Action"])
-            if action.startswith("dynamodb:") and "AuditTable" in str([*map(plain, as_list(statement["Resource"]))])
+            if action.startswith("dynamodb:") and "AuditTable" in str([*map(to_text, as_list(statement["Resource"]))])
         }
 
     @pytest.mark.parametrize("reader", ["Router", "Audit"])
@@ -220,7 +220,7 @@ class TestAlarms:
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanOrEqualToThreshold", 1)
 
     def test_every_queue_is_watched(self, prod: Templates) -> None:
-        queues = {plain({"Ref": id_}).removesuffix("Queue").lower() for id_ in prod.all("AWS::SQS::Queue")}
+        queues = {to_text({"Ref": id_}).removesuffix("Queue").lower() for id_ in prod.all("AWS::SQS::Queue")}
         assert {name for name in queues if not name.endswith("deadletters")} == set(QUEUES)
 
     @pytest.mark.parametrize(("queue", "minutes"), [("probe", 30), ("thumbnails", 30), ("transcode", 360)])
@@ -280,7 +280,7 @@ class TestAlarms:
 
 
 def _queue_id(templates: Templates, queue: str) -> str:
-    (id_,) = (id_ for id_ in templates.all("AWS::SQS::Queue") if plain({"Ref": id_}) == f"{queue.capitalize()}Queue")
+    (id_,) = (id_ for id_ in templates.all("AWS::SQS::Queue") if to_text({"Ref": id_}) == f"{queue.capitalize()}Queue")
     return id_
 
 
@@ -310,7 +310,7 @@ class TestTopics:
         self, costs: Templates, part: str, publisher: str
     ) -> None:
         (topic,), (key,) = (of_type(costs, type_, part=part) for type_ in ("AWS::SNS::Topic", "AWS::KMS::Key"))
-        assert plain(topic["Properties"]["KmsMasterKeyId"]) == "TopicKey"
+        assert to_text(topic["Properties"]["KmsMasterKeyId"]) == "TopicKey"
         assert key["Properties"]["EnableKeyRotation"] is True
         (allowed,) = [
             statement
@@ -331,7 +331,7 @@ class TestTopics:
 
     def test_are_in_the_outputs(self, costs: Templates, part: str, publisher: str) -> None:
         (topic,) = (value for name, value in costs.parts()[part]["Outputs"].items() if name.endswith("Topic"))
-        assert plain(topic["Value"]) == "Topic"
+        assert to_text(topic["Value"]) == "Topic"
 
 
 class TestCosts:
@@ -343,7 +343,7 @@ class TestCosts:
             "Tags": {"Key": "deployment", "Values": ["VideoMetadata-prod"]}
         }
         properties = subscription["Properties"]
-        assert [(subscriber["Type"], plain(subscriber["Address"])) for subscriber in properties["Subscribers"]] == [
+        assert [(subscriber["Type"], to_text(subscriber["Address"])) for subscriber in properties["Subscribers"]] == [
             ("SNS", "Topic")
         ]
         assert properties["Frequency"] == "IMMEDIATE"  # the only one that a topic can have
@@ -495,8 +495,8 @@ class TestStack:
         for templates in (aws, local):
             outputs = {**templates.jobs["Outputs"], **templates.media["Outputs"]}
             for queue in (name.capitalize() for name in QUEUES):
-                assert plain(outputs[f"{queue}QueueUrl"]["Value"]) == f"{queue}Queue"
-                assert plain(outputs[f"{queue}DeadLettersUrl"]["Value"]) == f"{queue}QueueDeadLetters"
+                assert to_text(outputs[f"{queue}QueueUrl"]["Value"]) == f"{queue}Queue"
+                assert to_text(outputs[f"{queue}DeadLettersUrl"]["Value"]) == f"{queue}QueueDeadLetters"
 
 
 class TestPage:

@@ -9,7 +9,7 @@ from infra.api_stack import BUSIEST_FUNCTIONS
 from infra.function import LOG_LEVELS, MEMORY_MB
 from infra.settings import LogLevel
 from local.testbed.harness import make_api
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.logs import is_kept_by_lambda, log_lines
@@ -204,7 +204,7 @@ class TestGradualShift:
             raise RuntimeError("a bug")
 
         monkeypatch.setenv("AWS_LAMBDA_FUNCTION_VERSION", "7")
-        undo = come_between(table.client, broken)
+        undo = intercept(table.client, broken)
         with log_lines() as lines:
             assert make_api(table).get("/health").status == 500
         undo()

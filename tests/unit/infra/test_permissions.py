@@ -33,9 +33,9 @@ from functions.stream_router import handler as stream_router
 from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
-from local.testbed.background import RENDITIONS, Backstage, FakeQueue
+from local.testbed.background import RENDITIONS, BackgroundWork, FakeQueue
 from local.testbed.calls import CALLS
-from local.testbed.counted_views import Viewed
+from local.testbed.counted_views import CountedViews
 from local.testbed.harness import (
     DELIVERY_SHARES,
     MEDIA_BUCKET,
@@ -49,8 +49,8 @@ from local.testbed.harness import (
     make_api,
 )
 from local.testbed.streams import sqs_event
-from local.testbed.video_files import Spoken, film, spoken
-from local.testbed.wire import come_between, throttled_once
+from local.testbed.video_files import SubtitleSpec, film, make_subtitled
+from local.testbed.wire import intercept, throttle_once
 from shared import schema
 from shared.aws.dynamodb import Table, make_client
 from shared.aws.expressions import Expression
@@ -73,9 +73,9 @@ from shared.search.loader import DocumentLoader
 from shared.web.http import http_function
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
-from tests.policies import ARCHIVE_BUCKET, Access, Role, Watch
-from tests.reverting import Undoing
-from tests.unit.infra.templates import ROOT, Templates, as_list, plain
+from tests.policies import ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
+from tests.reverting import RevertTestbed
+from tests.unit.infra.templates import ROOT, Templates, as_list, to_text
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_declared_statuses import BODIES, PLACES
 
@@ -85,7 +85,7 @@ CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 class WatchedQueue(FakeQueue):
     """A queue of the tests; to send to it needs leave as well."""
 
-    def __init__(self, watch: Watch, name: str) -> None:
+    def __init__(self, watch: PolicyWatch, name: str) -> None:
         super().__init__()
         self._watch, self._name = watch, name
 
@@ -130,7 +130,7 @@ class Receiver:
 class Service:
     """The whole service over an empty account, each function under the eyes of a watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: PolicyWatch) -> None:
         self.watch = watch
         client = make_client()
         create_table(client, schema.TABLE_NAME)
@@ -144,7 +144,7 @@ class Service:
         made = make_api(self.table, clock, self.objects)
         handlers = {name: watch.over(name, handler) for name, handler in made.handlers.items()}
         self.api = Api(self.table, handlers, clock)
-        self.backstage = Backstage(self.table, clock)
+        self.backstage = BackgroundWork(self.table, clock)
         queues = {
             name: WatchedQueue(watch, name)
             for name in (
@@ -192,7 +192,7 @@ class Service:
 
     def keep_history(self) -> None:
         """Let the audit read all that the router has read."""
-        assert self._audit({"Records": self.backstage.seen}, Context()) == {"batchItemFailures": []}
+        assert self._audit({"Records": self.backstage.seen_records}, Context()) == {"batchItemFailures": []}
 
     def deliver_changes(self) -> None:
         """Let the audit append to the feed what the router has read, and webhooks be served until nothing waits."""
@@ -307,8 +307,12 @@ def from_upload_to_pictures(service: Service) -> None:
 def films_with_subtitles(service: Service) -> None:
     """Their captions are taken out, replaced by those of another film, and removed with that of a third."""
     video_id = service.api.create()["videoId"]
-    tracks = Spoken("eng"), Spoken("deu")
-    for data in (spoken(*tracks), spoken(Spoken("eng", ((0, 900, "Other words."),)), tracks[1]), film(1)):
+    tracks = SubtitleSpec("eng"), SubtitleSpec("deu")
+    for data in (
+        make_subtitled(*tracks),
+        make_subtitled(SubtitleSpec("eng", ((0, 900, "Other words."),)), tracks[1]),
+        film(1),
+    ):
         service.api.clock.advance(1)  # ids of uploads are larger from second to second
         service.upload(video_id, data)
         service.work()
@@ -389,7 +393,7 @@ def totals_and_years(service: Service) -> None:
         return send()
 
     # Between the reading of a credit's video and the writing of the credit.
-    come_between(service.table.client, move_year)
+    intercept(service.table.client, move_year)
     api.put(f"/v1/videos/{video_id}/credits/kim", CREDIT)
     assert year_moved
     waiting = {"messageId": "m", "body": json.dumps(aggregates_message(video_id, entries=True))}
@@ -427,7 +431,7 @@ def what_the_stream_counts(service: Service) -> None:
 def a_storm_of_views(service: Service) -> None:
     """More views of a video than one item takes, which are spread, and read."""
     video_id = service.api.publish()["videoId"]
-    with throttled_once(service.table.client, "UpdateItem"):
+    with throttle_once(service.table.client, "UpdateItem"):
         counts = [service.api.post(f"/v1/videos/{video_id}/views", user="bob").json["viewCount"] for _ in range(3)]
     assert counts == [1, 2, 3]
     for query in ("", "include=tags"):
@@ -476,7 +480,7 @@ def what_is_removed(service: Service) -> None:
 
 def what_is_viewed_most(service: Service) -> None:
     """Views in two categories, of which one is viewed no more; a counter is spread over several items."""
-    video_id, viewed = service.api.publish(category="c")["videoId"], Viewed(service.table)
+    video_id, viewed = service.api.publish(category="c")["videoId"], CountedViews(service.table)
     for category, advance in (("c", 0), ("d", 30 * 3600)):
         service.api.clock.advance(advance)
         viewed.categories[video_id] = category
@@ -528,11 +532,11 @@ def what_search_asks(service: Service) -> None:
 def what_is_taken_back(service: Service) -> None:
     """Change sets of every kind, at once and by the worker, and the undo of an undo."""
     api, watch = service.api, service.watch
-    undoing = Undoing(api)
+    undoing = RevertTestbed(api)
     undoing.queues["reverts"] = service.backstage.queues["reverts"]
-    undoing.take_back_pages(1)
+    undoing.set_page_size(1)
     undoing.worker = watch.over("reverts", undoing.worker)
-    whole = undoing.whole("created")
+    whole = undoing.create_whole("created")
     listed = api.publish(tags=["a"], category="c", seriesId=whole.video_ids[0], episode=1)["videoId"]
     playlist_id = api.post("/v1/playlists", {"title": "t"}).json["playlistId"]
     for video_id in (whole.video_ids[0], listed):
@@ -549,7 +553,7 @@ def what_is_taken_back(service: Service) -> None:
     # An even number of times, so that all is there again.
     for most in (MAX_ENTRIES_INLINE, MAX_ENTRIES_INLINE, 0, 0):
         with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", most):
-            sets = [_taken_back(service, undoing, changeset_id) for changeset_id in sets][::-1]
+            sets = [_revert_change_set(service, undoing, changeset_id) for changeset_id in sets][::-1]
     with mock.patch("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 0):
         # The trail does not follow a change at once, and then it is somebody else's.
         api.patch(f"/v1/videos/{listed}", {"tags": ["c"]}, user="admin")
@@ -621,7 +625,7 @@ def more_webhooks_than_a_quota(service: Service) -> None:
     assert service.receiver.taken == taken + 2
 
 
-def _taken_back(service: Service, undoing: Undoing, changeset_id: str) -> str:
+def _revert_change_set(service: Service, undoing: RevertTestbed, changeset_id: str) -> str:
     """Take a change set back; the change set that this is."""
     reply = undoing.undo(changeset_id)
     assert reply.status < 300, reply.body
@@ -661,15 +665,15 @@ WALKS: dict[str, Callable[[Service], None]] = {
 
 
 @pytest.fixture(scope="module")
-def roles(aws: Templates) -> dict[str, Role]:
+def roles(aws: Templates) -> dict[str, IamRole]:
     """The role of each function."""
-    return {folder: Role(aws.statements(folder)) for folder in FUNCTIONS}
+    return {folder: IamRole(aws.statements(folder)) for folder in FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
-def watched(roles: dict[str, Role]) -> Watch:
+def watched(roles: dict[str, IamRole]) -> PolicyWatch:
     """What all functions did on all walks and in all access patterns."""
-    watch = Watch(roles)
+    watch = PolicyWatch(roles)
     for walk in WALKS.values():
         with mock_aws():
             walk(Service(watch))
@@ -700,18 +704,18 @@ UNSEEN: dict[str, str] = {
 """What is allowed and none of the walks sends, and why it is needed: an action, or an action and its resource."""
 
 
-def test_each_role_allows_all_that_its_function_does_and_nothing_else(aws: Templates, watched: Watch) -> None:
+def test_each_role_allows_all_that_its_function_does_and_nothing_else(aws: Templates, watched: PolicyWatch) -> None:
     unused = {line for folder in FUNCTIONS for line in _unused(aws, watched, folder)}
     assert (sorted(set(watched.refused)), sorted(unused)) == ([], [])
 
 
-def _unused(aws: Templates, watched: Watch, folder: str) -> Iterator[str]:
+def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
     """What a function's role allows and the function never did: actions, resources and starts of keys."""
     done = [access for function, access in watched.seen if function == folder]
     for statement in aws.statements(folder):
         patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
         for action in as_list(statement["Action"]):
-            for resource in map(plain, as_list(statement["Resource"])):
+            for resource in map(to_text, as_list(statement["Resource"])):
                 if {action, f"{action} {resource}"} & UNSEEN.keys():
                     continue
                 keys = {
@@ -742,7 +746,7 @@ def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
     for folder in FUNCTIONS:
         for statement in aws.statements(folder):
             assert not [action for action in as_list(statement["Action"]) if "*" in action]
-            wildcards |= {resource for resource in map(plain, as_list(statement["Resource"])) if "*" in resource}
+            wildcards |= {resource for resource in map(to_text, as_list(statement["Resource"])) if "*" in resource}
     assert wildcards == WILDCARDS.keys()
 
 
@@ -1012,7 +1016,7 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
 
 
 @pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
-def test_only_these_may(roles: dict[str, Role], deed: str, allowed: set[str], attempts: list[Access]) -> None:
+def test_only_these_may(roles: dict[str, IamRole], deed: str, allowed: set[str], attempts: list[Access]) -> None:
     may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed
 
@@ -1042,7 +1046,7 @@ def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws:
         ),
     ],
 )
-def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, indexes: set[str]) -> None:
+def test_others_than_these_query_no_index(roles: dict[str, IamRole], folder: str, indexes: set[str]) -> None:
     asking = {
         name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
     }
@@ -1054,7 +1058,7 @@ def test_others_than_these_query_no_index(roles: dict[str, Role], folder: str, i
     }
 
 
-def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, Role]) -> None:
+def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, IamRole]) -> None:
     """`ALL_NEW` reads the whole item, whatever the list of attributes."""
     asking = set()
     for folder in FUNCTIONS:
@@ -1078,7 +1082,7 @@ def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
         "Condition": {"IpAddress": {"aws:SourceIp": "192.0.2.0/24"}},
     }
     with pytest.raises(NotImplementedError, match="IpAddress"):
-        Role([statement]).refusal(Access("s3:GetObject", "Media/x"))
+        IamRole([statement]).refusal(Access("s3:GetObject", "Media/x"))
 
 
 PAGE = ROOT / "docs" / "permissions.md"

@@ -11,7 +11,7 @@ from shared.media.source import BytesSource
 from tests.polling import LIMIT
 
 
-class Counted(BytesSource):
+class CountingSource(BytesSource):
     """Bytes that remember each request."""
 
     def __init__(self, data: bytes) -> None:
@@ -30,7 +30,7 @@ class Counted(BytesSource):
         return sum(length for _, length in self.requests) / self.size
 
 
-class Together(Counted):
+class BarrierSource(CountingSource):
     """Bytes whose requests behind `start` are answered only when `number` of them wait side by side."""
 
     def __init__(self, data: bytes, start: int, number: int) -> None:
@@ -51,11 +51,11 @@ def as_large(facts: MediaInfo, minutes: float) -> MediaInfo:
     return replace(facts, coded_width=1920, coded_height=1080, frame_rate=rate)
 
 
-class Throttled(OSError):
+class SourceThrottled(OSError):
     """What a store might raise."""
 
 
-class Failing(Counted):
+class FailingSource(CountingSource):
     """Bytes whose request number `at` fails, and works no more."""
 
     def __init__(self, data: bytes, at: int) -> None:
@@ -65,7 +65,7 @@ class Failing(Counted):
     def read(self, start: int, length: int) -> bytes:
         """Return the bytes from `start`, or fail."""
         if len(self.requests) >= self.at:
-            raise Throttled("slow down")
+            raise SourceThrottled("slow down")
         return super().read(start, length)
 
 

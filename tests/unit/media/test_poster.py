@@ -12,7 +12,7 @@ from shared.media.probe import probe
 from shared.media.results import Poster
 from shared.media.source import BytesSource, FileSource
 from shared.media.storyboard import storyboard
-from tests.unit.media.sources import Counted, as_large, colour, near, picture
+from tests.unit.media.sources import CountingSource, as_large, colour, near, picture
 
 PLACES = {
     "top left": (0.25, 0.25),
@@ -182,8 +182,8 @@ def test_a_real_clip_has_a_lively_poster() -> None:
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
 def test_two_percent_of_a_large_file_are_enough(moov_at_start: bool) -> None:
-    source = Counted(video_files.repeated(80, moov_at_start=moov_at_start))
-    facts = probe(BytesSource(video_files.repeated(80, moov_at_start=moov_at_start)))
+    source = CountingSource(video_files.make_repeated(80, moov_at_start=moov_at_start))
+    facts = probe(BytesSource(video_files.make_repeated(80, moov_at_start=moov_at_start)))
     assert source.size > 30_000_000
     assert poster(source, facts).time == 8000
     assert source.share <= 0.02

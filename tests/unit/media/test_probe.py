@@ -11,7 +11,7 @@ from shared.core.attributes import decode_item, encode_item
 from shared.media.probe import probe
 from shared.media.results import MediaInfo
 from shared.media.source import BytesSource, FileSource
-from tests.unit.media.sources import Counted
+from tests.unit.media.sources import CountingSource
 
 
 def test_a_film_is_described() -> None:
@@ -72,7 +72,7 @@ def test_facts_can_be_stored() -> None:
     [
         (lambda: video_files.film(), "mp4", "h264"),
         (lambda: video_files.moov_first(audio=True), "mp4", "h264"),
-        (lambda: video_files.fragmented(), "mp4", "h264"),
+        (lambda: video_files.make_fragmented(), "mp4", "h264"),
         (lambda: video_files.film(container="mov"), "mov", "h264"),
         (lambda: video_files.film(container="3gp", codec="mpeg4"), "3gp", "mpeg4"),
         (lambda: video_files.film(container="matroska"), "mkv", "h264"),
@@ -124,7 +124,7 @@ def test_a_recording_that_states_no_length_is_read_through() -> None:
 
 @pytest.mark.parametrize("moov_at_start", [False, True])
 def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool) -> None:
-    source = Counted(video_files.repeated(80, moov_at_start=moov_at_start))
+    source = CountingSource(video_files.make_repeated(80, moov_at_start=moov_at_start))
     assert source.size > 30_000_000
     assert probe(source).duration == 80_000
     assert len(source.requests) <= 2
@@ -132,7 +132,7 @@ def test_a_large_film_costs_a_header_an_index_and_a_picture(moov_at_start: bool)
 
 
 def test_two_hours_with_the_index_at_the_end() -> None:
-    source = Counted(video_files.repeated(200, spread=36, keyframe_only=True))
+    source = CountingSource(video_files.make_repeated(200, spread=36, keyframe_only=True))
     facts = probe(source)
     assert facts.duration > 7_000_000
     assert len(source.requests) == 2

@@ -14,7 +14,7 @@ from shared.media.source import (
     FileSource,
     SourceFile,
 )
-from tests.unit.media.sources import Counted, Failing, Throttled, Together
+from tests.unit.media.sources import BarrierSource, CountingSource, FailingSource, SourceThrottled
 
 DATA = random.Random(3).randbytes(20 * BLOCK + 77)
 
@@ -39,7 +39,7 @@ def test_it_seeks_from_the_start_the_position_and_the_end() -> None:
 
 
 def test_what_is_read_again_is_fetched_once() -> None:
-    source = Counted(DATA)
+    source = CountingSource(DATA)
     file = SourceFile(source)
     for start in (100, 5000, 100, BLOCK - 10):
         file.seek(start)
@@ -48,7 +48,7 @@ def test_what_is_read_again_is_fetched_once() -> None:
 
 
 def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() -> None:
-    source = Counted(DATA)
+    source = CountingSource(DATA)
     file = SourceFile(source)
     for start in (BLOCK + 7, 100_000):
         file.seek(start)
@@ -58,7 +58,7 @@ def test_a_range_starts_where_it_is_asked_for_and_ends_where_another_begins() ->
 
 def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
     data = bytes(100 * BLOCK)
-    source = Counted(data)
+    source = CountingSource(data)
     file = SourceFile(source)
     while file.read(32 * 1024):
         pass
@@ -73,7 +73,7 @@ def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
 
 def test_what_is_expected_is_fetched_side_by_side_and_to_its_last_byte() -> None:
     expected = [(number * BLOCK, 1000 + number) for number in range(1, 6)]
-    source = Together(DATA, 0, len(expected))
+    source = BarrierSource(DATA, 0, len(expected))
     file = SourceFile(source)
     file.expect(expected)
     for start, length in expected:
@@ -84,7 +84,7 @@ def test_what_is_expected_is_fetched_side_by_side_and_to_its_last_byte() -> None
 
 def test_what_is_expected_is_fetched_in_parts_that_are_kept_until_they_are_read() -> None:
     expected = [(number * BLOCK, BLOCK) for number in range(20)]
-    source = Counted(DATA)
+    source = CountingSource(DATA)
     file = SourceFile(source)
     file.expect(expected)
     for start, length in expected:
@@ -95,7 +95,7 @@ def test_what_is_expected_is_fetched_in_parts_that_are_kept_until_they_are_read(
 
 
 def test_what_is_expected_may_be_nonsense() -> None:
-    source = Counted(DATA)
+    source = CountingSource(DATA)
     file = SourceFile(source)
     file.expect([(-5, 10), (100, -3), (len(DATA), 10), (200, 0), (300, 10), (len(DATA) - 5, 100)])
     file.seek(300)
@@ -106,12 +106,12 @@ def test_what_is_expected_may_be_nonsense() -> None:
 
 
 def test_a_failure_ends_the_file_and_is_remembered() -> None:
-    source = Failing(DATA, at=1)
+    source = FailingSource(DATA, at=1)
     file = SourceFile(source)
     assert file.read(10) == DATA[:10]
     file.seek(5 * BLOCK)
     assert file.read(10) == b""
-    assert isinstance(file.failure, Throttled)
+    assert isinstance(file.failure, SourceThrottled)
     source.at = 99
     assert file.read(10) == b"", "once it failed, nothing more is asked"
 

@@ -15,7 +15,7 @@ from shared.media.results import MediaInfo, Storyboard
 from shared.media.source import BytesSource, FileSource
 from shared.media.source_video import SourceVideo, open_video
 from shared.media.storyboard import storyboard
-from tests.unit.media.sources import Counted, Together, as_large, colour, near
+from tests.unit.media.sources import BarrierSource, CountingSource, as_large, colour, near
 
 CUE = re.compile(r"(\d\d:\d\d:\d\d\.\d{3}) --> (\d\d:\d\d:\d\d\.\d{3})\nstoryboard\.jpg#xywh=(\d+),(\d+),(\d+),(\d+)\n")
 
@@ -61,7 +61,7 @@ def test_a_short_film_has_a_tile_a_second(length: float, tiles: int, columns: in
 
 
 def test_a_long_film_has_a_hundred() -> None:
-    facts, board, sheet = made(video_files.repeated(200, spread=36, keyframe_only=True))
+    facts, board, sheet = made(video_files.make_repeated(200, spread=36, keyframe_only=True))
     assert (board.tiles, board.columns, board.interval) == (100, 10, facts.duration // 100)
     assert sheet.size == (1600, 900)
     assert "01:59:" in board.cues
@@ -78,7 +78,7 @@ def test_each_tile_shows_the_middle_of_its_interval() -> None:
 def test_each_keyframe_of_a_long_film_is_read_once() -> None:
     # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
     data = video_files.film(4, (64, 36), paint=video_files.counted, spread=1800, keyframes=10)
-    source = Counted(data)
+    source = CountingSource(data)
     facts = probe(source)
     board = storyboard(source, facts)
     assert board.tiles == 100
@@ -109,14 +109,14 @@ def test_a_real_clip_has_one() -> None:
 
 
 def test_nothing_is_read_twice() -> None:
-    data = video_files.repeated(80)
-    source = Counted(data)
+    data = video_files.make_repeated(80)
+    source = CountingSource(data)
     storyboard(source, probe(BytesSource(data)))
     assert source.share < 1.02
     assert len(source.requests) < 40
 
 
-def shown(board: Storyboard) -> list[int]:
+def frame_numbers(board: Storyboard) -> list[int]:
     """Return which frame of a `films.counted` each tile shows, if it is one of the last thirty before its own."""
     sheet = Image.open(io.BytesIO(board.sheet.data)).convert("RGB")
     found = []
@@ -142,7 +142,7 @@ def shown(board: Storyboard) -> list[int]:
 def test_a_longer_film_with_few_keyframes_is_decoded_forward_from_them(form: dict[str, Any]) -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=80, **form))
     facts = probe(source)
-    assert shown(storyboard(source, as_large(facts, 2))) == [number * 10 + 5 for number in range(20)]
+    assert frame_numbers(storyboard(source, as_large(facts, 2))) == [number * 10 + 5 for number in range(20)]
 
 
 def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_two_minutes_of_1080p_are_decoded_forward_at_most(monkeypatch: pytest.Mo
     facts = as_large(probe(source), 4)
     decode = Mock(side_effect=SourceVideo.decoded)
     monkeypatch.setattr(SourceVideo, "decoded", lambda film, packet: decode(film, packet))
-    distances = [frame % 60 for frame in shown(storyboard(source, facts))]
+    distances = [frame % 60 for frame in frame_numbers(storyboard(source, facts))]
     # Half of the film, about three seconds from each of its keyframes; what is later shows the last that was reached.
     assert distances == [5, 15, 25, 35, 35, 35] * 2 + [5, 15, 25, 25, 25, 25] * 3
     # The frame after the last one says that the last one is still shown; the decoder has one more in hand.
@@ -161,21 +161,21 @@ def test_forty_seconds_are_spent_on_decoding_forward_at_most() -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=30))
     # It is asked at the start, before each keyframe and after each frame; here eight seconds pass each time.
     board = storyboard(source, as_large(probe(source), 2), itertools.count(0, 8).__next__)
-    assert [frame % 30 for frame in shown(board)] == [3, 3, 3] + [0] * 17
+    assert [frame % 30 for frame in frame_numbers(board)] == [3, 3, 3] + [0] * 17
 
 
 def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> None:
     source = BytesSource(video_files.film(20, (64, 36), paint=video_files.counted, keyframes=20))
-    assert shown(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
+    assert frame_numbers(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
 
 
 def test_of_a_longer_film_the_keyframes_alone_are_read_side_by_side() -> None:
-    data = video_files.repeated(40, moov_at_start=True)
+    data = video_files.make_repeated(40, moov_at_start=True)
     facts = probe(BytesSource(data))
     with open_video(BytesSource(data)) as film:
         keyframes = [(entry.pos, entry.size) for entry in film.video.index_entries if entry.is_keyframe]
     # The first comes with the container's header and index.
-    source = Together(data, keyframes[0][0], 3)
+    source = BarrierSource(data, keyframes[0][0], 3)
     board = storyboard(source, as_large(facts, 2))
     assert board.tiles == len(keyframes) == 40
     assert set(keyframes[1:]) <= set(source.requests)

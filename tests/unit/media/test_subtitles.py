@@ -2,13 +2,13 @@
 
 import pytest
 
-from local.testbed.video_files import Spoken, film, noise, spoken
+from local.testbed.video_files import SubtitleSpec, film, make_subtitled, noise
 from shared.media import errors, subtitles
 from shared.media.errors import UnreadableVideo
 from shared.media.probe import probe
 from shared.media.results import SubtitleTrack
 from shared.media.source import BytesSource
-from tests.unit.media.sources import Counted
+from tests.unit.media.sources import CountingSource
 
 TEXTS = ((500, 1500, "The tide is out."), (2000, 3000, "It comes back."))
 
@@ -24,7 +24,7 @@ def read(data: bytes, most_bytes: int = 10_000, most_events: int = 100) -> list[
 def test_each_format_gives_its_texts_and_their_times(container: str, codec: str) -> None:
     if container == "webm":
         container = "matroska"  # which takes the tests' codec of pictures too
-    data = spoken(Spoken("ger", TEXTS, codec), container=container)
+    data = make_subtitled(SubtitleSpec("ger", TEXTS, codec), container=container)
     assert read(data) == [SubtitleTrack(1, "ger", codec, False, [*TEXTS])]
     assert probe(BytesSource(data)).subtitles == {codec: ["ger"]}
 
@@ -36,7 +36,7 @@ def test_a_film_without_such_tracks_notes_nothing_and_is_not_read(monkeypatch: p
 
 
 def test_the_tracks_come_in_the_order_of_the_film() -> None:
-    data = spoken(Spoken("eng", forced=True), Spoken("fra", codec="ass"), Spoken("eng"))
+    data = make_subtitled(SubtitleSpec("eng", forced=True), SubtitleSpec("fra", codec="ass"), SubtitleSpec("eng"))
     assert [(track.number, track.language, track.is_forced) for track in read(data)] == [
         (1, "eng", True),
         (2, "fra", False),
@@ -54,59 +54,61 @@ def test_the_tracks_come_in_the_order_of_the_film() -> None:
     ],
 )
 def test_substation_alpha_loses_its_fields_comments_and_codes_of_breaks(written: str, text: str) -> None:
-    (track,) = read(spoken(Spoken(texts=((0, 900, written),), codec="ass")))
+    (track,) = read(make_subtitled(SubtitleSpec(texts=((0, 900, written),), codec="ass")))
     assert track.events == [(0, 900, text)]
 
 
 def test_what_it_draws_is_no_text() -> None:
     drawn = (0, 900, r"{\p1}m 0 0 l 100 0 100 100{\p0}")
-    (track,) = read(spoken(Spoken(texts=(drawn, *TEXTS), codec="ass")))
+    (track,) = read(make_subtitled(SubtitleSpec(texts=(drawn, *TEXTS), codec="ass")))
     assert track.events == [*TEXTS]
 
 
 def test_a_text_without_an_end_is_shown_until_the_next_or_for_five_seconds() -> None:
-    (track,) = read(spoken(Spoken(texts=((500, 500, "Until the next."), (2000, 2000, "For a while.")))))
+    (track,) = read(make_subtitled(SubtitleSpec(texts=((500, 500, "Until the next."), (2000, 2000, "For a while.")))))
     assert [event[:2] for event in track.events] == [(500, 2000), (2000, 7000)]
 
 
 @pytest.mark.parametrize(("most_bytes", "most_events"), [(20, 100), (10_000, 1)])
 def test_a_track_with_too_much_text_is_given_up_and_the_others_are_read(most_bytes: int, most_events: int) -> None:
-    data = spoken(Spoken("eng"), Spoken("deu", ((0, 900, "Kurz."),)))
+    data = make_subtitled(SubtitleSpec("eng"), SubtitleSpec("deu", ((0, 900, "Kurz."),)))
     long, short = read(data, most_bytes, most_events)
     assert (long.events, long.fault) == ([], errors.TOO_MUCH_TEXT)
     assert short.events == [(0, 900, "Kurz.")]
 
 
 def test_a_track_that_is_not_utf_8_is_given_up() -> None:
-    data = spoken(Spoken(texts=((0, 900, "Käse"),)))
+    data = make_subtitled(SubtitleSpec(texts=((0, 900, "Käse"),)))
     (track,) = read(data.replace("Käse".encode(), b"K\xe4\xe4se"))
     assert track.fault == errors.NOT_UTF_8
 
 
 def test_subtitles_that_are_pictures_say_so() -> None:
-    (track,) = read(spoken(Spoken(codec="dvdsub", texts=())))
+    (track,) = read(make_subtitled(SubtitleSpec(codec="dvdsub", texts=())))
     assert (track.codec, track.fault) == ("dvd_subtitle", errors.PICTURES)
 
 
 def test_of_an_mp4_only_the_index_and_the_texts_are_read() -> None:
-    data = spoken(
-        Spoken(codec="mov_text", texts=tuple((n * 1000, n * 1000 + 900, "x" * 40) for n in range(20))),
+    data = make_subtitled(
+        SubtitleSpec(codec="mov_text", texts=tuple((n * 1000, n * 1000 + 900, "x" * 40) for n in range(20))),
         container="mp4",
         pictures=film(20, paint=noise),
     )
-    source = Counted(data)
+    source = CountingSource(data)
     (track,) = subtitles.subtitles(source, 10_000, 100).tracks
     assert len(track.events) == 20
     assert source.share < 0.4
 
 
 def test_a_film_that_would_have_to_be_read_for_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = spoken(Spoken())
+    data = make_subtitled(SubtitleSpec())
     monkeypatch.setattr(subtitles, "MAX_READ", len(data) - 1)
     with pytest.raises(UnreadableVideo, match="more than 4 GB"):
         read(data)
 
 
 def test_what_is_shown_after_a_late_start_keeps_its_place_in_the_film() -> None:
-    data = spoken(Spoken(codec="mov_text"), container="mp4", muxer=(("movflags", "frag_keyframe+empty_moov"),))
+    data = make_subtitled(
+        SubtitleSpec(codec="mov_text"), container="mp4", muxer=(("movflags", "frag_keyframe+empty_moov"),)
+    )
     assert read(data)[0].events == [*TEXTS]

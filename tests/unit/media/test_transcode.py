@@ -12,7 +12,7 @@ from shared.media.poster import poster
 from shared.media.probe import probe
 from shared.media.source import BytesSource, FileSource
 from shared.media.transcode import transcode
-from tests.unit.media.sources import Failing, Throttled, colour, near, picture
+from tests.unit.media.sources import FailingSource, SourceThrottled, colour, near, picture
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,13 @@ def test_what_progress_raises_ends_it_and_leaves_nothing(tmp_path: Path) -> None
 
 
 def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(Throttled):
+    with pytest.raises(SourceThrottled):
         transcode(
-            Failing(video_files.repeated(5), 3), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None
+            FailingSource(video_files.make_repeated(5), 3),
+            tmp_path / "out.mp4",
+            width=64,
+            height=36,
+            progress=lambda _: None,
         )
     assert list(tmp_path.iterdir()) == []
 

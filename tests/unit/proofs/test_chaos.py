@@ -13,7 +13,7 @@ from functions.aggregates import handler as aggregates
 from functions.stream_router import handler as stream_router
 from functions.tallies import handler as tallies
 from local.testbed import streams
-from local.testbed.background import Backstage, FakeQueue
+from local.testbed.background import BackgroundWork, FakeQueue
 from local.testbed.harness import Api, Clock, Context, FakeResources, Reply
 from shared.aws.dynamodb import Table
 from shared.background.reconcile import Discrepancy, Reconcile
@@ -26,10 +26,10 @@ from shared.videos.counters import FOLD_SECONDS, LOOK_SECONDS, ViewCounters
 from shared.views.store import WINDOW_SECONDS
 from tests.integration import faults
 from tests.integration.contents import items_of
-from tests.integration.faults import Incident, Killed, Line
+from tests.integration.faults import FaultLine, Incident, Killed
 
-REFUSED = (faults.throttled, faults.failing, faults.request_lost, faults.killed_before)
-DONE = (faults.answer_lost, faults.killed_after)
+REFUSED = (faults.throttle, faults.fail, faults.lose_request, faults.kill_before)
+DONE = (faults.lose_response, faults.kill_after)
 """What happens after DynamoDB carried a request out."""
 USERS = ("bob", "carol", "dave")
 VIEWERS = ("tv", "phone", "tablet")
@@ -68,10 +68,10 @@ class Expected:
 class Chaos:
     """Users, the stream and the queues, with something that breaks at every other step."""
 
-    def __init__(self, api: Api, backstage: Backstage, seed: int) -> None:
+    def __init__(self, api: Api, backstage: BackgroundWork, seed: int) -> None:
         self.api, self.table, self.clock = api, api.table, api.clock
         self.chance = random.Random(seed)
-        self.line = Line(self.table.client)
+        self.line = FaultLine(self.table.client)
         self.expected = Expected()
         self.queues = defaultdict[str, UnreliableQueue](lambda: UnreliableQueue(self.chance))
         self.incidents: Counter[str] = Counter()
@@ -110,7 +110,7 @@ class Chaos:
             self.clock.advance(HOUR_SECONDS)
             for number in range(8):
                 if number == 0:
-                    self.line.arm(faults.throttled, at=1)
+                    self.line.arm(faults.throttle, at=1)
                 assert self.api.post(f"/v1/videos/{video_id}/views", user="bob").json["counted"]
                 self.line.disarm()
                 self._counted(video_id, 0)
@@ -259,7 +259,7 @@ class Chaos:
 def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
     api: Api, table: Table, clock: Clock, seed: int
 ) -> None:
-    chaos = Chaos(api, Backstage(table, clock), seed)
+    chaos = Chaos(api, BackgroundWork(table, clock), seed)
     for _ in range(4):
         for _ in range(15):
             chaos.act()
@@ -270,7 +270,7 @@ def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
 
 
 def test_they_stay_exact_when_counters_are_folded(api: Api, table: Table, clock: Clock) -> None:
-    chaos = Chaos(api, Backstage(table, clock), seed=7)
+    chaos = Chaos(api, BackgroundWork(table, clock), seed=7)
     for _ in range(40):
         chaos.act()
     chaos.spread()

@@ -18,7 +18,7 @@ from shared.media.probe import probe
 from shared.media.source import BytesSource, Source
 from shared.media.source_video import MAX_DECODED, MAX_TRACKS, open_video
 from shared.media.storyboard import storyboard
-from tests.unit.media.sources import Failing, Throttled, picture
+from tests.unit.media.sources import FailingSource, SourceThrottled, picture
 
 REASONS = [value for name, value in vars(errors).items() if name.isupper()]
 
@@ -42,19 +42,19 @@ def cut(data: bytes, share: float) -> bytes:
         (lambda: video_files.picture("AVIF"), errors.PICTURE),
         (lambda: video_files.sound(), errors.NO_VIDEO),
         (video_files.wave, errors.NO_VIDEO),
-        (lambda: video_files.encrypted(), errors.ENCRYPTED),
+        (lambda: video_files.make_encrypted(), errors.ENCRYPTED),
         (lambda: cut(video_files.film(), 0.05), errors.NO_INDEX),
         (lambda: cut(video_files.film(), 0.3), errors.NO_INDEX),
         (lambda: cut(video_files.film(), 0.9), errors.NO_INDEX),
         (lambda: cut(video_files.moov_first(audio=True), 0.1), errors.NO_INDEX),
-        (lambda: cut(video_files.repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
+        (lambda: cut(video_files.make_repeated(4, moov_at_start=True), 0.3), errors.TRUNCATED),
         (lambda: video_files.moov_first(audio=True)[:-1], errors.TRUNCATED),
-        (lambda: cut(video_files.fragmented(seconds=6), 0.4), errors.TRUNCATED),
+        (lambda: cut(video_files.make_fragmented(seconds=6), 0.4), errors.TRUNCATED),
         (lambda: cut(video_files.film(6, container="matroska"), 0.5), errors.TRUNCATED),
         (lambda: cut(video_files.film(6, container="avi", codec="mpeg4"), 0.5), errors.TRUNCATED),
         (lambda: video_files.film().replace(b"avc1", b"zzzz"), errors.UNSUPPORTED),
         (lambda: video_files.undecodable(), errors.NO_FRAME),
-        (lambda: video_files.claiming(80_000_000), errors.TOO_MANY_FRAMES),
+        (lambda: video_files.make_with_sample_count(80_000_000), errors.TOO_MANY_FRAMES),
     ],
 )
 def test_a_reason_is_given(made: Callable[[], bytes], reason: str) -> None:
@@ -88,7 +88,7 @@ def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
     assert storyboard(source, facts).tiles == 20
 
 
-@pytest.mark.parametrize("made", [video_files.film, video_files.moov_first, video_files.fragmented])
+@pytest.mark.parametrize("made", [video_files.film, video_files.moov_first, video_files.make_fragmented])
 def test_what_a_source_raises_comes_out_as_it_is(made: Callable[..., bytes]) -> None:
     data = made(audio=True)
     facts = probe(BytesSource(data))
@@ -99,12 +99,12 @@ def test_what_a_source_raises_comes_out_as_it_is(made: Callable[..., bytes]) -> 
         lambda source: storyboard(source, facts),
     ]
     for call in calls:
-        with pytest.raises(Throttled, match="slow down"):
-            call(Failing(data, 0))
+        with pytest.raises(SourceThrottled, match="slow down"):
+            call(FailingSource(data, 0))
 
 
 def test_a_source_may_fail_at_any_request() -> None:
-    data = video_files.repeated(20, spread=30)
+    data = video_files.make_repeated(20, spread=30)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
         probe,
@@ -113,15 +113,15 @@ def test_a_source_may_fail_at_any_request() -> None:
         lambda source: storyboard(source, facts),
     ]
     for call in calls:
-        whole = Failing(data, 1 << 30)
+        whole = FailingSource(data, 1 << 30)
         call(whole)
         for at in range(len(whole.requests)):
-            with pytest.raises(Throttled, match="slow down"):
-                call(Failing(data, at))
+            with pytest.raises(SourceThrottled, match="slow down"):
+                call(FailingSource(data, at))
 
 
 def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
-    source = BytesSource(video_files.crowded(2_000_000, 200_000))
+    source = BytesSource(video_files.make_dense(2_000_000, 200_000))
     facts = probe(source)
     assert (facts.duration, facts.is_small(1 << 30)) == (200_000_000, False)
     assert storyboard(source, facts).tiles == 100
@@ -130,7 +130,7 @@ def test_two_million_tiny_frames_are_no_more_work_than_a_few() -> None:
 
 def test_far_more_frames_than_the_length_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_video, "MAX_DECODED", MAX_DECODED // 20)
-    source = BytesSource(video_files.crowded(2 * source_video.MAX_DECODED, 2))
+    source = BytesSource(video_files.make_dense(2 * source_video.MAX_DECODED, 2))
     facts = probe(source)
     with pytest.raises(UnreadableVideo) as raised:
         storyboard(source, facts)
@@ -171,7 +171,7 @@ def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
     whole, reasons = video_files.KINDS[kind](), []
     for seed in range(4):
         try:
-            video_files.read(READER, BytesSource(video_files.damaged(whole, random.Random(f"{kind} {seed}"))))
+            video_files.read(READER, BytesSource(video_files.damage(whole, random.Random(f"{kind} {seed}"))))
         except UnreadableVideo as error:
             reasons.append(error.reason)
     assert set(reasons) <= set(REASONS)

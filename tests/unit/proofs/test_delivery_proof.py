@@ -16,9 +16,9 @@ from standardwebhooks import Webhook
 
 from functions.deliveries import handler as deliveries
 from local.ports import serving
-from local.testbed.deliveries import ROOT, Delivering, always
+from local.testbed.deliveries import ROOT, DeliveryTestbed, always_in_time
 from local.testbed.harness import MASTER, Clock
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.core.settings import LambdaHandler
 from shared.feed.change import Change
@@ -29,7 +29,7 @@ from shared.webhooks.http_client import send
 from shared.webhooks.signing import encode_secret, secret_of
 from shared.webhooks.transport import HttpTransport
 from tests.integration import faults
-from tests.integration.faults import Killed, Line
+from tests.integration.faults import FaultLine, Killed
 from tests.polling import LIMIT
 
 VIDEOS, VERSIONS = 15, 16
@@ -125,7 +125,7 @@ class Trouble:
         self.kills = 0
         self._lock = threading.RLock()
         self._worker = threading.local()
-        come_between(table.client, self._between)
+        intercept(table.client, self._between)
 
     def _between(self, operation: str, _: Any, send: Callable[[], Any]) -> Any:
         with self._lock:
@@ -155,7 +155,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
     table: Table, receiver: BadReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(18)
-    service = Delivering(table, Clock())
+    service = DeliveryTestbed(table, Clock())
     service.create(caller=ROOT, everybody=True, url=f"http://127.0.0.1:{receiver.server_port}/in")
     trouble = Trouble(table, chance)
     # Signed by the real time, which receivers compare.
@@ -202,12 +202,12 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
                 done.result()
             if service.hook()["paused"]:
                 assert service.hook()["pausedBecause"] == "The receiver answered 410 Gone."
-                service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), always)
+                service.hooks.change("hook", {"paused": False}, ROOT, int(service.clock()), always_in_time)
                 resumed += 1
             if len(versions) < replay_at:
                 replay_at = -1
                 places = {log: service.feed.at_time(log, 0) for log in shard_logs()}
-                service.hooks.replay("hook", places, ROOT, int(service.clock()), always)
+                service.hooks.replay("hook", places, ROOT, int(service.clock()), always_in_time)
             service.clock.advance(chance.choice([0, 1, 10, LEASE_SECONDS]))
             service.sweep()
     assert receiver.faults == []
@@ -221,16 +221,16 @@ CALLS = ["GetItem", "GetItem", "Query", *["UpdateItem"] * 2, "PutItem", "UpdateI
 """What a worker asks of the tables to deliver a page."""
 
 
-@pytest.mark.parametrize("incident", [faults.killed_before, faults.killed_after], ids=["before", "after"])
+@pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(len(CALLS)), ids=lambda at: f"{at}-{CALLS[at]}")
 def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_written_down(
     table: Table, at: int, incident: faults.Incident
 ) -> None:
-    service = Delivering(table, Clock())
+    service = DeliveryTestbed(table, Clock())
     service.create()
     for number in range(6):
         service.change(f"c{number}", f"v{number % 2}")
-    line = Line(table.client)
+    line = FaultLine(table.client)
     line.arm(incident, at)
     with suppress(Killed):
         service.deliver()
@@ -240,14 +240,14 @@ def test_killed_at_any_call_it_skips_nothing_and_repeats_only_what_was_not_writt
     service.deliver()
     assert service.is_caught_up()
     place = 6  # of the write that ends the page
-    is_repeated = 4 < at < place or (at, incident) == (place, faults.killed_before)
+    is_repeated = 4 < at < place or (at, incident) == (place, faults.kill_before)
     assert len(service.receiver.ids) == (12 if is_repeated else 6)
     for video in range(2):
         own = [id_ for id_ in service.receiver.ids if int(id_[1:]) % 2 == video]
         assert own == [f"c{number}" for number in range(video, 6, 2)] * (2 if is_repeated else 1)
 
 
-def append(service: Delivering, video: str, version: int) -> None:
+def append(service: DeliveryTestbed, video: str, version: int) -> None:
     """Let a video be changed."""
     at = int(service.clock() * 1000)
     made: Change = {

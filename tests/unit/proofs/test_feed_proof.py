@@ -34,9 +34,9 @@ from functions.history import handler as history
 from functions.videos import handler as videos
 from local.testbed.background import FakeQueue, make_audit
 from local.testbed.harness import LINKS, Clock, Context, FakeResources, Reply, make_event
-from local.testbed.streams import EXPIRY, Raw, change, deliver
+from local.testbed.streams import EXPIRY, Raw, deliver, stream_record
 from local.testbed.stub import Stub, StubClient
-from local.testbed.wire import come_between, unconditional_puts
+from local.testbed.wire import intercept, unconditional_puts
 from shared.aws.dynamodb import Key, Table
 from shared.core.attributes import Item
 from shared.core.caller import Caller
@@ -70,7 +70,7 @@ class Shaky:
         # With more attempts the table would hide from the functions what is raised here.
         self.table = Table(AUDIT_TABLE_NAME, StubClient(Stub()), attempts=1, sleep=lambda _: None)
         self.unconditional = unconditional_puts(self.table.client)
-        come_between(self.table.client, self._between)
+        intercept(self.table.client, self._between)
         self.chance, self.danger = chance, 0.0
         self.overtake: Callable[[], object] | None = None
         """Lets another function do what is being done."""
@@ -119,7 +119,7 @@ class Catalogue:
             new["writeId"] = str(number)
             self.table.write(self.table.put(new))
         identity = None if new else EXPIRY
-        self.records.append(change(old, new, sequence=number + 1, at=int(self.clock()), identity=identity))
+        self.records.append(stream_record(old, new, sequence=number + 1, at=int(self.clock()), identity=identity))
         return self.records[-1]
 
     def _next(self, old: Item | None, key: Key, number: int) -> Item | None:
@@ -162,7 +162,7 @@ class Lane:
         self.checkpoint += len(batch)
         return batch
 
-    def again(self, batch: list[Raw]) -> Iterator[list[Raw]]:
+    def redeliver(self, batch: list[Raw]) -> Iterator[list[Raw]]:
         """What comes once more after a batch was done; or the checkpoint is moved back."""
         if self.chance.random() < 0.2:
             yield batch
@@ -292,7 +292,7 @@ class World:
             self._hand_over(batch)
             self.late += _number(batch[-1]) < youngest
             youngest = min(youngest, _number(batch[0]))
-            for repeated in lane.again(batch):
+            for repeated in lane.redeliver(batch):
                 self._hand_over(repeated)
         lane = self.lanes[0]
         if len(lane.records) > CHANGES // LANES // 2 and not lane.has_started_over:

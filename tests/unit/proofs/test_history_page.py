@@ -11,7 +11,7 @@ from local.testbed.harness import ADMIN_SCOPES, Api
 from shared.core.caller import Caller
 from shared.history.revert_plan import REASONS
 from shared.videos.video import apply_patch
-from tests.reverting import Undoing
+from tests.reverting import RevertTestbed
 
 PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
 DIFF, UNDO, RUN = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
@@ -20,7 +20,7 @@ HUNDREDS = [range(start, start + 100) for start in range(0, 500, 100)]
 NAMES = ("changesetId", "revertId")
 
 
-class Story(Undoing):
+class Story(RevertTestbed):
     """Hundreds of Alice's films."""
 
     def __init__(self, api: Api, hundreds: Sequence[range]) -> None:
@@ -65,7 +65,7 @@ class Story(Undoing):
         assert self.titles() == {video_id: f"Film {n}" if n % 10 else "Right" for n, video_id in enumerate(self.ids)}
 
 
-def shown(answer: dict[str, Any]) -> dict[str, Any]:
+def comparable(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer without what is another each time, and without its items."""
     return {name: value for name, value in answer.items() if name not in (*NAMES, "items", "nextCursor")}
 
@@ -83,15 +83,15 @@ def test_the_pages_answers_are_those_to_its_script_and_the_undo_of_each_hundred(
     assert story.api.get(f"{film}/diff", query="from=1&to=2").json == DIFF
 
     sets = [story.entries(IDS[hundred[1]])[0]["correlationId"] for hundred in story.hundreds]
-    dry = story.undone(sets[0], user="alice", query="dryRun=true")
-    assert shown(dry) == shown(UNDO)
+    dry = story.require_undone(sets[0], user="alice", query="dryRun=true")
+    assert comparable(dry) == comparable(UNDO)
     two = [item for item in dry["items"] if item["videoId"] in (IDS[0], IDS[1])]
     assert list(map(untimed, two)) == list(map(untimed, UNDO["items"]))
     for changeset in sets:
-        assert shown(story.undone(changeset, user="alice")) == shown(UNDO) | {"dryRun": False}
+        assert comparable(story.require_undone(changeset, user="alice")) == comparable(UNDO) | {"dryRun": False}
     story.assert_undone()
 
-    again = story.undone(sets[0], user="alice")
+    again = story.require_undone(sets[0], user="alice")
     assert (again["reverted"], again["unchanged"], again["skipped"]) == (0, 90, 10)
     assert "`reverted` is 0 then, `unchanged` 90, `skipped` the same 10" in PAGE
 
@@ -108,7 +108,7 @@ def test_the_pages_answers_are_those_to_the_undo_of_an_import_of_all_five_hundre
     assert (begun.status, begun.headers["location"]) == (202, f"reverts/{begun.json['revertId']}")
     story.work()
     answer = story.run(RUN["changesetId"], begun.json["revertId"], user="alice").json
-    assert shown(answer) == shown(RUN)
+    assert comparable(answer) == comparable(RUN)
     assert {item["videoId"] for item in answer["items"]} == set(story.corrected)
     story.assert_undone()
 

@@ -10,7 +10,7 @@ import pytest
 from functions.aggregates import handler
 from local.testbed.background import FakeQueue
 from local.testbed.harness import NOW, Context, FakeResources
-from local.testbed.limits import Run, Simulation
+from local.testbed.limits import SimulatedRun, Simulation
 from local.testbed.streams import sqs_event
 from shared import schema
 from shared.aws.dynamodb import LARGEST_TRANSACTION, Table
@@ -46,7 +46,7 @@ class Import:
 
         return FakeResources(table, clock, queues={"aggregates": self.queue}).make(handler.lambda_handler)
 
-    def count(self) -> Run:
+    def count(self) -> SimulatedRun:
         """Let the workers count all videos, while they come."""
         return self.simulation.run(1, WORKERS, self._work)
 

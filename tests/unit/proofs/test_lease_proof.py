@@ -27,7 +27,7 @@ from shared.processing.job_store import JobStore, is_overdue
 from shared.schema import INDEX, JOB
 from shared.search.generations import GenerationPointer, Generations
 from shared.webhooks.delivery_state import LEASE_SECONDS, LONGEST_LEASE, DeliveryStateStore, as_idle
-from tests.integration.faults import Incident, Killed, Line, answer_lost, killed_after, killed_before, request_lost
+from tests.integration.faults import FaultLine, Incident, Killed, kill_after, kill_before, lose_request, lose_response
 
 YEAR = 365 * 86_400
 IDS = count()
@@ -200,7 +200,7 @@ class Play:
     """Two workers at one item."""
 
     def __init__(self, kind: Callable[[Table], Leased], table: Table) -> None:
-        self.line = Line(table.client)
+        self.line = FaultLine(table.client)
         self.item = kind(Table(table.name, table.client, sleep=lambda _: self.between()))
         self.now = NOW
         self.wrong = {"a": 0, "b": 0}
@@ -303,8 +303,8 @@ class Play:
 ALL = [LeasedJob, LeasedWebhook, LeasedIndex, LeasedRun]
 A, B, EXPIRED = Event("step", "a"), Event("step", "b"), Event("tick", at=1000)
 SWEEP = Event("sweep")
-LOST = [request_lost, answer_lost]
-DEADLY = [killed_before, killed_after]
+LOST = [lose_request, lose_response]
+DEADLY = [kill_before, kill_after]
 WORKERS = st.sampled_from("ab")
 EVENTS = st.one_of(
     st.tuples(st.just("step"), WORKERS, st.sampled_from([None, None, *LOST, *DEADLY]), st.integers(0, 2)),

@@ -18,7 +18,7 @@ import pytest
 from local import ROOT, transcoder
 from local.aws import Aws
 from local.issuer import TokenSigner
-from local.testbed.background import Backstage
+from local.testbed.background import BackgroundWork
 from local.testbed.harness import MEDIA_BUCKET, SOURCES_BUCKET, Api, Clock
 from local.testbed.video_files import clip, film
 from local.transcoder import (
@@ -49,7 +49,7 @@ KIND = "transcode.160p"
 class Laptop:
     """Everything around one worker, and what a test wants to know of it."""
 
-    def __init__(self, api: Api, backstage: Backstage, s3: "S3Client") -> None:
+    def __init__(self, api: Api, backstage: BackgroundWork, s3: "S3Client") -> None:
         self.api = api
         self.backstage = backstage
         self.s3 = s3
@@ -120,7 +120,7 @@ class Laptop:
 @pytest.fixture
 def laptop(api: Api, table: Any, objects: Objects, clock: Clock) -> Laptop:
     """A worker over the service in process."""
-    return Laptop(api, Backstage(table, clock), boto3.client("s3"))
+    return Laptop(api, BackgroundWork(table, clock), boto3.client("s3"))
 
 
 def test_a_rendition_is_made_and_the_video_becomes_ready(laptop: Laptop) -> None:

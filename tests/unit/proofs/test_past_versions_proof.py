@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from local.testbed.background import MEDIA, RENDITIONS, Backstage, make_audit
+from local.testbed.background import MEDIA, RENDITIONS, BackgroundWork, make_audit
 from local.testbed.harness import (
     LINKS,
     NOW,
@@ -54,7 +54,7 @@ TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"
 
 
 @dataclass
-class Told:
+class RecordedDocuments:
     """The documents that were read of one video, while it lived for the last time, without view counts."""
 
     by_version: dict[int, str] = field(default_factory=dict)
@@ -72,8 +72,8 @@ class Chronicle:
         self.clock = Clock()
         self.table = Table(TABLE_NAME, client, sleep=lambda _: None)
         self.api: Api = make_api(self.table, self.clock)
-        self.backstage = Backstage(self.table, self.clock)
-        self.told: dict[str, Told] = {}
+        self.backstage = BackgroundWork(self.table, self.clock)
+        self.told: dict[str, RecordedDocuments] = {}
         self.done: defaultdict[str, int] = defaultdict(int)
         self._read = 0
         """How many records of the stream have been looked at."""
@@ -122,9 +122,10 @@ class Chronicle:
     def record(self, kind: str) -> None:
         """Read the videos that have changed, as their owners see them."""
         changed = {
-            raw["dynamodb"]["Keys"]["pk"]["S"].removeprefix("VIDEO#") for raw in self.backstage.seen[self._read :]
+            raw["dynamodb"]["Keys"]["pk"]["S"].removeprefix("VIDEO#")
+            for raw in self.backstage.seen_records[self._read :]
         }
-        self._read = len(self.backstage.seen)
+        self._read = len(self.backstage.seen_records)
         for video_id in sorted(changed & self.told.keys()):
             told = self.told[video_id]
             reply = self.api.get(f"/v1/videos/{video_id}", user="admin")
@@ -193,7 +194,7 @@ class Chronicle:
         else:
             own = {"userId": "bob", "createdAt": NOW - 7 * DAY, "status": "ready"}
             video_id = self.api.create("admin", **content, **own)["videoId"]
-        self.told[str(video_id)] = Told()
+        self.told[str(video_id)] = RecordedDocuments()
         self.backstage.settle()
         self.record("create")
 
@@ -349,9 +350,12 @@ class Chronicle:
     @cached_property
     def records(self) -> list[Raw]:
         """All that the stream had, in order."""
-        return [raw | {"userIdentity": EXPIRY} if raw["eventName"] == "REMOVE" else raw for raw in self.backstage.seen]
+        return [
+            raw | {"userIdentity": EXPIRY} if raw["eventName"] == "REMOVE" else raw
+            for raw in self.backstage.seen_records
+        ]
 
-    def living(self) -> Iterator[tuple[str, Told, Item]]:
+    def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
         """The videos that are there in the end: what was read of them, and as the table has them."""
         for video_id, told in self.told.items():
             if stored := self.stored(video_id):
@@ -450,7 +454,7 @@ class Once:
         yield from ()
 
 
-def seconds_of(told: Told, until: int) -> Iterator[tuple[int, str]]:
+def seconds_of(told: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
     """Each second in which something was read, and the one before it, and what the document was in it: what is not read anew
     is as before.
     """

@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from local.testbed.harness import Api, Clock, make_api
 from local.testbed.lean_moto import put_back, stored_tables
-from local.testbed.wire import come_between
+from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.stream import Record
 from shared.core.attributes import Item
@@ -24,7 +24,7 @@ from shared.routes import ADMIN, WRITE
 from shared.schema import CHANGESET, SORT_KEY, TABLE_NAME, VIDEO
 from shared.videos.video import apply_patch, new_item
 from tests.integration.faults import Killed
-from tests.reverting import Undoing
+from tests.reverting import RevertTestbed
 from tests.unit.conftest import Shared
 
 VIDEOS, EDITED, SEED = 120, 30, 1
@@ -52,7 +52,7 @@ class Saved:
     known: bytes
 
 
-class Library(Undoing):
+class Library(RevertTestbed):
     """Videos that an import changed, and of which people have edited some since."""
 
     def __init__(self, api: Api) -> None:
@@ -300,7 +300,7 @@ def _killed(library: Library, *, after: bool) -> Iterator[None]:
             raise Killed
         return send()
 
-    undo = come_between(library.table.client, between)
+    undo = intercept(library.table.client, between)
     try:
         yield
     finally:

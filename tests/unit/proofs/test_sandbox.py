@@ -13,7 +13,7 @@ from shared.media import errors
 from shared.media.errors import UnreadableVideo
 from shared.media.sandbox import ENDING_SECONDS, LONGEST_SECONDS, ReaderFailed, Sandbox
 from shared.media.source import BLOCK, BytesSource
-from tests.unit.media.sources import Failing, Throttled, Together, as_large
+from tests.unit.media.sources import BarrierSource, FailingSource, SourceThrottled, as_large
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
 
@@ -70,22 +70,22 @@ def test_one_process_reads_film_after_film(reader: Clocked) -> None:
 
 
 def test_several_ranges_are_read_side_by_side_for_it(reader: Clocked) -> None:
-    data = video_files.repeated(40, moov_at_start=True)
+    data = video_files.make_repeated(40, moov_at_start=True)
     facts = as_large(reader.run("probe", BytesSource(data)), 2)
     # The first range brings the header, the index and the first keyframe; 39 others are read in one go.
-    assert reader.run("storyboard", Together(data, BLOCK, 3), facts).tiles == 40
+    assert reader.run("storyboard", BarrierSource(data, BLOCK, 3), facts).tiles == 40
 
 
 def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
     with pytest.raises(UnreadableVideo) as raised:
-        reader.run("probe", BytesSource(video_files.encrypted()))
+        reader.run("probe", BytesSource(video_files.make_encrypted()))
     assert raised.value.reason == errors.ENCRYPTED
     assert _is_read(reader)
 
 
 def test_what_a_source_raises_comes_out_as_it_is(reader: Clocked) -> None:
-    with pytest.raises(Throttled, match="slow down"):
-        reader.run("probe", Failing(video_files.film(), 0))
+    with pytest.raises(SourceThrottled, match="slow down"):
+        reader.run("probe", FailingSource(video_files.film(), 0))
     assert _is_read(reader)
 
 
