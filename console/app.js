@@ -3,12 +3,12 @@
 import { html, render } from "htm/preact";
 import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "./core/api.js";
-import { learn } from "./core/media.js";
-import { own } from "./core/own.js";
-import { isHeld, to, useRoute } from "./core/route.js";
-import { begin, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
-import { visit } from "./core/visit.js";
-import { Announcer, Dialog, Failure, Loading, Typed } from "./parts/parts.js";
+import { allowOrigins } from "./core/media.js";
+import { lookUp } from "./core/lookup.js";
+import { isHeld, hrefTo, useRoute } from "./core/route.js";
+import { startSession, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
+import { visit } from "./core/history-entry.js";
+import { Announcer, Dialog, Failure, Loading, UserText } from "./parts/components.js";
 import Library from "./screens/library.js";
 import { useProgress } from "./upload/list.js";
 
@@ -45,7 +45,7 @@ function App() {
     <a class="skip" href="#main" onClick=${toMain}>Skip to content</a>
     <${Header} user=${now} />
     <main id="main" tabindex="-1"><${Place} user=${now} key=${now.subject} /></main>
-    ${ended && html`<${Ended} user=${now} />`}
+    ${ended && html`<${SignedOut} user=${now} />`}
     <${Announcer} />`;
 }
 
@@ -63,16 +63,16 @@ function Header({ user: { subject, isAdmin } }) {
   const links = [["", "Library"], ["search", "Search"], ["upload", "Upload"], ["playlists", "Playlists"], ["webhooks", "Webhooks"]];
   if (isAdmin) links.push(["operations", "Operations"]);
   return html`<header>
-    <a class="brand" href=${to([])}><img src=${new URL("icon.svg", import.meta.url).href} alt="" width="24" height="24" />Video metadata</a>
+    <a class="brand" href=${hrefTo([])}><img src=${new URL("icon.svg", import.meta.url).href} alt="" width="24" height="24" />Video metadata</a>
     <nav aria-label="Screens">
       ${links.map(([name = "", title]) => html`<a
-        href=${to(name ? [name] : [])} aria-current=${(path[0] ?? "") === name ? "page" : undefined}>${title}</a>`)}
+        href=${hrefTo(name ? [name] : [])} aria-current=${(path[0] ?? "") === name ? "page" : undefined}>${title}</a>`)}
     </nav>
-    ${percent !== null && html`<a class="uploading" href=${to(["upload"])}>
+    ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
       <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent} %
     </a>`}
-    ${percent === null && isInterrupted && html`<a class="uploading" href=${to(["upload"])}>Go on uploading</a>`}
-    <span class="who"><${Typed}>${subject}<//>
+    ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>Go on uploading</a>`}
+    <span class="who"><${UserText}>${subject}<//>
       <button type="button" class="quiet" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}>Sign out</button>
     </span>
     ${isLeaving && html`<${Dialog} title=${percent === null ? "Sign out without saving?" : "Sign out while films are being sent?"} onClose=${() => setLeaving(false)}>
@@ -89,12 +89,12 @@ function Header({ user: { subject, isAdmin } }) {
 function Place({ user: who }) {
   const route = useRoute();
   const name = route.path[0] ?? "";
-  const screen = own(SCREENS, name);
+  const screen = lookUp(SCREENS, name);
   const [loaded, setLoaded] = useState(/** @type {Record<string, Screen>} */ ({}));
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [broken, reset] = useErrorBoundary();
   const place = useRef(route.path.join("/"));
-  const Shown = name === "" ? /** @type {Screen} */ (screen) : own(loaded, name);
+  const Shown = name === "" ? /** @type {Screen} */ (screen) : lookUp(loaded, name);
 
   useEffect(() => {
     if (!screen || name === "" || loaded[name]) return;
@@ -121,7 +121,7 @@ function Place({ user: who }) {
   }, [route]);
 
   if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
-  if (!screen) return html`<h1>Not found</h1><p>There is nothing at this address. <a href=${to([])}>To the library</a></p>`;
+  if (!screen) return html`<h1>Not found</h1><p>There is nothing at this address. <a href=${hrefTo([])}>To the library</a></p>`;
   if (error) return html`<h1>Not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
 }
@@ -153,9 +153,9 @@ function Welcome() {
 }
 
 /** The session ended in the middle of something: it goes on behind this. @param {{ user: User }} props */
-function Ended({ user: { subject } }) {
+function SignedOut({ user: { subject } }) {
   return html`<${Dialog} title="Your session has ended">
-    <p>Sign in again as <${Typed}>${subject}<//>: everything on this page waits for you and goes on.</p>
+    <p>Sign in again as <${UserText}>${subject}<//>: everything on this page waits for you and goes on.</p>
     <div class="actions">
       <button type="button" class="primary" onClick=${signInAgain}>Sign in again</button>
       <button type="button" onClick=${signOut}>Sign out, and drop what is not saved</button>
@@ -166,8 +166,8 @@ function Ended({ user: { subject } }) {
 /** Why signing in failed, if it did. @type {unknown} */
 let refusal = null;
 
-const isKnown = learn().catch(() => undefined); // without it some pictures are not shown, and all else goes on
-const goesOn = await begin().catch((error) => {
+const isKnown = allowOrigins().catch(() => undefined); // without it some pictures are not shown, and all else goes on
+const goesOn = await startSession().catch((error) => {
   refusal = error;
   return true;
 });

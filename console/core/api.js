@@ -47,8 +47,8 @@ export const api = createClient({ baseUrl: new URL("..", location.href).href.rep
  * @param {Promise<{ data?: T, error?: unknown, response: Response }>} call
  * @returns {Promise<{ data: NonNullable<T>, etag: string | null, changeSet: string | null }>} */
 export async function ask(call) {
-  const { data, error, response } = await call.catch(brokenOff);
-  if (!response.ok) throw problemOf(error, response);
+  const { data, error, response } = await call.catch(aborted);
+  if (!response.ok) throw toProblem(error, response);
   return { data: /** @type {NonNullable<T>} */ (data), etag: response.headers.get("etag"), changeSet: response.headers.get("change-set") };
 }
 
@@ -58,7 +58,7 @@ async function authorized(request) {
   const token = accessToken();
   const answer = await send(request, token);
   if (answer.status !== 401) return answer;
-  await renew(token).catch(noConnection); // a request that was refused did nothing, whatever its method
+  await renew(token).catch(connectionError); // a request that was refused did nothing, whatever its method
   return send(again, accessToken());
 }
 
@@ -69,23 +69,23 @@ async function send(request, token) {
     return await fetch(request);
   } catch (error) {
     if (request.signal.aborted) throw error;
-    return noConnection();
+    return connectionError();
   }
 }
 
 /** The connection may end in the middle of an answer as well. @param {unknown} error @returns {never} */
-function brokenOff(error) {
-  if (error instanceof TypeError) noConnection();
+function aborted(error) {
+  if (error instanceof TypeError) connectionError();
   throw error;
 }
 
 /** @returns {never} */
-function noConnection() {
+function connectionError() {
   throw new Problem({ status: 0, title: "No connection", detail: "The service does not answer. Nothing is lost: try again." });
 }
 
 /** @param {unknown} error @param {Response} response */
-function problemOf(error, response) {
+function toProblem(error, response) {
   const said = /** @type {Record<string, any>} */ (error && typeof error === "object" ? error : {});
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   return new Problem({

@@ -49,7 +49,7 @@ export async function follow(userId, tell, place, signal) {
   for (let failures = 0; !signal.aborted; ) {
     let wait = PERIOD_MS;
     try {
-      await look(userId, tell, place, signal);
+      await poll(userId, tell, place, signal);
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
@@ -58,13 +58,13 @@ export async function follow(userId, tell, place, signal) {
       failures += 1;
       wait = Math.max(Math.min(PERIOD_MS * 2 ** failures, LONGEST_MS), (error.retryAfter ?? 0) * 1000);
     }
-    await seen(wait, signal);
+    await hasSeen(wait, signal);
   }
 }
 
 /** Read what has come. @param {string | undefined} userId @param {(changes: Change[] | null) => Promise<void>} tell
  * @param {Place} place @param {AbortSignal} signal */
-async function look(userId, tell, place, signal) {
+async function poll(userId, tell, place, signal) {
   const read = async (/** @type {string} */ after) =>
     (await ask(api.GET("/v1/changes", { params: { query: { userId, after, limit: LIMIT } }, signal }))).data;
   for (let page = 0; page < PAGES; page++) {
@@ -88,7 +88,7 @@ function isFinal({ status }) {
 }
 
 /** Resolves when so much time is over and somebody looks. @param {number} milliseconds @param {AbortSignal} signal */
-function seen(milliseconds, signal) {
+function hasSeen(milliseconds, signal) {
   const due = Date.now() + milliseconds;
   return new Promise((resolve) => {
     const timer = setInterval(() => {

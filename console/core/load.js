@@ -185,7 +185,7 @@ export function useAttempt(attempt) {
  * @param {() => void} look
  * @param {number} milliseconds
  * @param {boolean} isOn */
-export function useEvery(look, milliseconds, isOn) {
+export function useInterval(look, milliseconds, isOn) {
   const latest = useRef(look);
   latest.current = look;
   useEffect(() => {

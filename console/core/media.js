@@ -6,7 +6,7 @@ import { config } from "./session.js";
 const origins = new Set([location.origin]);
 
 /** Find out about the other origins of the deployment. */
-export async function learn() {
+export async function allowOrigins() {
   const { media = [] } = await config();
   for (const origin of media) origins.add(origin);
 }

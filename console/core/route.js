@@ -24,13 +24,13 @@ addEventListener("hashchange", () => {
 
 /** @returns {Route} */
 export function route() {
-  return parsed(location.hash);
+  return parseRoute(location.hash);
 }
 
 /** @param {string} address what `to` returned @returns {Route} */
-export function parsed(address) {
+export function parseRoute(address) {
   const [path = "", query = ""] = address.replace(/^#\/?/, "").split("?", 2);
-  return { path: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query) };
+  return { path: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };
 }
 
 /** Hold people back who would lose something: `asks` gets each address that somebody wants to go to, and returns whether to
@@ -75,7 +75,7 @@ export function useRoute() {
  * A list is there once for each of its values.
  * @param {string[]} path
  * @param {Record<string, string | string[] | undefined | null>} [query] */
-export function to(path, query = {}) {
+export function hrefTo(path, query = {}) {
   const wanted = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) for (const one of [value].flat()) if (one) wanted.append(name, one);
   const text = wanted.toString();
@@ -85,13 +85,13 @@ export function to(path, query = {}) {
 /** Go there; with `replace` the way back does not lead here.
  * @param {string} address what `to` returned
  * @param {{ replace?: boolean }} [options] */
-export function go(address, { replace = false } = {}) {
+export function navigate(address, { replace = false } = {}) {
   if (replace) location.replace(address);
   else location.assign(address);
 }
 
 /** @param {string} text */
-function decoded(text) {
+function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {

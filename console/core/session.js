@@ -40,7 +40,7 @@ export function hasEnded() {
 export function user() {
   const tokens = stored();
   if (!tokens) return null;
-  const claims = claimsOf(tokens.accessToken);
+  const claims = parseClaims(tokens.accessToken);
   const scopes = String(claims.scope ?? "").split(" ");
   const isAdmin = scopes.includes("videos/admin");
   return { subject: String(claims.sub ?? ""), isAdmin, followsAll: isAdmin || scopes.includes("videos/changes") };
@@ -100,13 +100,13 @@ async function endAtIssuer(token) {
 function forget() {
   sessionStorage.removeItem(TOKENS);
   ended = false;
-  changed();
+  notify();
 }
 
 /** What to do first: take what the issuer sent back, if this is where it sent it. Resolves to whether this page goes on.
  * @returns {Promise<boolean>} */
-export async function begin() {
-  listenToOthers();
+export async function startSession() {
+  syncTabs();
   const address = new URL(location.href);
   if (address.searchParams.has(BESIDE)) {
     // It begins with a copy of the other window's tokens, which are not its own.
@@ -157,14 +157,14 @@ export async function renew(refused) {
 
 async function refresh() {
   const before = stored();
-  const granted = before?.refreshToken ? await grantOf(before.refreshToken) : null;
+  const granted = before?.refreshToken ? await parseGrant(before.refreshToken) : null;
   if (!before || stored()?.accessToken !== before.accessToken) return; // somebody has signed out meanwhile
   if (granted) {
     keep(granted, before.refreshToken);
     return;
   }
   ended = true;
-  changed();
+  notify();
   await new Promise((resolve) => {
     const stop = onSession(() => {
       if (ended) return;
@@ -176,7 +176,7 @@ async function refresh() {
 
 /** What the issuer grants for a refresh token; null: nothing any more. Whatever else goes wrong is thrown, as it may pass.
  * @param {string} token */
-async function grantOf(token) {
+async function parseGrant(token) {
   const oauth = await import("oauth4webapi");
   const { clientId, server, options } = await issuer();
   const client = { client_id: clientId };
@@ -230,23 +230,23 @@ function here() {
 /** @param {import("oauth4webapi").TokenEndpointResponse} answer
  * @param {string | null} [before] the refresh token that goes on if there is no new one */
 function keep(answer, before) {
-  if (!claimsOf(answer.access_token).sub) {
+  if (!parseClaims(answer.access_token).sub) {
     throw new Error("The issuer's access token is not a JWT with a subject, so the API cannot take it.");
   }
   const tokens = { accessToken: answer.access_token, refreshToken: answer.refresh_token ?? before ?? null };
   sessionStorage.setItem(TOKENS, JSON.stringify(tokens));
   ended = false;
-  changed();
+  notify();
 }
 
 /** Take over what a window beside this page got for the same user. */
-function listenToOthers() {
+function syncTabs() {
   new BroadcastChannel(CHANNEL).onmessage = ({ data }) => {
     if (!ended) return;
-    if (claimsOf(data.accessToken).sub !== user()?.subject) return;
+    if (parseClaims(data.accessToken).sub !== user()?.subject) return;
     sessionStorage.setItem(TOKENS, JSON.stringify(data));
     ended = false;
-    changed();
+    notify();
   };
 }
 
@@ -256,13 +256,13 @@ function stored() {
 }
 
 /** @param {string} token @returns {Record<string, unknown>} */
-function claimsOf(token) {
+function parseClaims(token) {
   if (token.split(".").length !== 3) return {};
   const payload = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
   const bytes = Uint8Array.from(atob(payload), (character) => character.charCodeAt(0));
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-function changed() {
+function notify() {
   for (const listener of [...listeners]) listener();
 }

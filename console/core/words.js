@@ -23,7 +23,7 @@ export function duration(milliseconds) {
 }
 
 /** The same to the millisecond, where it has a part of a second: `1:05:30.25`. @param {number} milliseconds */
-export function clock(milliseconds) {
+export function formatClock(milliseconds) {
   const rest = String(milliseconds % 1000).padStart(3, "0").replace(/0+$/, "");
   return duration(milliseconds - (milliseconds % 1000)) + (rest && `.${rest}`);
 }
@@ -37,10 +37,10 @@ export function milliseconds(text) {
 }
 
 /** Such as `40 seconds`, `5 minutes` or `3 hours`, rounded up. @param {number} seconds */
-export function span(seconds) {
-  if (seconds < 60) return counted(Math.ceil(seconds), "second");
-  if (seconds < 3600) return counted(Math.ceil(seconds / 60), "minute");
-  return counted(Math.ceil(seconds / 3600), "hour");
+export function formatRange(seconds) {
+  if (seconds < 60) return countOf(Math.ceil(seconds), "second");
+  if (seconds < 3600) return countOf(Math.ceil(seconds / 60), "minute");
+  return countOf(Math.ceil(seconds / 3600), "hour");
 }
 
 /** Such as `1.5 MB`. @param {number} bytes */
@@ -57,6 +57,6 @@ export function count(number) {
 }
 
 /** Such as `1 view`, `2 views`. @param {number} number @param {string} noun */
-export function counted(number, noun) {
+export function countOf(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -3,27 +3,27 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { Empty, Field, Loading } from "../parts/parts.js";
-import { difference, patiently } from "./calls.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { Empty, Field, Loading } from "../parts/components.js";
+import { difference, retryUntilCurrent } from "./requests.js";
 import { Changes } from "./entries.js";
-import { Trouble } from "./trouble.js";
+import { RevertError } from "./errors.js";
 
 /** @param {{ video: import("../screens/video.js").Video, from: number, until?: number,
  *   goBack: (wanted: import("./revert.js").Wanted) => void }} props */
 export default function Compare({ video: { videoId, version }, from, until, goBack }) {
   const [isWaiting, setWaiting] = useState(false);
   const found = useLoad(
-    (signal) => patiently(() => difference(videoId, { from, to: until }, signal), { waiting: setWaiting, signal }),
+    (signal) => retryUntilCurrent(() => difference(videoId, { from, to: until }, signal), { waiting: setWaiting, signal }),
     [videoId, from, until, until ? 0 : version],
   );
   const last = until ?? found.value?.to ?? version;
   return html`<div class="above">
       <h2 tabindex="-1">From version ${from} to version ${last}</h2>
-      <a class="button" href=${to(["videos", videoId], { tab: "history" })}>Whole history</a>
+      <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>Whole history</a>
     </div>
     <${Choice} videoId=${videoId} present=${version} picked=${[from, last]} />
-    <${Trouble} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
+    <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!found.value && found.isLoading && !isWaiting && html`<${Loading} />`}
     ${found.value && !found.value.changes.length && html`<${Empty}>Nothing differs between them.<//>`}
     ${found.value && html`<${Changes} changes=${found.value.changes} isWhole />`}
@@ -45,7 +45,7 @@ export function Choice({ videoId, present, picked }) {
   }, [first, second]);
   const compare = (/** @type {Event} */ event) => {
     event.preventDefault();
-    go(to(["videos", videoId], { tab: "history", from: from.trim(), to: until.trim() }));
+    navigate(hrefTo(["videos", videoId], { tab: "history", from: from.trim(), to: until.trim() }));
   };
   const number = { kind: "number", min: 1, step: 1, inputmode: "numeric" };
   return html`<form class="versions" onSubmit=${compare} aria-label="Compare two versions">
@@ -60,7 +60,7 @@ export function Moment({ videoId }) {
   const [moment, setMoment] = useState("");
   const show = (/** @type {Event} */ event) => {
     event.preventDefault();
-    go(to(["videos", videoId], { tab: "history", asOf: String(Math.floor(new Date(moment).getTime() / 1000)) }));
+    navigate(hrefTo(["videos", videoId], { tab: "history", asOf: String(Math.floor(new Date(moment).getTime() / 1000)) }));
   };
   return html`<form class="versions" onSubmit=${show} aria-label="The video as it was">
     <${Field} label="As it was on" kind="datetime-local" value=${moment} onInput=${setMoment} required />

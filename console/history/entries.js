@@ -2,15 +2,15 @@
 
 import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
-import { to } from "../core/route.js";
-import { clock, count, duration, size, time } from "../core/words.js";
-import { Typed } from "../parts/parts.js";
-import { By, entryOf, fieldName, happened, partsOf, setOf } from "./words.js";
+import { hrefTo } from "../core/route.js";
+import { formatClock, count, duration, size, time } from "../core/words.js";
+import { UserText } from "../parts/components.js";
+import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
 
 /**
- * @typedef {import("./calls.js").Entry} Entry
- * @typedef {import("./calls.js").Change} Change
- * @typedef {import("../parts/parts.js").Children} Children
+ * @typedef {import("./requests.js").Entry} Entry
+ * @typedef {import("./requests.js").Change} Change
+ * @typedef {import("../parts/components.js").Children} Children
  * @typedef {import("./subjects.js").Titles} Titles
  */
 
@@ -30,9 +30,9 @@ const FEW = 12;
 export function Timeline({ entries, about, more, titles, isOfSet }) {
   return html`<ol class="timeline">
     ${entries.map((entry) => {
-      const set = isOfSet ? null : setOf(entry);
+      const set = isOfSet ? null : changeSetLink(entry);
       return html`<li key=${keyOf(entry)}>
-        <p><strong>${happened(entry)}</strong> by <${By} by=${entry.by} /> <${Moment} at=${entry.at} /></p>
+        <p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Moment} at=${entry.at} /></p>
         ${about?.(entry)}
         <${Changes} changes=${entry.changes} titles=${titles} />
         ${entry.omitted && html`<p class="hint">and ${count(entry.omitted)} more changes, which are not kept</p>`}
@@ -55,8 +55,8 @@ export function Moment({ at }) {
   return html`<time datetime=${new Date(at).toISOString()}>${MOMENT.format(at)}</time>`;
 }
 
-/** Who changed a field, that is left alone because of it, and when. @param {import("./calls.js").Skipped} props */
-export function Since({ by, version, at, reason }) {
+/** Who changed a field, that is left alone because of it, and when. @param {import("./requests.js").Skipped} props */
+export function UnchangedSince({ by, version, at, reason }) {
   if (reason !== "changedSince") return WHY[reason] ?? reason;
   return html`changed${by && html` by <${By} by=${by} />`}${version && ` in version ${version}`}${at !== undefined && html`, <${Moment} at=${at} />`}`;
 }
@@ -64,12 +64,12 @@ export function Since({ by, version, at, reason }) {
 /** What changed, field by field; many are folded, unless they are all that there is to see.
  * @param {{ changes: Change[], titles?: Titles, isWhole?: boolean }} props */
 export function Changes({ changes: all, titles, isWhole }) {
-  const changes = all.filter(({ from, to: after }) => from !== undefined || textOf(after) !== ""); // that it came empty is no news
+  const changes = all.filter(({ from, to: after }) => from !== undefined || toText(after) !== ""); // that it came empty is no news
   if (!changes.length) return null;
   const rows = (/** @type {Change[]} */ some) => html`<ul class="changes">${some.map((change) => {
     const videoId = entryOf(change.field);
-    return html`<li key=${change.field}>${videoId ? html`<${Placed} videoId=${videoId} change=${change} titles=${titles} />`
-      : html`<${Typed} class="key">${fieldName(change.field)}<//>: <${FromTo} ...${change} />`}</li>`;
+    return html`<li key=${change.field}>${videoId ? html`<${PositionChange} videoId=${videoId} change=${change} titles=${titles} />`
+      : html`<${UserText} class="key">${fieldName(change.field)}<//>: <${FromTo} ...${change} />`}</li>`;
   })}</ul>`;
   if (isWhole || changes.length <= FEW) return rows(changes);
   return html`${rows(changes.slice(0, FEW))}
@@ -77,8 +77,8 @@ export function Changes({ changes: all, titles, isWhole }) {
 }
 
 /** A video that came into a playlist, moved in it, or left it. @param {{ videoId: string, change: Change, titles?: Titles }} props */
-function Placed({ videoId, change: { from, to: after }, titles }) {
-  return html`<a class="key" href=${to(["videos", videoId])}><${Typed}>${titles?.get(videoId) ?? videoId}<//></a>: ${
+function PositionChange({ videoId, change: { from, to: after }, titles }) {
+  return html`<a class="key" href=${hrefTo(["videos", videoId])}><${UserText}>${titles?.get(videoId) ?? videoId}<//></a>: ${
     from === undefined ? html`<ins>put in</ins>` : after === undefined ? html`<del>taken out</del>` : "moved"}`;
 }
 
@@ -92,21 +92,21 @@ export function FromTo({ field, fromBytes, toBytes, ...values }) {
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
   const cut = bytes && html` <small class="cut">cut: the beginning of ${count(bytes)} bytes</small>`;
-  const text = textOf(value, partsOf(field).at(-1));
+  const text = toText(value, partsOf(field).at(-1));
   if (text === "") return html`<em>empty</em>`;
-  if (text.length <= SHORT) return html`<${Typed} class="value">${text}<//>${cut}`;
-  return html`<details><summary><${Typed}>${beginning(text)}<//> …</summary><${Typed} class="value">${text}<//></details>${cut}`;
+  if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${cut}`;
+  return html`<details><summary><${UserText}>${beginning(text)}<//> …</summary><${UserText} class="value">${text}<//></details>${cut}`;
 }
 
 /** A value as people read it; what holds others, without the marks that programs need.
  * @param {unknown} value @param {string} [name] of the field that it is in @returns {string} */
-function textOf(value, name = "") {
-  if (Array.isArray(value)) return value.map((item) => (isPlain(item) ? textOf(item) : `(${textOf(item)})`)).join(", ");
+function toText(value, name = "") {
+  if (Array.isArray(value)) return value.map((item) => (isPlain(item) ? toText(item) : `(${toText(item)})`)).join(", ");
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "number") return numberOf(value, name);
   if (isStored(value)) return "a stored file";
   if (value === null || typeof value !== "object") return String(value);
-  return Object.entries(value).map(([inner, of]) => [fieldName(`/${inner}`), textOf(of, inner)]).filter(([, text]) => text)
+  return Object.entries(value).map(([inner, of]) => [fieldName(`/${inner}`), toText(of, inner)]).filter(([, text]) => text)
     .map((pair) => pair.join(": ")).join("; ");
 }
 
@@ -114,7 +114,7 @@ function textOf(value, name = "") {
 function numberOf(value, name) {
   if (/^at$|At$/.test(name)) return time(value);
   if (name === "duration") return duration(value);
-  if (name === "start") return clock(value);
+  if (name === "start") return formatClock(value);
   return name === "fileSize" || name === "size" ? size(value) : String(value);
 }
 

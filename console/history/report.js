@@ -2,14 +2,14 @@
 
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
-import { count, counted } from "../core/words.js";
-import { Failure, Typed } from "../parts/parts.js";
-import { runOf } from "./calls.js";
-import { Since } from "./entries.js";
+import { count, countOf } from "../core/words.js";
+import { Failure, UserText } from "../parts/components.js";
+import { readRevert } from "./requests.js";
+import { UnchangedSince } from "./entries.js";
 import { Subject, useTitles } from "./subjects.js";
 import { fieldName } from "./words.js";
 
-/** @typedef {import("./calls.js").Run} Run @typedef {import("./calls.js").Part} Part @typedef {import("./subjects.js").Titles} Titles */
+/** @typedef {import("./requests.js").Run} Run @typedef {import("./requests.js").Part} Part @typedef {import("./subjects.js").Titles} Titles */
 
 /** Parts in order that are shown at once. */
 const FEW = 5;
@@ -26,10 +26,10 @@ export default function Report({ changesetId, run, titles: known }) {
     part=${part} titles=${titles} dryRun=${dryRun} />`;
   return html`<div class="report">
     ${isOn && html`<progress aria-label=${dryRun ? "Looking" : "Taking back"}></progress>`}
-    <p role="status">${isOn ? html`${counted(examined, "change")} examined so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be set back" : "set back"}, ${""}
+    <p role="status">${isOn ? html`${countOf(examined, "change")} examined so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be set back" : "set back"}, ${""}
       <strong>${count(unchanged)}</strong> already as before, <strong>${count(skipped)}</strong> left alone, <strong>${count(failed)}</strong> failed${waiting > 0 && html`, <strong>${count(waiting)}</strong> wait for their newest changes`}.</p>
     ${open.length > 0 && html`<ul class="parts">${open.map(row)}</ul>`}
-    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${counted(fine.length, "more part")} in order</summary><ul class="parts">${fine.map(row)}</ul></details>`}
+    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${countOf(fine.length, "more part")} in order</summary><ul class="parts">${fine.map(row)}</ul></details>`}
     <${Failure} error=${error} retry=${more} />
     ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>More of what was left alone or failed</button>`}
   </div>`;
@@ -47,7 +47,7 @@ function useParts(changesetId, run) {
     if (!rest) return;
     setLoading(true);
     setError(null);
-    runOf(changesetId, run.revertId, rest).then(
+    readRevert(changesetId, run.revertId, rest).then(
       ({ items, nextCursor }) => setLater((before) => ({ items: [...before.items, ...items], cursor: nextCursor ?? null })),
       setError,
     ).finally(() => setLoading(false));
@@ -61,9 +61,9 @@ function Row({ part, titles, dryRun }) {
   return html`<li>
     <${Subject} of=${part} titles=${titles} />
     ${result === "unchanged" && html` <small>already as before</small>`}
-    ${fields.length > 0 && html`<p>${dryRun ? "Would be set back" : "Set back"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${Typed}>${fieldName(field) || "all of it"}<//>`)}</p>`}
-    ${skipped.map((left) => html`<p key=${left.field} class="left">Left alone: <strong><${Typed}>${fieldName(left.field) || "all of it"}<//></strong>, <${Since} ...${left} /></p>`)}
-    ${omitted && html`<p class="hint">and ${counted(omitted, "more field")}</p>`}
+    ${fields.length > 0 && html`<p>${dryRun ? "Would be set back" : "Set back"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || "all of it"}<//>`)}</p>`}
+    ${skipped.map((left) => html`<p key=${left.field} class="left">Left alone: <strong><${UserText}>${fieldName(left.field) || "all of it"}<//></strong>, <${UnchangedSince} ...${left} /></p>`)}
+    ${omitted && html`<p class="hint">and ${countOf(omitted, "more field")}</p>`}
     ${result === "failed" && html`<p class="fault">Failed: ${problem?.detail ?? problem?.title ?? "it could not be set back"}</p>`}
   </li>`;
 }

@@ -4,16 +4,16 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { counted } from "../core/words.js";
-import { Dialog, Loading, say, Typed } from "../parts/parts.js";
-import { patiently, revert } from "./calls.js";
-import { FromTo, Since } from "./entries.js";
-import { Trouble } from "./trouble.js";
+import { countOf } from "../core/words.js";
+import { Dialog, Loading, announceText, UserText } from "../parts/components.js";
+import { retryUntilCurrent, revert } from "./requests.js";
+import { FromTo, UnchangedSince } from "./entries.js";
+import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
 
 /**
- * @typedef {import("./calls.js").Change} Change
- * @typedef {import("./calls.js").Skipped} Skipped
+ * @typedef {import("./requests.js").Change} Change
+ * @typedef {import("./requests.js").Skipped} Skipped
  * @typedef {{ toVersion: number, fields?: string[] }} Wanted the version to go back to; only these fields of it, as JSON Pointers.
  * @typedef {{ field: string, change?: Change, since?: Skipped, isForced?: boolean }} Row `since`: a later change of another user, which
  *   stays unless it is ticked. `isForced`: the API sets it back only if it is named in `force`.
@@ -35,7 +35,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
 
   const preview = useLoad(async (signal) => {
     try {
-      return await patiently(() => previewOf(videoId, version, wanted, signal), { waiting: setWaiting, signal });
+      return await retryUntilCurrent(() => loadPreview(videoId, version, wanted, signal), { waiting: setWaiting, signal });
     } catch (reason) {
       if (isMismatch(reason)) changed(); // it begins anew with the video as it is now
       throw reason;
@@ -53,8 +53,8 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     const fields = own.every(isTicked) ? wanted.fields : ticked.map(({ field }) => field);
     try {
       const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
-      const { data, etag: tag } = await patiently(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
-      say(`${counted(data.changes.length, "field")} set back.`);
+      const { data, etag: tag } = await retryUntilCurrent(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
+      announceText(`${countOf(data.changes.length, "field")} set back.`);
       onClose();
       changed({ ...data.video, viewCount }, tag);
     } catch (reason) {
@@ -81,13 +81,13 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     ${preview.value && group("This is set back", rows.filter(({ since }) => !since))}
     ${preview.value && group("Changed since by others, and left alone unless you tick it", rows.filter(({ since }) => since))}
     ${preview.value && !rows.length && html`<p>Nothing would change: it is as it was then, in all that people write.</p>`}
-    ${preview.value?.omitted && html`<p class="hint">and ${counted(preview.value.omitted, "more field")}, as long as all above are ticked</p>`}
+    ${preview.value?.omitted && html`<p class="hint">and ${countOf(preview.value.omitted, "more field")}, as long as all above are ticked</p>`}
     ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} stays: it is not written by people.</p>`)}
     ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Looking what would change" />`}
-    <${Trouble} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
+    <${RevertError} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
     <div class="actions">
       ${rows.length > 0 && html`<button type="button" class="primary" disabled=${isBusy || preview.isLoading || !ticked.length}
-        onClick=${run}>${isBusy ? "Setting back …" : `Set back ${counted(ticked.length, "field")}`}</button>`}
+        onClick=${run}>${isBusy ? "Setting back …" : `Set back ${countOf(ticked.length, "field")}`}</button>`}
       <button type="button" onClick=${onClose}>${preview.value && !rows.length ? "Close" : "Leave it as it is"}</button>
     </div>
   <//>`;
@@ -98,7 +98,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
  * Somebody who undoes a change of another user wants that one undone: only what others changed after it is a reason to ask.
  * @param {string} videoId @param {string} version @param {Wanted} wanted @param {AbortSignal} signal
  * @returns {Promise<{ rows: Row[], fixed: Skipped[], omitted?: number }>} */
-export async function previewOf(videoId, version, wanted, signal) {
+export async function loadPreview(videoId, version, wanted, signal) {
   const ask = (/** @type {string[] | undefined} */ force) =>
     revert(videoId, version, { ...wanted, ...(force && { force }) }, { dryRun: true, signal });
   const { data: careful } = await ask(undefined);
@@ -137,9 +137,9 @@ function Choice({ row: { field, change, since }, isTicked, fault, tick }) {
   return html`<div class="decision">
     <input type="checkbox" id=${id} checked=${isTicked} aria-invalid=${fault ? "true" : undefined} aria-describedby=${`${id}-more`}
       onChange=${(/** @type {Event} */ event) => tick(/** @type {HTMLInputElement} */ (event.currentTarget).checked)} />
-    <div><label for=${id}><${Typed}>${fieldName(field)}<//></label>${change && html`: <${FromTo} ...${change} />`}
+    <div><label for=${id}><${UserText}>${fieldName(field)}<//></label>${change && html`: <${FromTo} ...${change} />`}
       <div id=${`${id}-more`}>
-        ${since && html`<small><${Since} ...${since} /></small>`}
+        ${since && html`<small><${UnchangedSince} ...${since} /></small>`}
         ${fault && html`<p class="fault">${fault}</p>`}
       </div>
     </div>

@@ -3,11 +3,11 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
-import { to } from "../core/route.js";
-import { Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { UserText } from "../parts/components.js";
 import { entryOf, subjectName } from "./words.js";
 
-/** @typedef {import("./calls.js").Subject} Of @typedef {Map<string, string>} Titles */
+/** @typedef {import("./requests.js").Subject} Of @typedef {Map<string, string>} Titles */
 
 /** Videos that one request asks for. */
 const MOST = 100;
@@ -40,8 +40,8 @@ export function useTitles(subjects, round = 0) {
   return titles;
 }
 
-/** The videos that entries put into playlists, moved, or took out. @param {import("./calls.js").Entry[]} entries @returns {Of[]} */
-export function placedIn(entries) {
+/** The videos that entries put into playlists, moved, or took out. @param {import("./requests.js").Entry[]} entries @returns {Of[]} */
+export function withSubject(entries) {
   return entries.flatMap(({ changes }) => changes.map(({ field }) => ({ entity: /** @type {const} */ ("video"), videoId: entryOf(field) }))).filter(({ videoId }) => videoId);
 }
 
@@ -50,6 +50,6 @@ export function placedIn(entries) {
 export function Subject({ of, titles, isSaid }) {
   const { entity, videoId, playlistId } = of;
   const id = videoId ?? playlistId ?? "";
-  const place = playlistId ? to(["playlists", playlistId]) : to(["videos", id], { tab: TABS[entity] ?? "history" });
-  return html`${!isSaid && entity !== "video" && html`${subjectName(of)} · `}<a class="subject" href=${place}><${Typed}>${titles.get(id) ?? id}<//></a>`;
+  const place = playlistId ? hrefTo(["playlists", playlistId]) : hrefTo(["videos", id], { tab: TABS[entity] ?? "history" });
+  return html`${!isSaid && entity !== "video" && html`${subjectName(of)} · `}<a class="subject" href=${place}><${UserText}>${titles.get(id) ?? id}<//></a>`;
 }

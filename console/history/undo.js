@@ -2,16 +2,16 @@
 
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useEvery, useLoad } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { counted } from "../core/words.js";
-import { Loading, say } from "../parts/parts.js";
-import { patiently, revertSet, runOf } from "./calls.js";
+import { useInterval, useLoad } from "../core/load.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { countOf } from "../core/words.js";
+import { Loading, announceText } from "../parts/components.js";
+import { retryUntilCurrent, revertChangeSet, readRevert } from "./requests.js";
 import Report from "./report.js";
-import { Trouble } from "./trouble.js";
+import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
 
-/** @typedef {import("./calls.js").Run} Run @typedef {import("./subjects.js").Titles} Titles */
+/** @typedef {import("./requests.js").Run} Run @typedef {import("./subjects.js").Titles} Titles */
 
 const PERIOD_MS = 1500;
 
@@ -26,10 +26,10 @@ export default function Undo({ changesetId, query, titles, undone }) {
   /** What was answered at once. */
   const [answer, setAnswer] = useState(/** @type {Run | null} */ (null));
   const [force, setForce] = useState(() => query.getAll("force"));
-  const watched = useLoad(async (signal) => (revertId ? runOf(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);
+  const watched = useLoad(async (signal) => (revertId ? readRevert(changesetId, revertId, undefined, signal) : null), [changesetId, revertId]);
   const run = answer ?? watched.value;
   const isOn = run !== null && run.state !== "done";
-  useEvery(() => watched.isLoading || watched.reload(), PERIOD_MS, isOn);
+  useInterval(() => watched.isLoading || watched.reload(), PERIOD_MS, isOn);
 
   const asked = useRef(revertId);
   useEffect(() => {
@@ -46,20 +46,20 @@ export default function Undo({ changesetId, query, titles, undone }) {
 
   const tell = (/** @type {Run | null} */ done) => {
     if (!done || done.dryRun) return;
-    say("The change set is taken back.");
+    announceText("The change set is taken back.");
     undone();
   };
   const start = async (/** @type {boolean} */ dryRun) => {
     setBusy(dryRun ? "preview" : "undo");
     setError(null);
     try {
-      const begun = await patiently(() => revertSet(changesetId, force, dryRun), { waiting: setWaiting });
+      const begun = await retryUntilCurrent(() => revertChangeSet(changesetId, force, dryRun), { waiting: setWaiting });
       if (begun.state === "done") {
         setAnswer(begun);
         tell(begun);
       } else {
         setAnswer(null);
-        go(to(["changesets", changesetId], { revert: begun.revertId, force: dryRun ? force : [] }), { replace: true });
+        navigate(hrefTo(["changesets", changesetId], { revert: begun.revertId, force: dryRun ? force : [] }), { replace: true });
       }
       heading.current?.focus(); // what was clicked may be gone
     } catch (reason) {
@@ -76,13 +76,13 @@ export default function Undo({ changesetId, query, titles, undone }) {
     ${!run && watched.isLoading && revertId && html`<${Loading} />`}
     ${run && html`<${Report} key=${run.revertId} changesetId=${changesetId} run=${run} titles=${titles} />`}
     ${run?.dryRun && !isOn && html`<${Force} run=${run} force=${force} setForce=${setForce} />`}
-    <${Trouble} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
+    <${RevertError} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
     <div class="actions">
       ${canUndo && html`<button type="button" class="primary" disabled=${busy !== ""} onClick=${() => start(false)}>
         ${busy === "undo" ? "Taking it back …" : "Take it back now"}</button>`}
       ${!isOn && html`<button type="button" class=${run ? "" : "primary"} disabled=${busy !== ""} onClick=${() => start(true)}>
         ${busy === "preview" ? "Looking …" : run ? "Look again" : "See what taking it back would do"}</button>`}
-      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${to(["changesets", run.revertId])}>The change set of this undo: take this back too</a>`}
+      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${hrefTo(["changesets", run.revertId])}>The change set of this undo: take this back too</a>`}
     </div>
   </section>`;
 }
@@ -102,7 +102,7 @@ function Force({ run, force, setForce }) {
     <legend>Set back as well, although others changed it since</legend>
     ${[...numbers].map(([field, number]) => html`<label class="check" key=${field}>
       <input type="checkbox" checked=${force.includes(field)} onChange=${() => toggle(field)} />
-      <span>${fieldName(field)}${number > 0 && html` <small>in ${counted(number, "place")} that this report names</small>`}</span>
+      <span>${fieldName(field)}${number > 0 && html` <small>in ${countOf(number, "place")} that this report names</small>`}</span>
     </label>`)}
   </fieldset>`;
 }

@@ -2,15 +2,15 @@
 
 import { Fragment } from "preact";
 import { html } from "htm/preact";
-import { own } from "../core/own.js";
-import { to } from "../core/route.js";
-import { Typed } from "../parts/parts.js";
+import { lookUp } from "../core/lookup.js";
+import { hrefTo } from "../core/route.js";
+import { UserText } from "../parts/components.js";
 import { LABELS as VIDEO } from "../video/labels.js";
 import { languageName, nameOf, regionName } from "../video/names.js";
 
 /**
- * @typedef {import("./calls.js").Entry} Entry
- * @typedef {import("./calls.js").Subject} Subject
+ * @typedef {import("./requests.js").Entry} Entry
+ * @typedef {import("./requests.js").Subject} Subject
  */
 
 /** What people call the fields that an entry names. @type {Record<string, string>} */
@@ -35,7 +35,7 @@ const OTHERS = {
 export function fieldName(pointer) {
   const [first = "", ...rest] = partsOf(pointer);
   const isFree = first === "metadata" || first === "origins";
-  return [own(LABELS, first) ?? first, ...rest.map((part) => (isFree ? part : own(LABELS, part) ?? part))].join(" › ");
+  return [lookUp(LABELS, first) ?? first, ...rest.map((part) => (isFree ? part : lookUp(LABELS, part) ?? part))].join(" › ");
 }
 
 /** The keys that a JSON Pointer (RFC 6901) leads along. @param {string} pointer */
@@ -44,7 +44,7 @@ export function partsOf(pointer) {
 }
 
 /** What an entry says happened, such as `Changed` or `Poster: done`. @param {Entry} entry */
-export function happened(entry) {
+export function describeAction(entry) {
   const { entity, kind, action, attempt } = entry;
   if (entity === "video") return ACTIONS[action] ?? action;
   const done = (ACTIONS[action] ?? action).toLowerCase();
@@ -61,7 +61,7 @@ export function entryOf(pointer) {
 
 /** What lies beside a video, such as `Credit of Ada`; or the playlist. @param {Subject} subject @param {unknown} [name] */
 export function subjectName({ entity, personId, region, language }, name) {
-  if (entity === "credit") return html`Credit of <${Typed}>${name ?? personId}<//>`;
+  if (entity === "credit") return html`Credit of <${UserText}>${name ?? personId}<//>`;
   if (entity === "release") return `Titles, ${[region && regionName(region), language && languageName(language)].filter(Boolean).join(", ")}`;
   if (entity === "captions") return `Captions, ${languageName(language ?? "")}`;
   return { chapters: "Chapters", rating: "Ratings", playlist: "Playlist", video: "Video", job: "Job" }[entity];
@@ -69,15 +69,15 @@ export function subjectName({ entity, personId, region, language }, name) {
 
 /** Whoever did it. @param {{ by: Entry["by"] }} props */
 export function By({ by: { kind, id } }) {
-  if (kind === "person") return html`<${Typed}>${id}<//>`;
-  const other = own(OTHERS, id);
+  if (kind === "person") return html`<${UserText}>${id}<//>`;
+  const other = lookUp(OTHERS, id);
   if (other) return html`<${Fragment}>${other}<//>`;
-  return html`the ${kind} <${Typed}>${id.replace(/^job:/, "")}<//>`;
+  return html`the ${kind} <${UserText}>${id.replace(/^job:/, "")}<//>`;
 }
 
 /** Where a change is shown together with all that was written with it; null: nowhere. Of what jobs do only imports make
  * change sets, and what they bring may say who created it then. @param {Entry} entry */
-export function setOf({ entity, correlationId, by, action }) {
+export function changeSetLink({ entity, correlationId, by, action }) {
   const isOfSet = correlationId && entity !== "job" && (by.kind === "person" || by.id === "job:import" || action === "created");
-  return isOfSet ? to(["changesets", correlationId]) : null;
+  return isOfSet ? hrefTo(["changesets", correlationId]) : null;
 }

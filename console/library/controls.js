@@ -4,15 +4,15 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { go } from "../core/route.js";
+import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
-import { Field, Typed } from "../parts/parts.js";
+import { Field, UserText } from "../parts/components.js";
 import { regionName } from "../video/names.js";
-import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./choice.js";
+import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./filters.js";
 
 /**
- * @typedef {import("./choice.js").Choice} Choice
- * @typedef {import("./choice.js").Kind} Kind
+ * @typedef {import("./filters.js").Choice} Choice
+ * @typedef {import("./filters.js").Kind} Kind
  * @typedef {import("../core/session.js").User} User
  * @typedef {import("../core/api.js").Problem} Problem
  * @typedef {{ choice: Choice, problem: Problem | null }} Props
@@ -34,7 +34,7 @@ export default function Controls({ choice, user, problem }) {
   return html`<form class="choice" role="search" aria-label="Which videos" ref=${form} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <div class="controls">
       <${Field} kind="select" label="Show" value=${kind} aria-keyshortcuts="/"
-        onInput=${(/** @type {string} */ name) => go(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
+        onInput=${(/** @type {string} */ name) => navigate(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
       <${Selector} ...${props} />
       ${kind === "top"
         ? html`<${Select} ...${props} name="window" label="Viewed in" options=${WINDOWS} usual="day" />
@@ -136,7 +136,7 @@ function Entry({ choice, problem, name, read = same, write = same, ...more }) {
   };
   const finish = (/** @type {Event} */ event) => {
     const wanted = write(/** @type {HTMLInputElement} */ (event.currentTarget).value.trim());
-    if (wanted !== value) go(withValue(choice, name, wanted));
+    if (wanted !== value) navigate(withValue(choice, name, wanted));
   };
   return html`<${Field} value=${draft.current ?? read(value)} onInput=${type} onChange=${finish} error=${problem?.on(name)}
     autocomplete="off" spellcheck=${false} ...${more} />`;
@@ -146,7 +146,7 @@ function Entry({ choice, problem, name, read = same, write = same, ...more }) {
 function Select({ choice, problem, name, label, options, usual }) {
   const value = choice.values[name] ?? usual;
   return html`<${Field} kind="select" label=${label} value=${value} error=${problem?.on(name)}
-    onInput=${(/** @type {string} */ wanted) => go(withValue(choice, name, wanted === usual ? "" : wanted))}>
+    onInput=${(/** @type {string} */ wanted) => navigate(withValue(choice, name, wanted === usual ? "" : wanted))}>
     <${Options} of=${Object.hasOwn(options, value) ? options : { [value]: value, ...options }} chosen=${value} />
   <//>`;
 }
@@ -185,7 +185,7 @@ function Tag(props) {
     <datalist id="library-tags">${tags?.map(({ tag }) => html`<option key=${tag} value=${tag}></option>`)}</datalist>
     ${!props.choice.values.tag && tags && tags.length > 0 && html`<ul class="tags" role="list" aria-label="Tags in use">
       ${tags.map(({ tag, count: number }) => html`<li key=${tag}>
-        <a class="button" href=${withValue(props.choice, "tag", tag)}><${Typed}>${tag}<//> <span class="number">${count(number)}</span></a>
+        <a class="button" href=${withValue(props.choice, "tag", tag)}><${UserText}>${tag}<//> <span class="number">${count(number)}</span></a>
       </li>`)}
     </ul>`}`;
 }

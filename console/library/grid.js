@@ -2,9 +2,9 @@
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { to } from "../core/route.js";
-import { counted, date, duration, time } from "../core/words.js";
-import { Poster, Status, Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, date, duration, time } from "../core/words.js";
+import { Poster, Status, UserText } from "../parts/components.js";
 
 /** @typedef {import("../screens/library.js").Summary} Summary */
 
@@ -41,7 +41,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
   if (!items.length) return null;
   return html`<ul class="grid library" ref=${list} role="list" aria-label="Videos" aria-describedby="library-keys" onKeyDown=${move}>
       ${items.map((video, index) => html`<li key=${video.videoId} aria-posinset=${index + 1} aria-setsize=${isDone ? items.length : -1}>
-        <a class="card" href=${to(["videos", video.videoId])} tabindex=${index === place ? 0 : -1}
+        <a class="card" href=${hrefTo(["videos", video.videoId])} tabindex=${index === place ? 0 : -1}
           onFocus=${() => setCurrent(video.videoId)} onClick=${() => onOpen(video.videoId)}>
           <${Card} video=${video} isMine=${isMine} />
         </a>
@@ -54,18 +54,18 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
 function Card({ video, isMine }) {
   const { title, poster, userId, createdAt, viewCount, views } = video;
   return html`
-    <${Typed} class="title" title=${title.length > 40 ? title : undefined}>${title}<//>
+    <${UserText} class="title" title=${title.length > 40 ? title : undefined}>${title}<//>
     <span class="frame">
       <${Poster} url=${poster} />
       ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
     </span>
     <span class="about">
       <${State} video=${video} />
-      ${!isMine && html`<${Typed} class="owner">${userId}<//><span class="dot"> · </span>`}
+      ${!isMine && html`<${UserText} class="owner">${userId}<//><span class="dot"> · </span>`}
       <time datetime=${new Date(createdAt * 1000).toISOString()}>${date(createdAt)}</time>
       ${views !== undefined
-        ? html`<span class="dot"> · </span>${counted(views, "view")}`
-        : viewCount !== undefined && html`<span class="dot"> · </span>${counted(viewCount, "view")}`}
+        ? html`<span class="dot"> · </span>${countOf(views, "view")}`
+        : viewCount !== undefined && html`<span class="dot"> · </span>${countOf(viewCount, "view")}`}
     </span>`;
 }
 

@@ -3,10 +3,10 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { useEvery, usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { counted, time } from "../core/words.js";
-import { Empty, Failure, Loading, News, Status, Typed } from "../parts/parts.js";
+import { useInterval, usePages } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, time } from "../core/words.js";
+import { Empty, Failure, Loading, News, Status, UserText } from "../parts/components.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 
@@ -20,14 +20,14 @@ import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 const PAUSE_MS = 3000;
 
 /** @param {import("../screens/operations.js").PanelProps} props */
-export default function Failed({ changes }) {
+export default function FailedJobs({ changes }) {
   const pages = usePages(async (cursor, signal) => {
     const query = { status: /** @type {const} */ ("failed"), limit: 12, cursor };
     const { data } = await ask(api.GET("/v1/videos", { params: { query }, signal }));
     return { ...data, items: /** @type {Summary[]} */ (data.items) };
   }, [], { key: ({ videoId }) => videoId });
   const { known, read, retry, isWatching, look } = useJobs();
-  useEvery(look, PAUSE_MS, isWatching);
+  useInterval(look, PAUSE_MS, isWatching);
   useNews(changes, pages, (videoIds) => videoIds.forEach((videoId) => known[videoId] && void read(videoId)));
   const { run, start, stop } = useRun(read, retry);
   return html`<${Panel} title="Failed videos" class="panel-wide" refresh=${pages.reload}>
@@ -53,13 +53,13 @@ export default function Failed({ changes }) {
 /** @param {{ run: Run }} props */
 function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
   const results = [
-    `${counted(retried, "job")} retried`,
-    hopeless && `${counted(hopeless, "video")} left out, which only another film can help`,
-    refused && `${counted(refused, "video")} refused`,
+    `${countOf(retried, "job")} retried`,
+    hopeless && `${countOf(hopeless, "video")} left out, which only another film can help`,
+    refused && `${countOf(refused, "video")} refused`,
   ].filter(Boolean).join(", ");
   return html`<label class="panel-progress">
     <progress max=${all} value=${done}></progress>
-    <span role="status">${isOver ? "Done" : "Retrying"}: ${done} of ${counted(all, "video")}; ${results}.</span>
+    <span role="status">${isOver ? "Done" : "Retrying"}: ${done} of ${countOf(all, "video")}; ${results}.</span>
   </label>`;
 }
 
@@ -70,14 +70,14 @@ function Jobs({ title, known, retry, again }) {
   return html`
     ${!shown.length && html`<p class="hint">None of its jobs has failed: somebody set its status.</p>`}
     ${shown.map((job) => html`<div class="panel-job" key=${job.kind}>
-      <p><${Typed}>${nameOf(job.kind)}<//> <${Status} of=${job.state} />
+      <p><${UserText}>${nameOf(job.kind)}<//> <${Status} of=${job.state} />
         ${job.state === "running" && html` ${job.progress} %`}</p>
       ${job.state === "failed" && html`
-        <p class="panel-reason"><${Typed}>${job.error?.reason ?? "No reason was given."}<//></p>
-        <p class="hint">${counted(job.attempts, "attempt")}, the last ${time(job.error?.at ?? job.updatedAt)}.
+        <p class="panel-reason"><${UserText}>${job.error?.reason ?? "No reason was given."}<//></p>
+        <p class="hint">${countOf(job.attempts, "attempt")}, the last ${time(job.error?.at ?? job.updatedAt)}.
           ${job.error?.final && " The film itself is the reason: only another film can help."}</p>
         ${job.error?.final
-          ? html`<a class="button" href=${to(["upload"], { video: job.videoId })} aria-label=${`Upload another film: ${title}`}>Upload another film</a>`
+          ? html`<a class="button" href=${hrefTo(["upload"], { video: job.videoId })} aria-label=${`Upload another film: ${title}`}>Upload another film</a>`
           : html`<button type="button" aria-label=${`Retry: ${nameOf(job.kind)}, ${title}`}
               onClick=${() => retry(job).catch(() => undefined)}>Retry</button>`}`}
     </div>`)}

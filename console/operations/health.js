@@ -2,8 +2,8 @@
 
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
-import { useEvery, useLoad } from "../core/load.js";
-import { Failure, Loading } from "../parts/parts.js";
+import { useInterval, useLoad } from "../core/load.js";
+import { Failure, Loading } from "../parts/components.js";
 import { Panel } from "./panel.js";
 
 const PAUSE_MS = 30_000;
@@ -20,7 +20,7 @@ export default function Health() {
       return { error };
     }
   }, []);
-  useEvery(loaded.reload, PAUSE_MS, true);
+  useInterval(loaded.reload, PAUSE_MS, true);
   const { value } = loaded;
   return html`<${Panel} title="Health" class="panel-wide" refresh=${loaded.reload}>
     ${!value ? html`<${Loading} />`

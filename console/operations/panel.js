@@ -2,11 +2,11 @@
 
 import { html } from "htm/preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, Poster, Typed } from "../parts/parts.js";
+import { Failure, Loading, Poster, UserText } from "../parts/components.js";
 
-/** @typedef {import("../parts/parts.js").Children} Children */
+/** @typedef {import("../parts/components.js").Children} Children */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
 
 /** @param {{ title: string, refresh?: () => void, class?: string, children?: Children }} props */
@@ -49,9 +49,9 @@ export function VideoRow({ video, seen, children }) {
   return html`<li class="panel-row" ref=${row}>
     <${Poster} url=${video.poster} />
     <div class="panel-text">
-      <a class="title" href=${to(["videos", video.videoId])}><${Typed}>${video.title}<//></a>
+      <a class="title" href=${hrefTo(["videos", video.videoId])}><${UserText}>${video.title}<//></a>
       <p class="panel-facts">
-        <span>by <a href=${to(["operations"], { user: video.userId })}><${Typed}>${video.userId}<//></a></span>
+        <span>by <a href=${hrefTo(["operations"], { user: video.userId })}><${UserText}>${video.userId}<//></a></span>
         <span>created ${time(video.createdAt)}</span>
       </p>
       ${children}
@@ -86,7 +86,7 @@ export function Chart({ caption, columns, bars }) {
   const longest = Math.max(1, ...bars.map(({ value }) => value));
   const choice = (/** @type {string} */ name, /** @type {boolean} */ isIt) => html`<button type="button"
     aria-pressed=${isTable === isIt ? "true" : "false"} onClick=${() => setIsTable(isIt)}>${name}</button>`;
-  const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${Typed}>${name}<//></a>`;
+  const link = (/** @type {Bar} */ { name, href }) => html`<a href=${href}><${UserText}>${name}<//></a>`;
   return html`<div class="chart">
     <div class="chart-choice" role="group" aria-label=${`${caption}: how it is shown`}>${choice("Chart", false)}${choice("Table", true)}</div>
     ${isTable ? html`<div class="chart-table" tabindex="0" role="region" aria-label=${caption}><table>

@@ -3,9 +3,9 @@
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { count } from "../core/words.js";
-import { Empty } from "../parts/parts.js";
+import { Empty } from "../parts/components.js";
 import { Chart, Panel, ShowMore } from "./panel.js";
 
 const COLUMNS = ["Tag", "Videos"];
@@ -16,7 +16,7 @@ export default function Tags() {
     return (await ask(api.GET("/v1/tags", { params: { query }, signal }))).data;
   }, []);
   const bars = pages.items.map(({ tag, count: videos }) => ({
-    key: tag, name: tag, href: to([], { tag }), value: videos, cells: [count(videos)],
+    key: tag, name: tag, href: hrefTo([], { tag }), value: videos, cells: [count(videos)],
   }));
   return html`<${Panel} title="Tags" refresh=${pages.reload}>
     ${bars.length > 0 && html`<${Chart} caption="Published videos by tag" columns=${COLUMNS} bars=${bars} />`}

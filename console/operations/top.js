@@ -4,9 +4,9 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { count, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading } from "../parts/parts.js";
+import { Empty, Failure, Field, Loading } from "../parts/components.js";
 import { Chart, Panel } from "./panel.js";
 
 /** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */
@@ -35,7 +35,7 @@ export default function Top() {
   const { columns, of, name } = SORTS[/** @type {Sort} */ (sort)];
   const bars = (loaded.value?.items ?? []).map((video) => {
     const numbers = of(video);
-    return { key: video.videoId, name: video.title, href: to(["videos", video.videoId]), value: numbers[0] ?? 0, cells: numbers.map(count) };
+    return { key: video.videoId, name: video.title, href: hrefTo(["videos", video.videoId]), value: numbers[0] ?? 0, cells: numbers.map(count) };
   });
   const { value } = loaded;
   return html`<${Panel} title="Most viewed" refresh=${loaded.reload}>

@@ -4,9 +4,9 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { go, to } from "../core/route.js";
+import { navigate, hrefTo } from "../core/route.js";
 import { count, duration, size } from "../core/words.js";
-import { Empty, Failure, Field, Loading, Typed } from "../parts/parts.js";
+import { Empty, Failure, Field, Loading, UserText } from "../parts/components.js";
 import { Panel } from "./panel.js";
 
 /** @typedef {import("../core/api.js").Schemas["User"]} User */
@@ -31,7 +31,7 @@ export default function Totals({ route }) {
   const look = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     if (name.trim() === userId) loaded.reload();
-    else go(to(["operations"], { user: name.trim() }));
+    else navigate(hrefTo(["operations"], { user: name.trim() }));
   };
   return html`<${Panel} title="Totals of a user" class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
     <form class="panel-form" onSubmit=${look} ref=${place}>
@@ -47,13 +47,13 @@ export default function Totals({ route }) {
 /** @param {{ of: User }} props */
 function Numbers({ of: { userId, videos, bytes, duration: length, playlists } }) {
   const fact = (/** @type {string} */ name, /** @type {unknown} */ value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
-  return html`<h3><${Typed}>${userId}<//></h3>
+  return html`<h3><${UserText}>${userId}<//></h3>
     <dl class="totals">
-      ${fact("Videos", html`<a href=${to([], { userId })}>${count(videos.total)}</a>`)}
+      ${fact("Videos", html`<a href=${hrefTo([], { userId })}>${count(videos.total)}</a>`)}
       ${STATUSES.map((status) => fact(status, count(videos[status])))}
       ${fact("Size of films", size(bytes))}
       ${fact("Duration", duration(length))}
-      ${fact("Playlists", html`<a href=${to(["playlists"], { userId })}>${count(playlists)}</a>`)}
+      ${fact("Playlists", html`<a href=${hrefTo(["playlists"], { userId })}>${count(playlists)}</a>`)}
     </dl>
     <p class="hint">They follow a change after a moment. Deleted videos are not among the others.</p>`;
 }

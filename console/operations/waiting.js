@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { counted, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading, News, Status, Typed } from "../parts/parts.js";
+import { countOf, time } from "../core/words.js";
+import { Empty, Failure, Field, Loading, News, Status, UserText } from "../parts/components.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 
@@ -16,7 +16,7 @@ import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 const AGES = [["600", "10 minutes"], ["3600", "an hour"], ["86400", "a day"]];
 
 /** @param {import("../screens/operations.js").PanelProps} props */
-export default function Waiting({ changes }) {
+export default function WaitingJobs({ changes }) {
   const [age, setAge] = useState("600");
   const [round, setRound] = useState(0);
   const before = useMemo(() => Math.floor(Date.now() / 1000) - Number(age), [age, round]);
@@ -58,10 +58,10 @@ function Row({ video, round }) {
   const { blocker } = why ?? {};
   return html`<${VideoRow} video=${video} seen=${look}>
     ${error ? html`<${Failure} error=${error} retry=${look} />` : !why && html`<${Loading} what="Loading the reason" />`}
-    ${why && html`<p class="panel-reason"><${Typed}>${why.reason}<//></p>`}
+    ${why && html`<p class="panel-reason"><${UserText}>${why.reason}<//></p>`}
     ${blocker && html`<p class="panel-facts">
-      <${Typed}>${nameOf(blocker.kind)}<//> <${Status} of=${blocker.state} />
-      <span>${counted(blocker.attempts, "attempt")}</span>
+      <${UserText}>${nameOf(blocker.kind)}<//> <${Status} of=${blocker.state} />
+      <span>${countOf(blocker.attempts, "attempt")}</span>
       <span>${blocker.state === "running" ? `${blocker.progress} %, since ${time(blocker.startedAt ?? blocker.queuedAt)}` : `since ${time(blocker.queuedAt)}`}</span>
     </p>`}
   <//>`;

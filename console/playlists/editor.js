@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
-import { Dialog, Failure, Field, Loading, say, Typed } from "../parts/parts.js";
-import { useOnce } from "./once.js";
+import { Dialog, Failure, Field, Loading, announceText, UserText } from "../parts/components.js";
+import { useIdempotencyKey } from "./idempotency.js";
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 /** @typedef {"public" | "private"} Visibility */
@@ -21,7 +21,7 @@ const LABELS = { title: "Title", description: "Description", visibility: "Who ma
 /** @param {{ onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
 export function Create({ onClose, onSaved }) {
   const [content, setContent] = useState(/** @type {Content} */ ({ title: "", description: "", visibility: "private" }));
-  const once = useOnce();
+  const once = useIdempotencyKey();
   const { error, isBusy, run } = useAttempt(async () => {
     const { title, description } = content;
     const body = { title, description: description || null, visibility: /** @type {Visibility} */ (content.visibility) };
@@ -66,7 +66,7 @@ function EditForm({ start, onClose, onSaved }) {
     try {
       const params = { path: { playlistId }, header };
       const { data } = await ask(api.PATCH("/v1/playlists/{playlistId}", { params, headers, body }));
-      say("The playlist is saved.");
+      announceText("The playlist is saved.");
       onSaved(data);
     } catch (error) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
@@ -98,7 +98,7 @@ function Conflict({ theirs }) {
     <p>Somebody else has saved the playlist. What you typed is still here.</p>
     <dl>
       ${FIELDS.filter((name) => name in theirs).map((name) => html`<div>
-        <dt>${LABELS[name]}</dt><dd>now <${Typed}>${theirs[name] || "empty"}<//></dd>
+        <dt>${LABELS[name]}</dt><dd>now <${UserText}>${theirs[name] || "empty"}<//></dd>
       </div>`)}
     </dl>
   </div>`;
@@ -115,7 +115,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
     onDeleted();
   });
   return html`<${Dialog} title="Delete the playlist?" onClose=${onClose}>
-    <p>Nobody sees “<${Typed}>${title}<//>” any more; its videos stay. The history at this address brings it back, for a while.</p>
+    <p>Nobody sees “<${UserText}>${title}<//>” any more; its videos stay. The history at this address brings it back, for a while.</p>
     <${Failure} error=${error} />
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>
@@ -126,7 +126,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
 
 /** While it is saved it takes no input, which would be lost when it closes; the focus stays where it is.
  * @param {{ content: Content, onInput: (content: Content) => void, error: unknown, isBusy: boolean, onSubmit: () => void,
- *   children?: import("../parts/parts.js").Children }} props */
+ *   children?: import("../parts/components.js").Children }} props */
 function Form({ content, onInput, error, isBusy, onSubmit, children }) {
   const at = (/** @type {keyof Content} */ name) => (error instanceof Problem ? error.at(`/${name}`) : undefined);
   const set = (/** @type {keyof Content} */ name) => (/** @type {string} */ value) => onInput({ ...content, [name]: value });

@@ -4,11 +4,11 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { counted, duration } from "../core/words.js";
-import { Empty, Failure, Loading, More, Poster, say, Status, Typed } from "../parts/parts.js";
-import Adding from "./adding.js";
-import { placed, useSorting } from "./sorting.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, duration } from "../core/words.js";
+import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText } from "../parts/components.js";
+import AddVideo from "./add-video.js";
+import { reorder, useSorting } from "./sorting.js";
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 /** @typedef {import("./sorting.js").Place} Place */
@@ -23,7 +23,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
   }, [playlistId]);
   const [fault, setFault] = useState(/** @type {Fault | null} */ (null));
   const heading = useRef(/** @type {HTMLElement | null} */ (null));
-  const entries = once(pages.items);
+  const entries = runOnce(pages.items);
 
   /** Moves and removals go out one after another, in the order in which they were made. */
   const line = useRef(Promise.resolve());
@@ -34,13 +34,13 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
     /** @type {Place} */
     const origin = { after: entries[index - 1]?.videoId ?? null };
     setFault(null);
-    pages.change((items) => placed(items, entry, place, pages.isDone));
+    pages.change((items) => reorder(items, entry, place, pages.isDone));
     line.current = line.current.then(async () => {
       const params = { path: { playlistId, videoId: entry.videoId } };
       try {
         await ask(api.PATCH("/v1/playlists/{playlistId}/entries/{videoId}", { params, body: place }));
       } catch (error) {
-        pages.change((items) => placed(items, entry, origin, true));
+        pages.change((items) => reorder(items, entry, origin, true));
         sorting.keepFocus(entry.videoId);
         setFault({ what: `“${entry.video.title}” is back in its place.`, error, again: againAfter(error, () => move(entry, place)) });
       }
@@ -60,7 +60,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
         const isHere = document.activeElement?.closest("[data-video]")?.getAttribute("data-video") === entry.videoId;
         pages.change((items) => items.filter(({ videoId }) => videoId !== entry.videoId));
         changed(-1);
-        say("Removed from the playlist.");
+        announceText("Removed from the playlist.");
         if (isHere) heading.current?.focus({ preventScroll: true }); // what had the focus is gone
       } catch (error) {
         setFault({ what: `“${entry.video.title}” is still in the playlist.`, error, again: againAfter(error, () => remove(entry)) });
@@ -92,9 +92,9 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
   return html`<section class="entries">
     <div class="entries-head">
       <h2 tabindex="-1" ref=${heading}>Videos</h2>
-      ${first && html`<a class="button" href=${to(["videos", first.videoId])}>Play from the first</a>`}
+      ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play from the first</a>`}
     </div>
-    ${isOwner && html`<${Adding} playlistId=${playlistId} added=${added} />`}
+    ${isOwner && html`<${AddVideo} playlistId=${playlistId} added=${added} />`}
     ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
     ${pages.isDone && !entries.length && html`<${Empty}>There are no videos in it${hidden > 0 ? " that can be shown" : ""}.<//>`}
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
@@ -105,9 +105,9 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
         key=${entry.videoId} entry=${entry} number=${index + 1}
         sorting=${isOwner && entries.length > 1 ? sorting : null} remove=${isOwner ? remove : null} />`)}
     </ol>
-    ${isFirst ? html`<${Loading} />` : html`<${More} pages=${pages} />`}
+    ${isFirst ? html`<${Loading} />` : html`<${LoadMore} pages=${pages} />`}
     ${hidden > 0 && html`<p class="hint">
-      ${counted(hidden, "more video")} ${hidden === 1 ? "is" : "are"} in the playlist, but deleted, or hidden from you.
+      ${countOf(hidden, "more video")} ${hidden === 1 ? "is" : "are"} in the playlist, but deleted, or hidden from you.
     </p>`}
     <div class="sorting-said" aria-live="assertive">${sorting.said}</div>
   </section>`;
@@ -123,10 +123,10 @@ function Row({ entry, number, sorting, remove }) {
       <svg viewBox="0 0 16 16" width="20" height="20" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="2" /></svg>
     </button>`}
     <span class="entry-number">${number}</span>
-    <a class="entry-video" href=${to(["videos", videoId])} draggable="false">
+    <a class="entry-video" href=${hrefTo(["videos", videoId])} draggable="false">
       <${Poster} url=${video.poster} />
       <span class="entry-text">
-        <${Typed} class="title">${video.title}<//>
+        <${UserText} class="title">${video.title}<//>
         <span class="entry-facts">
           ${video.duration !== undefined && html`<span>${duration(video.duration)}</span>`}
           <${Status} of=${video.status} />
@@ -148,6 +148,6 @@ function Row({ entry, number, sorting, remove }) {
 
 /** Each entry once: one that was moved behind the last one that is shown comes again with the next page.
  * @param {Entry[]} items */
-function once(items) {
+function runOnce(items) {
   return [...new Map(items.toReversed().map((item) => [item.videoId, item])).values()].toReversed();
 }

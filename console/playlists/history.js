@@ -3,10 +3,10 @@
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useLoad, usePages } from "../core/load.js";
-import { Empty, Failure, Loading } from "../parts/parts.js";
-import { entriesOfPlaylist } from "../history/calls.js";
+import { Empty, Failure, Loading } from "../parts/components.js";
+import { listPlaylistEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
-import { placedIn, useTitles } from "../history/subjects.js";
+import { withSubject, useTitles } from "../history/subjects.js";
 
 /** Folded until somebody wants to see it. @param {{ playlistId: string }} props */
 export default function History({ playlistId }) {
@@ -19,7 +19,7 @@ export default function History({ playlistId }) {
 
 /** The history of a playlist that is deleted, for whoever may bring it back. @param {{ playlistId: string }} props */
 export function Deleted({ playlistId }) {
-  const first = useLoad((signal) => entriesOfPlaylist(playlistId, undefined, signal), [playlistId]);
+  const first = useLoad((signal) => listPlaylistEntries(playlistId, undefined, signal), [playlistId]);
   if (!first.value?.items.length) return null; // it never was, or is somebody else's
   return html`<section class="history playlist-history" aria-label="History">
     <h2>It is deleted</h2>
@@ -30,8 +30,8 @@ export function Deleted({ playlistId }) {
 
 /** @param {{ playlistId: string }} props */
 function Entries({ playlistId }) {
-  const pages = usePages((cursor, signal) => entriesOfPlaylist(playlistId, cursor, signal), [playlistId]);
-  const titles = useTitles(placedIn(pages.items));
+  const pages = usePages((cursor, signal) => listPlaylistEntries(playlistId, cursor, signal), [playlistId]);
+  const titles = useTitles(withSubject(pages.items));
   return html`
     <p><button type="button" onClick=${pages.reload}>Refresh</button></p>
     ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}

@@ -165,7 +165,7 @@ export function useSorting({ entries, isDone, more, move }) {
 
   return {
     /** The entries as they shall be shown. */
-    order: lifted ? moved(entries, indexOf(lifted.id), lifted.at) : entries,
+    order: lifted ? moveEntry(entries, indexOf(lifted.id), lifted.at) : entries,
     /** The id of the entry that keys or buttons move. */
     lifted: lifted?.id ?? "",
     isDragging: dragged !== null,
@@ -197,7 +197,7 @@ export function useSorting({ entries, isDone, more, move }) {
 
 /** The list with an entry at another place. At the end of a list that goes on, it is out of sight.
  * @param {Entry[]} items @param {Entry} entry @param {Place} place @param {boolean} isDone */
-export function placed(items, entry, place, isDone) {
+export function reorder(items, entry, place, isDone) {
   const others = items.filter(({ videoId }) => videoId !== entry.videoId);
   if ("before" in place) return isDone ? [...others, entry] : others;
   const index = others.findIndex(({ videoId }) => videoId === place.after);
@@ -206,7 +206,7 @@ export function placed(items, entry, place, isDone) {
 }
 
 /** @param {Entry[]} items @param {number} from @param {number} at */
-function moved(items, from, at) {
+function moveEntry(items, from, at) {
   const entry = items[from];
   return entry ? items.toSpliced(from, 1).toSpliced(at, 0, entry) : items;
 }

@@ -3,16 +3,16 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
-import { useEvery, usePages } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { Failure, Field, Loading, More } from "../parts/parts.js";
-import { entriesOfSet } from "../history/calls.js";
+import { useInterval, usePages } from "../core/load.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { Failure, Field, Loading, LoadMore } from "../parts/components.js";
+import { listChangeSetEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
-import { placedIn, Subject, useTitles } from "../history/subjects.js";
+import { withSubject, Subject, useTitles } from "../history/subjects.js";
 import Undo from "../history/undo.js";
 import { By } from "../history/words.js";
 
-/** @typedef {import("../history/calls.js").Entry} Entry */
+/** @typedef {import("../history/requests.js").Entry} Entry */
 
 const PERIOD_MS = 2000;
 /** How often it looks for a change set that is not there: it is listed some seconds after it was written. */
@@ -21,16 +21,16 @@ const LOOKS = 5;
 /** @param {{ route: import("../core/route.js").Route }} props */
 export default function ChangeSets({ route }) {
   const changesetId = route.path[1] ?? "";
-  if (!changesetId) return html`<${Which} />`;
-  return html`<${One} key=${changesetId} changesetId=${changesetId} query=${route.query} />`;
+  if (!changesetId) return html`<${ChangeSetForm} />`;
+  return html`<${ChangeSet} key=${changesetId} changesetId=${changesetId} query=${route.query} />`;
 }
 
 /** Leads to the change set of an id, such as an import prints. */
-function Which() {
+function ChangeSetForm() {
   const [id, setId] = useState("");
   const show = (/** @type {Event} */ event) => {
     event.preventDefault();
-    go(to(["changesets", id.trim()]));
+    navigate(hrefTo(["changesets", id.trim()]));
   };
   return html`<h1 tabindex="-1">Change set</h1>
     <form class="set-which" onSubmit=${show}>
@@ -41,13 +41,13 @@ function Which() {
 }
 
 /** @param {{ changesetId: string, query: URLSearchParams }} props */
-function One({ changesetId, query }) {
-  const pages = usePages((cursor, signal) => entriesOfSet(changesetId, cursor, signal), [changesetId]);
+function ChangeSet({ changesetId, query }) {
+  const pages = usePages((cursor, signal) => listChangeSetEntries(changesetId, cursor, signal), [changesetId]);
   const [round, setRound] = useState(0);
-  const titles = useTitles([...pages.items, ...placedIn(pages.items)], round);
+  const titles = useTitles([...pages.items, ...withSubject(pages.items)], round);
   const [looks, setLooks] = useState(0);
   const isMissing = pages.error instanceof Problem && pages.error.status === 404;
-  useEvery(() => {
+  useInterval(() => {
     setLooks((number) => number + 1);
     pages.reload();
   }, PERIOD_MS, isMissing && looks < LOOKS);
@@ -68,7 +68,7 @@ function One({ changesetId, query }) {
     <section class="history" aria-label="What it changed">
       <div class="set-head"><h2>What it changed</h2><button type="button" onClick=${pages.reload}>Refresh</button></div>
       <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
-      <${More} pages=${pages} />
+      <${LoadMore} pages=${pages} />
     </section>
   </article>`;
 }
@@ -77,5 +77,5 @@ function One({ changesetId, query }) {
 export function Missing({ isOver }) {
   return html`<p role="status">${isOver ? "There is no such change set, or nothing of it is yours."
     : "Nothing is listed of it yet. What was written appears here some seconds later: it looks again …"}</p>
-    <p class="actions"><a class="button" href=${to([])}>To the library</a></p>`;
+    <p class="actions"><a class="button" href=${hrefTo([])}>To the library</a></p>`;
 }

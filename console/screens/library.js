@@ -4,20 +4,20 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
-import { useEvery, usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { visit } from "../core/visit.js";
-import { counted, time } from "../core/words.js";
+import { useInterval, usePages } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { visit } from "../core/history-entry.js";
+import { countOf, time } from "../core/words.js";
 import Controls from "../library/controls.js";
-import { asked, chosen, countFilters, filtersOf, followed, selectorOf, withoutFilters } from "../library/choice.js";
-import { inOrder } from "../library/created.js";
+import { toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
+import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
-import { Empty, More, News } from "../parts/parts.js";
+import { Empty, LoadMore, News } from "../parts/components.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
  * @typedef {import("../core/session.js").User} User
- * @typedef {import("../library/choice.js").Choice} Choice
+ * @typedef {import("../library/filters.js").Choice} Choice
  * @typedef {import("../core/load.js").Kept<Summary>} Loaded
  * @typedef {{ subject: string, list: Loaded | null, opened: string | null, computedAt: number | null, after?: string }} Kept
  */
@@ -30,17 +30,17 @@ const FRESH = 600; // seconds in which the film of a new video most likely comes
 
 /** @param {{ route: import("../core/route.js").Route, user: User }} props */
 export default function Library({ route, user }) {
-  const { here, choice } = useMemo(() => ({ here: visit(), choice: chosen(route.query) }), [route]);
+  const { here, choice } = useMemo(() => ({ here: visit(), choice: parseFilters(route.query) }), [route]);
   const [error, setError] = useState(/** @type {unknown} */ (null));
   return html`<h1 tabindex="-1">Library</h1>
     <${Controls} choice=${choice} user=${user} problem=${error instanceof Problem ? error : null} />
     <${List} key=${here.id} here=${here} choice=${choice} user=${user} onError=${setError} />`;
 }
 
-/** @param {{ here: import("../core/visit.js").Visit, choice: Choice, user: User, onError: (error: unknown) => void }} props */
+/** @param {{ here: import("../core/history-entry.js").Visit, choice: Choice, user: User, onError: (error: unknown) => void }} props */
 function List({ here, choice, user, onError }) {
-  const kept = useMemo(() => keptBy(here, user), []);
-  const query = asked(choice, user);
+  const kept = useMemo(() => storedList(here, user), []);
+  const query = toQuery(choice, user);
   const pages = usePages(async (cursor, signal) => {
     if (!query) return { items: /** @type {Summary[]} */ ([]), nextCursor: null };
     if (choice.kind !== "top") return videos(query, cursor, signal);
@@ -49,9 +49,9 @@ function List({ here, choice, user, onError }) {
     return { items: /** @type {Summary[]} */ (data.items), nextCursor: null };
   }, [], { kept: kept.list, keep: (list) => (kept.list = list), key: ({ videoId }) => videoId });
   const { error, isLoading, isDone } = pages;
-  const items = choice.kind === "top" ? pages.items : inOrder(pages.items, choice.values.order !== "asc");
+  const items = choice.kind === "top" ? pages.items : sortByCreation(pages.items, choice.values.order !== "asc");
   useLayoutEffect(() => onError(error), [error]);
-  useStay(here);
+  useScrollRestore(here);
 
   /** Look at some videos again, and leave the others as they are. Those that are gone leave the list, but with `isStill` only
    * where they move no others. @param {string[]} videoIds @param {boolean} [isStill] */
@@ -72,8 +72,8 @@ function List({ here, choice, user, onError }) {
   };
   const changing = items.filter(isChanging).slice(0, WATCHED).map((item) => item.videoId);
   const later = () => undefined; // the next look may succeed
-  const whose = followed(choice, user);
-  useEvery(() => void refresh(changing, whose !== null).catch(later), 5000, changing.length > 0);
+  const whose = feedOwner(choice, user);
+  useInterval(() => void refresh(changing, whose !== null).catch(later), 5000, changing.length > 0);
   // What is shown changes in its place; what would move it is offered.
   useChanges(whose, async (changes) => {
     const shown = new Set(items.map((item) => item.videoId));
@@ -91,12 +91,12 @@ function List({ here, choice, user, onError }) {
   return html`
     <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
     <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
-    ${isDone && !items.length && html`<${Nothing} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
+    ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
     <${Grid} items=${items} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null}
       isMine=${choice.kind === "mine"} onOpen=${(/** @type {string} */ videoId) => (kept.opened = videoId)} />
     ${isFirst ? null : isShownAbove(error, choice, user)
       ? html`<${Empty}>The service does not take this choice. Change what is marked above.<//>`
-      : html`<${More} pages=${pages} />`}`;
+      : html`<${LoadMore} pages=${pages} />`}`;
 }
 
 /** @param {Record<string, string>} query @param {string | undefined} cursor @param {AbortSignal} signal */
@@ -108,8 +108,8 @@ async function videos(query, cursor, signal) {
 }
 
 /** What was kept of an earlier visit, unless that was somebody else's.
- * @param {import("../core/visit.js").Visit} here @param {User} user */
-function keptBy(here, { subject }) {
+ * @param {import("../core/history-entry.js").Visit} here @param {User} user */
+function storedList(here, { subject }) {
   const before = /** @type {Kept | null} */ (here.kept);
   if (before?.subject === subject) return before;
   const kept = /** @type {Kept} */ ({ subject, list: null, opened: null, computedAt: null });
@@ -117,8 +117,8 @@ function keptBy(here, { subject }) {
   return kept;
 }
 
-/** Come back to where the page was, and remember where it is. @param {import("../core/visit.js").Visit} here */
-function useStay(here) {
+/** Come back to where the page was, and remember where it is. @param {import("../core/history-entry.js").Visit} here */
+function useScrollRestore(here) {
   useLayoutEffect(() => {
     if (here.scroll) scrollTo(0, here.scroll);
     const follow = () => {
@@ -143,16 +143,16 @@ function isShownAbove(error, choice, user) {
 
 /** @param {number} number @param {boolean} isDone @param {number | null} computedAt */
 function tally(number, isDone, computedAt) {
-  const words = number ? counted(number, "video") : isDone ? "No videos" : "Looking further …";
+  const words = number ? countOf(number, "video") : isDone ? "No videos" : "Looking further …";
   return `${words}${number && !isDone ? " so far" : ""}${computedAt ? `, as of ${time(computedAt)}` : ""}`;
 }
 
 /** @param {{ choice: Choice, user: User, isComputed: boolean }} props */
-function Nothing({ choice, user, isComputed }) {
+function EmptyLibrary({ choice, user, isComputed }) {
   if (countFilters(choice, user)) {
     return html`<${Empty}><p>No video here fits all the filters.</p><a class="button" href=${withoutFilters(choice)}>Clear the filters</a><//>`;
   }
-  const upload = html`<a class="button primary" href=${to(["upload"])}>Upload a film</a>`;
+  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}>Upload a film</a>`;
   switch (choice.kind) {
     case "mine":
       return html`<${Empty}><p>You have no videos yet.</p>${upload}<//>`;
@@ -161,9 +161,9 @@ function Nothing({ choice, user, isComputed }) {
     case "top":
       return html`<${Empty}>
         <p>${isComputed ? "Nothing was viewed in this time." : "Nothing is counted here yet. Views appear after some minutes."}</p>
-        <a class="button" href=${to([], { show: "everyone" })}>Everybody’s videos</a>
+        <a class="button" href=${hrefTo([], { show: "everyone" })}>Everybody’s videos</a>
       <//>`;
     default:
-      return html`<${Empty}><p>No published video is selected by this.</p><a class="button" href=${to([], { show: "everyone" })}>Everybody’s videos</a><//>`;
+      return html`<${Empty}><p>No published video is selected by this.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>Everybody’s videos</a><//>`;
   }
 }

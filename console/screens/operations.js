@@ -3,14 +3,14 @@
 import { html } from "htm/preact";
 import { useErrorBoundary, useState } from "preact/hooks";
 import { EVERYBODY, useChanges } from "../core/changes.js";
-import { to } from "../core/route.js";
-import { Failure } from "../parts/parts.js";
-import Failed from "../operations/failed.js";
+import { hrefTo } from "../core/route.js";
+import { Failure } from "../parts/components.js";
+import FailedJobs from "../operations/failed.js";
 import Health from "../operations/health.js";
 import Tags from "../operations/tags.js";
 import Top from "../operations/top.js";
 import Totals from "../operations/totals.js";
-import Waiting from "../operations/waiting.js";
+import WaitingJobs from "../operations/waiting.js";
 
 /** @typedef {import("../core/route.js").Route} Route */
 /** What panels get; `changes` are the latest ones, null when there were too many to tell.
@@ -22,11 +22,11 @@ export default function Operations({ route, user }) {
   useChanges(user.isAdmin ? EVERYBODY : null, setChanges);
   if (!user.isAdmin) {
     return html`<h1>Operations</h1>
-      <p>This page is for administrators. <a href=${to([])}>To the library</a></p>`;
+      <p>This page is for administrators. <a href=${hrefTo([])}>To the library</a></p>`;
   }
   return html`<h1>Operations</h1>
     <div class="panels">
-      ${[Health, Failed, Waiting, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
+      ${[Health, FailedJobs, WaitingJobs, Totals, Tags, Top].map((panel) => html`<${Guarded} key=${panel.name} panel=${panel} route=${route} changes=${changes} />`)}
     </div>`;
 }
 

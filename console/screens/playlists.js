@@ -4,11 +4,11 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { counted, date } from "../core/words.js";
-import { Empty, Field, Loading, More, Typed } from "../parts/parts.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { countOf, date } from "../core/words.js";
+import { Empty, Field, Loading, LoadMore, UserText } from "../parts/components.js";
 import { Create } from "../playlists/editor.js";
-import One from "../playlists/one.js";
+import PlaylistScreen from "../playlists/playlist.js";
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 /** @typedef {import("../core/session.js").User} User */
@@ -16,7 +16,7 @@ import One from "../playlists/one.js";
 /** @param {{ route: import("../core/route.js").Route, user: User }} props */
 export default function Playlists({ route, user }) {
   const playlistId = route.path[1];
-  if (playlistId) return html`<${One} key=${playlistId} playlistId=${playlistId} user=${user} />`;
+  if (playlistId) return html`<${PlaylistScreen} key=${playlistId} playlistId=${playlistId} user=${user} />`;
   const owner = route.query.get("userId") || user.subject;
   return html`<${Lists} key=${owner} owner=${owner} user=${user} />`;
 }
@@ -33,44 +33,44 @@ function Lists({ owner, user }) {
   const create = html`<button type="button" class="primary" onClick=${() => setIsCreating(true)}>New playlist</button>`;
   return html`
     <div class="playlists-head">
-      <h1>${isOwn ? "Playlists" : html`Playlists of <${Typed}>${owner}<//>`}</h1>
+      <h1>${isOwn ? "Playlists" : html`Playlists of <${UserText}>${owner}<//>`}</h1>
       ${isOwn && create}
-      <${Whose} owner=${isOwn ? "" : owner} />
+      <${OwnerForm} owner=${isOwn ? "" : owner} />
     </div>
-    ${!isOwn && html`<p><a href=${to(["playlists"])}>To your own playlists</a></p>`}
+    ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>To your own playlists</a></p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>
       ${isOwn
         ? html`<p>You have no playlists yet. Put videos together in the order in which they should be watched.</p>`
-        : html`<p><${Typed}>${owner}<//> has no playlists that you may see.</p>`}
+        : html`<p><${UserText}>${owner}<//> has no playlists that you may see.</p>`}
     <//>`}
     <ul class="playlists">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}><${Card} playlist=${playlist} /></li>`)}
     </ul>
-    ${isFirst ? html`<${Loading} />` : html`<${More} pages=${pages} />`}
+    ${isFirst ? html`<${Loading} />` : html`<${LoadMore} pages=${pages} />`}
     ${isCreating && html`<${Create}
       onClose=${() => setIsCreating(false)}
-      onSaved=${(/** @type {Playlist} */ { playlistId }) => go(to(["playlists", playlistId]))} />`}`;
+      onSaved=${(/** @type {Playlist} */ { playlistId }) => navigate(hrefTo(["playlists", playlistId]))} />`}`;
 }
 
 /** @param {{ playlist: Playlist }} props */
 function Card({ playlist: { playlistId, title, description, visibility, entryCount, updatedAt } }) {
-  return html`<a class="playlist-card" href=${to(["playlists", playlistId])}>
-    <${Typed} class="title">${title}<//>
-    ${description && html`<${Typed} class="playlist-about">${description}<//>`}
+  return html`<a class="playlist-card" href=${hrefTo(["playlists", playlistId])}>
+    <${UserText} class="title">${title}<//>
+    ${description && html`<${UserText} class="playlist-about">${description}<//>`}
     <span class="playlist-facts">
       <span class="status">${visibility}</span>
-      ${entryCount !== undefined && html`<span>${counted(entryCount, "video")}</span>`}
+      ${entryCount !== undefined && html`<span>${countOf(entryCount, "video")}</span>`}
       <span>changed ${date(updatedAt)}</span>
     </span>
   </a>`;
 }
 
 /** Leads to the playlists of somebody else. @param {{ owner: string }} props */
-function Whose({ owner }) {
+function OwnerForm({ owner }) {
   const [name, setName] = useState(owner);
   const show = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
-    go(to(["playlists"], { userId: name.trim() }));
+    navigate(hrefTo(["playlists"], { userId: name.trim() }));
   };
   return html`<form class="playlists-whose" onSubmit=${show} role="search" aria-label="Playlists of a user">
     <${Field} label="Playlists of a user" value=${name} onInput=${setName} autocomplete="off" maxlength="255" />

@@ -4,9 +4,9 @@ import { html } from "htm/preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { clock, counted, date, duration, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading, More, Poster, Typed } from "../parts/parts.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { formatClock, countOf, date, duration, time } from "../core/words.js";
+import { Empty, Failure, Field, Loading, LoadMore, Poster, UserText } from "../parts/components.js";
 import { languageName } from "../video/names.js";
 
 /**
@@ -24,11 +24,11 @@ const CHOICES = { category: "Categories", tag: "Tags" };
 
 /** @param {{ route: import("../core/route.js").Route }} props */
 export default function Search({ route }) {
-  const choice = useMemo(() => chosen(route.query), [route]);
+  const choice = useMemo(() => parseChoices(route.query), [route]);
   const [typed, setTyped] = useState(choice.q);
   const timer = useRef(0);
   const [error, setError] = useState(/** @type {unknown} */ (null));
-  const look = (/** @type {string} */ q) => go(address({ ...choice, q }), { replace: true });
+  const look = (/** @type {string} */ q) => navigate(address({ ...choice, q }), { replace: true });
   useEffect(() => () => clearTimeout(timer.current), []);
   // An address that was linked to, or gone back to, says what is looked for.
   useEffect(() => setTyped((before) => (before.trim() === choice.q.trim() ? before : choice.q)), [choice.q]);
@@ -68,7 +68,7 @@ function Results({ choice, onError }) {
     return isShownAbove ? null : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
   }
   const { total, complete, asOf, facets } = about;
-  return html`<p class="hint tally" role="status">${total ? counted(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
+  return html`<p class="hint tally" role="status">${total ? countOf(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
     ${!complete && html`<p class="notice" role="status">The search is behind: newer videos may be missing. Search again in a moment.</p>`}
     <div class="found">
       <${Choices} choice=${choice} facets=${facets} />
@@ -77,7 +77,7 @@ function Results({ choice, onError }) {
         <ol class="results" aria-label="Videos">
           ${pages.items.map((item) => html`<li key=${item.video.videoId}><${Result} ...${item} /></li>`)}
         </ol>
-        <${More} pages=${pages} />
+        <${LoadMore} pages=${pages} />
       </div>
     </div>`;
 }
@@ -90,9 +90,9 @@ function Choices({ choice, facets }) {
       const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
       if (!values.length && !choice[name]) return null;
       return html`<section><h2>${title}</h2><ul>
-        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Any of the ${title.toLowerCase()}, not ${choice[name]} alone`}><${Typed}>${choice[name]}<//> ✕</a></li>`}
+        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Any of the ${title.toLowerCase()}, not ${choice[name]} alone`}><${UserText}>${choice[name]}<//> ✕</a></li>`}
         ${!choice[name] && values.map(({ value, count }) => html`<li>
-          <a href=${address({ ...choice, [name]: String(value) })}><${Typed}>${value}<//></a> <span class="hint">${count}</span>
+          <a href=${address({ ...choice, [name]: String(value) })}><${UserText}>${value}<//></a> <span class="hint">${count}</span>
         </li>`)}
       </ul></section>`;
     })}
@@ -105,24 +105,24 @@ function Result({ video, highlights = [], quote }) {
   const title = highlights.find(({ field }) => field === "title");
   const others = highlights.filter(({ field }) => field !== "title");
   return html`<article class="result">
-    <a class="frame" href=${to(["videos", video.videoId])} tabindex="-1" aria-hidden="true">
+    <a class="frame" href=${hrefTo(["videos", video.videoId])} tabindex="-1" aria-hidden="true">
       <${Poster} url=${video.poster} />
       ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
     </a>
     <div>
-      <h2><a href=${to(["videos", video.videoId])}><${Typed}>${title ? marked(title.text, title.ranges) : video.title}<//></a></h2>
-      <p class="hint"><${Typed}>${video.userId}<//> · ${date(video.createdAt)}</p>
-      ${quote && html`<p><a class="quote" href=${to(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
-        <span class="at">${clock(quote.start)}</span> <q lang=${quote.language}><${Typed}>${marked(quote.text, quote.ranges)}<//></q>
+      <h2><a href=${hrefTo(["videos", video.videoId])}><${UserText}>${title ? highlight(title.text, title.ranges) : video.title}<//></a></h2>
+      <p class="hint"><${UserText}>${video.userId}<//> · ${date(video.createdAt)}</p>
+      ${quote && html`<p><a class="quote" href=${hrefTo(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
+        <span class="at">${formatClock(quote.start)}</span> <q lang=${quote.language}><${UserText}>${highlight(quote.text, quote.ranges)}<//></q>
         <span class="hint"> ${languageName(quote.language)}</span></a></p>`}
-      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="unseen">${field}: </span><${Typed}>${marked(text, ranges)}<//></p>`)}
+      ${others.map(({ field, text, ranges }) => html`<p class="fits"><span class="unseen">${field}: </span><${UserText}>${highlight(text, ranges)}<//></p>`)}
     </div>
   </article>`;
 }
 
 /** A text with what fits marked; the API counts characters, and strings here count otherwise.
  * @param {string} text @param {number[][]} ranges */
-export function marked(text, ranges) {
+export function highlight(text, ranges) {
   const characters = [...text];
   let at = 0;
   const parts = ranges.flatMap(([start = 0, end = 0]) => {
@@ -134,11 +134,11 @@ export function marked(text, ranges) {
 }
 
 /** @param {URLSearchParams} query @returns {Choice} */
-function chosen(query) {
+function parseChoices(query) {
   return { q: query.get("q") ?? "", category: query.get("category") ?? "", tag: query.get("tag") ?? "" };
 }
 
 /** @param {Choice} choice */
 function address(choice) {
-  return to(["search"], choice);
+  return hrefTo(["search"], choice);
 }

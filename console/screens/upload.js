@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
-import { Failure, Loading, Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { Failure, Loading, UserText } from "../parts/components.js";
 import Draft from "../upload/draft.js";
 import { useUploads } from "../upload/list.js";
 import { ACCEPTED, choose, submit } from "../upload/queue.js";
@@ -50,15 +50,15 @@ function Uploads({ user, video }) {
   const toTop = () => title.current?.focus();
 
   return html`
-    <h1 tabindex="-1" ref=${title}>${video ? html`A new film for <${Typed}>${video.title}<//>` : "Upload"}</h1>
-    ${video && html`<p>It takes the place of the film that is there, once it has arrived. <a href=${to(["upload"])}>Upload a new video instead</a></p>`}
+    <h1 tabindex="-1" ref=${title}>${video ? html`A new film for <${UserText}>${video.title}<//>` : "Upload"}</h1>
+    ${video && html`<p>It takes the place of the film that is there, once it has arrived. <a href=${hrefTo(["upload"])}>Upload a new video instead</a></p>`}
     <div class=${`drop ${isOver ? "over" : ""}`}>
       <p>${video ? "Drop a film anywhere on this page, or" : "Drop films anywhere on this page, or"}</p>
       <${Choose} several=${!video} onChoose=${take} />
       <p class="hint">MP4, MOV, MKV, WebM, AVI and others, up to 500 GB</p>
     </div>
     <div role="alert">${faults.length > 0 && html`<ul class="failure faults">
-      ${faults.map((fault) => html`<li><${Typed}>${fault}<//></li>`)}
+      ${faults.map((fault) => html`<li><${UserText}>${fault}<//></li>`)}
     </ul>`}</div>
     ${drafts.length > 1 && html`<div class="actions">
       <button type="button" class="primary" onClick=${() => send(drafts)}>Upload all ${drafts.length}</button>

@@ -5,11 +5,11 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
 import { useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
-import { counted, date } from "../core/words.js";
-import { Failure, Loading, Status, Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, date } from "../core/words.js";
+import { Failure, Loading, Status, UserText } from "../parts/components.js";
 import Details from "../video/details.js";
-import Making from "../video/making.js";
+import Processing from "../video/processing.js";
 import Player from "../video/player.js";
 
 /** @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video */
@@ -18,7 +18,7 @@ import Player from "../video/player.js";
  * captions or chapters have changed, and `retexted` says that they have.
  * @typedef {{ video: Video, etag: string | null, isOwner: boolean, user: import("../core/session.js").User,
  *   changed: (video?: Video, etag?: string | null) => void, viewed: (count: number) => void,
- *   playing: { current: import("../video/showing.js").Showing | null }, texts: number, retexted: () => void,
+ *   playing: { current: import("../video/playback.js").PlaybackSession | null }, texts: number, retexted: () => void,
  *   route: import("../core/route.js").Route }} PartProps */
 
 /** @typedef {{ route: import("../core/route.js").Route, user: import("../core/session.js").User }} ScreenProps */
@@ -61,16 +61,16 @@ function Shown({ route, user }) {
   return html`<article class="video">
     <div class="watch">
       <${Player} ...${props} />
-      <h1><${Typed}>${video.title}<//></h1>
+      <h1><${UserText}>${video.title}<//></h1>
       <p class="facts">
         ${isOwner && html`<${Status} of=${video.status} />`}
         ${isOwner && video.status !== "deleted" && html`<span>${video.visibility}</span>`}
-        <span>${counted(views.current, "view")}</span>
+        <span>${countOf(views.current, "view")}</span>
         <span>${date(video.createdAt)}</span>
-        <${Typed}>${video.userId}<//>
+        <${UserText}>${video.userId}<//>
       </p>
     </div>
-    <${Making} ...${props} />
+    <${Processing} ...${props} />
     <div class="known"><${Details} ...${props} /></div>
     ${loaded.error && html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`}
   </article>`;
@@ -86,5 +86,5 @@ function Missing({ error, retry }) {
   if (!(error instanceof Problem && error.status === 404)) return html`<h1>Video</h1><${Failure} error=${error} retry=${retry} />`;
   return html`<h1>You cannot see this video</h1>
     <p>${error.message} Or it is private, not ready, not published yet, or expired: then only its owner can see it.</p>
-    <p class="actions"><a class="button" href=${to([])}>To the library</a></p>`;
+    <p class="actions"><a class="button" href=${hrefTo([])}>To the library</a></p>`;
 }

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size } from "../core/words.js";
-import { Failure, Field, Typed } from "../parts/parts.js";
+import { Failure, Field, UserText } from "../parts/components.js";
 import { forget } from "./list.js";
 import { describe } from "./queue.js";
 
@@ -26,7 +26,7 @@ export default function Draft({ upload, onSend, onRemove }) {
     onRemove();
   };
   return html`<form class="draft" ref=${form} onSubmit=${send} aria-label=${about.name}>
-    <p class="file"><${Typed} class="name">${about.name}<//> <span class="soft">${size(about.size)}</span></p>
+    <p class="file"><${UserText} class="name">${about.name}<//> <span class="soft">${size(about.size)}</span></p>
     ${isNew && html`<${Field} label="Title" value=${details.title} error=${faults.title} autocomplete="off"
         onInput=${(/** @type {string} */ title) => describe(upload, { title })} />
       <div class="side-by-side">

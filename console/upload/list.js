@@ -46,7 +46,7 @@ const GLANCE = 250;
 const listeners = new Set();
 
 /** @type {Upload[]} */
-let uploads = kept();
+let uploads = loadStored();
 
 let isAsking = false;
 
@@ -67,9 +67,9 @@ export function all() {
 /** @param {Partial<Upload> & Pick<Upload, "subject" | "about" | "state">} given
  * @returns {Upload} */
 export function add(given) {
-  const upload = made(given);
+  const upload = createEntry(given);
   uploads = [...uploads, upload];
-  changed();
+  update();
   return upload;
 }
 
@@ -78,22 +78,22 @@ export function add(given) {
 export function forget(which) {
   for (const upload of which) upload.stop.abort();
   uploads = uploads.filter((upload) => !which.includes(upload));
-  changed();
+  update();
 }
 
 /** Call this after each change of an upload. */
-export function changed() {
+export function update() {
   const lasting = uploads.filter(({ state }) => state !== "draft");
-  if (lasting.length) sessionStorage.setItem(KEPT, JSON.stringify(lasting.map(written)));
+  if (lasting.length) sessionStorage.setItem(KEPT, JSON.stringify(lasting.map(persist)));
   else sessionStorage.removeItem(KEPT);
   const shouldAsk = uploads.some(isLostWithPage);
-  if (shouldAsk !== isAsking) (shouldAsk ? addEventListener : removeEventListener)("beforeunload", ask);
+  if (shouldAsk !== isAsking) (shouldAsk ? addEventListener : removeEventListener)("beforeunload", askBeforeUnload);
   isAsking = shouldAsk;
   show();
 }
 
 /** Call this when more bytes are on their way. */
-export function progressed() {
+export function updateProgress() {
   glance ??= setTimeout(show, GLANCE);
 }
 
@@ -139,23 +139,23 @@ function show() {
 }
 
 /** @param {BeforeUnloadEvent} event */
-function ask(event) {
+function askBeforeUnload(event) {
   event.preventDefault();
 }
 
 /** What is kept of an upload: no URL, as whoever has one may upload with it. @param {Upload} upload */
-function written({ key, subject, about, isNew, details, videoId, uploadId, state }) {
+function persist({ key, subject, about, isNew, details, videoId, uploadId, state }) {
   return { key, subject, about, isNew, details, videoId, uploadId, state: state === "sent" ? "sent" : "interrupted" };
 }
 
 /** @returns {Upload[]} */
-function kept() {
-  return JSON.parse(sessionStorage.getItem(KEPT) ?? "[]").map(made);
+function loadStored() {
+  return JSON.parse(sessionStorage.getItem(KEPT) ?? "[]").map(createEntry);
 }
 
 /** @param {Partial<Upload> & Pick<Upload, "subject" | "about" | "state">} given
  * @returns {Upload} */
-function made(given) {
+function createEntry(given) {
   return {
     id: crypto.randomUUID(),
     key: crypto.randomUUID(),

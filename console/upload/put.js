@@ -66,7 +66,7 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
  * @param {AbortSignal} signal
  * @param {(trouble: string | null) => void} tell why it waits; null: it does not
  * @returns {Promise<T>} */
-export async function insist(attempt, signal, tell) {
+export async function retry(attempt, signal, tell) {
   let answers = 0;
   for (let tries = 1; ; tries += 1) {
     signal.throwIfAborted();
@@ -78,7 +78,7 @@ export async function insist(attempt, signal, tell) {
       signal.throwIfAborted();
       const isCut = error instanceof Problem && error.status === 0;
       if (!isCut) answers += 1;
-      const wait = patience(error, tries, answers);
+      const wait = retryDelay(error, tries, answers);
       if (wait === null) throw error;
       tell(isCut ? "There is no connection. This goes on by itself when it is back." : "The service is busy. This goes on in a moment.");
       await pause(wait, signal);
@@ -90,7 +90,7 @@ export async function insist(attempt, signal, tell) {
  * @param {unknown} error
  * @param {number} tries
  * @param {number} answers how many of the tries had an answer */
-function patience(error, tries, answers) {
+function retryDelay(error, tries, answers) {
   if (!(error instanceof Problem)) return null;
   const { status, kind, retryAfter } = error;
   const wait = Math.min(FIRST_WAIT * 2 ** (tries - 1), LONGEST_WAIT) * (0.75 + Math.random() / 2);

@@ -1,7 +1,7 @@
 // What people do with uploads: choose, send, pause, go on, cancel.
 
 import { api, ask } from "../core/api.js";
-import { add, all, changed, forget } from "./list.js";
+import { add, all, update, forget } from "./list.js";
 import { abort, create, send } from "./send.js";
 
 /** @typedef {import("./list.js").Upload} Upload */
@@ -27,7 +27,7 @@ export function choose(files, subject, video) {
   for (const file of files) {
     const before = all().find((upload) => upload.state === "interrupted" && isSame(upload, file)
       && (!video || upload.videoId === video.videoId));
-    const fault = before ? give(before, file) : wrong(file);
+    const fault = before ? attachFile(before, file) : faultOf(file);
     if (fault) faults.push(`${file.name}: ${fault}`);
     if (before || fault) continue;
     const { name, size, lastModified } = file;
@@ -48,7 +48,7 @@ export function choose(files, subject, video) {
 export function describe(upload, details) {
   upload.details = { ...upload.details, ...details };
   upload.key = crypto.randomUUID(); // a key stands for one request
-  changed();
+  update();
 }
 
 /** Begin with a draft: its video is created at once, so that what is wrong is seen while somebody looks.
@@ -57,7 +57,7 @@ export async function submit(upload) {
   upload.state = "creating";
   upload.error = null;
   upload.stop = new AbortController();
-  changed();
+  update();
   const { signal } = upload.stop;
   upload.run = create(upload, signal);
   try {
@@ -68,7 +68,7 @@ export async function submit(upload) {
     upload.state = "draft";
     upload.error = error;
   }
-  changed();
+  update();
   next();
 }
 
@@ -77,7 +77,7 @@ export function pause(upload) {
   upload.state = "paused";
   upload.trouble = null;
   upload.stop.abort();
-  changed();
+  update();
   next();
 }
 
@@ -86,14 +86,14 @@ export function resume(upload) {
   if (upload.state === "failed") upload.plan = null; // ask how far it is before going on
   upload.state = "waiting";
   upload.error = null;
-  changed();
+  update();
   next();
 }
 
 /** Go on with the file of an interrupted upload; what is wrong with it, if it is another.
  * @param {Upload} upload
  * @param {File} file */
-export function give(upload, file) {
+export function attachFile(upload, file) {
   if (!isSame(upload, file)) return `This is not the file that was being sent: that is ${upload.about.name}, as it was then.`;
   upload.file = file;
   resume(upload);
@@ -113,7 +113,7 @@ export async function cancel(upload, withVideo) {
     forget([upload]);
   } else {
     upload.state = "sent";
-    changed();
+    update();
   }
   return isGone;
 }
@@ -143,14 +143,14 @@ function start(upload) {
     },
   ).finally(() => {
     upload.trouble = null;
-    changed();
+    update();
     next();
   });
-  changed();
+  update();
 }
 
 /** @param {File} file */
-function wrong(file) {
+function faultOf(file) {
   if (!file.size) return "This file is empty.";
   if (file.size > LARGEST) return "This file is larger than 500 GB, the most that an upload may have.";
   if (!TYPES.test(typeOf(file))) return `This is not a film, but of the type ${file.type}.`;

@@ -3,10 +3,10 @@
 import { html } from "htm/preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
-import { size, span } from "../core/words.js";
-import { Dialog, Failure, Poster, say, Typed } from "../parts/parts.js";
+import { size, formatRange } from "../core/words.js";
+import { Dialog, Failure, Poster, announceText, UserText } from "../parts/components.js";
 import { forget } from "./list.js";
-import { cancel, give, pause, resume } from "./queue.js";
+import { cancel, attachFile, pause, resume } from "./queue.js";
 import Steps from "./steps.js";
 
 /** @typedef {import("./list.js").Upload} Upload */
@@ -37,8 +37,8 @@ export default function Row({ upload, takesFocus, onRemove }) {
   return html`<article class="row" aria-labelledby=${id} ref=${row}>
     <${Poster} url=${poster} />
     <div>
-      <h2 id=${id} tabindex="-1" ref=${heading}><${Typed} class="title">${details.title}<//></h2>
-      <p class="file soft"><${Typed} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
+      <h2 id=${id} tabindex="-1" ref=${heading}><${UserText} class="title">${details.title}<//></h2>
+      <p class="file soft"><${UserText} class="name">${about.name}<//> <span>${size(about.size)}</span></p>
       ${state === "sent"
         ? html`<${Steps} upload=${upload} onPoster=${setPoster} onDismiss=${remove} />`
         : html`<${Sending} upload=${upload} onCancel=${() => setAsking(true)} />`}
@@ -60,7 +60,7 @@ function Sending({ upload, onCancel }) {
     ${isMoving && html`<label for=${id}>${state === "paused" ? "Paused" : "Sending"}</label>
       <progress id=${id} max=${about.size} value=${loaded}></progress>
       <p class="soft amount">${amount(upload)}</p>
-      <p class="heard" role="status">${heard(upload, percent)}</p>`}
+      <p class="heard" role="status">${speak(upload, percent)}</p>`}
     ${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
     ${["creating", "waiting"].includes(state) && html`<p class="soft">Waits for its turn.</p>`}
     ${state === "interrupted" && html`<${Interrupted} upload=${upload} />`}
@@ -77,7 +77,7 @@ function Interrupted({ upload }) {
   const id = useId();
   const choose = (/** @type {Event} */ event) => {
     const [file] = /** @type {HTMLInputElement} */ (event.currentTarget).files ?? [];
-    if (file) setFault(give(upload, file));
+    if (file) setFault(attachFile(upload, file));
   };
   return html`<p>This page was loaded again in the middle. Choose the same file to go on: only what is missing is sent.</p>
     <label class="button primary file-button">Choose the file again
@@ -104,14 +104,14 @@ function Cancelling({ upload, onClose, onGone }) {
       const isGone = await cancel(upload, withVideo);
       onClose();
       if (isGone) onGone();
-      say(isGone ? "The upload is cancelled." : "It is too late to cancel: the film has arrived.");
+      announceText(isGone ? "The upload is cancelled." : "It is too late to cancel: the film has arrived.");
     } catch (problem) {
       setError(problem);
       setBusy(false);
     }
   };
   return html`<${Dialog} title="Cancel this upload?" onClose=${onClose}>
-    <p>What was sent of <${Typed}>${upload.about.name}<//> is thrown away.</p>
+    <p>What was sent of <${UserText}>${upload.about.name}<//> is thrown away.</p>
     ${upload.isNew && upload.videoId && html`<label class="check"><input type="checkbox" checked=${withVideo}
       onChange=${() => setWithVideo(!withVideo)} /> Delete its video, too</label>`}
     <${Failure} error=${error} />
@@ -130,11 +130,11 @@ function amount({ about, loaded, samples, state }) {
   if (state === "paused" || !first || !last) return text;
   const speed = ((last.loaded - first.loaded) / (last.at - first.at)) * 1000;
   if (!(speed > 0)) return text;
-  return `${text}, ${size(speed)} a second, ${span((about.size - loaded) / speed)} left`;
+  return `${text}, ${size(speed)} a second, ${formatRange((about.size - loaded) / speed)} left`;
 }
 
 /** What those hear who do not see the bar: seldom, so that it does not disturb. @param {Upload} upload @param {number} percent */
-function heard({ about, state }, percent) {
+function speak({ about, state }, percent) {
   if (state === "paused") return `${about.name} is paused.`;
   return `${about.name}: ${Math.floor(percent / STEP) * STEP} percent sent.`;
 }

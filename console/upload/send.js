@@ -1,9 +1,9 @@
 // Sending one film: create its video, begin the upload, send it to S3, complete it.
 
 import { api, ask, Problem } from "../core/api.js";
-import { creating } from "../library/created.js";
-import { changed, progressed } from "./list.js";
-import { insist, put } from "./put.js";
+import { noteCreation } from "../library/creation-order.js";
+import { update, updateProgress } from "./list.js";
+import { retry, put } from "./put.js";
 
 /**
  * @typedef {import("./list.js").Upload} Upload
@@ -24,10 +24,10 @@ const ENDED = 403, THERE_ALREADY = 412, REFUSED = 422;
 export async function send(upload, signal) {
   const way = new Way(upload, signal);
   await create(upload, signal);
-  const plan = upload.plan ?? (await look(upload, signal)) ?? (await begin(upload, signal));
+  const plan = upload.plan ?? (await pollUpload(upload, signal)) ?? (await begin(upload, signal));
   if (plan === "arrived") return;
   upload.plan = plan;
-  changed();
+  update();
   try {
     if ("parts" in plan) await way.inParts(plan);
     else await way.whole();
@@ -41,7 +41,7 @@ export async function send(upload, signal) {
  * @param {AbortSignal} signal */
 export async function create(upload, signal) {
   if (upload.videoId) return;
-  const created = creating();
+  const created = noteCreation();
   const { title, category, tags, visibility } = upload.details;
   const body = {
     title: title.trim(),
@@ -49,12 +49,12 @@ export async function create(upload, signal) {
     category: category.trim() || null,
     tags: tags.split(",").map((tag) => tag.trim()).filter(Boolean),
   };
-  const { data } = await insist(
-    () => ask(api.POST("/v1/videos", { params: { header: { "Idempotency-Key": upload.key } }, body })), signal, tell(upload),
+  const { data } = await retry(
+    () => ask(api.POST("/v1/videos", { params: { header: { "Idempotency-Key": upload.key } }, body })), signal, reportProgress(upload),
   );
   upload.videoId = data.videoId;
   created(data.videoId);
-  changed();
+  update();
 }
 
 /** Give it up, whatever arrived. False: too late, it had arrived.
@@ -76,8 +76,8 @@ export async function abort({ videoId, uploadId }) {
 async function begin(upload, signal) {
   const path = { videoId: upload.videoId ?? "" };
   const body = { contentType: upload.about.type, fileSize: upload.about.size };
-  const { data } = await insist(
-    () => ask(api.POST("/v1/videos/{videoId}/upload", { params: { path }, body })), signal, tell(upload),
+  const { data } = await retry(
+    () => ask(api.POST("/v1/videos/{videoId}/upload", { params: { path }, body })), signal, reportProgress(upload),
   );
   upload.uploadId = data.uploadId;
   return data;
@@ -87,13 +87,13 @@ async function begin(upload, signal) {
  * @param {Upload} upload
  * @param {AbortSignal} signal
  * @returns {Promise<Plan | "arrived" | null>} */
-async function look(upload, signal) {
+async function pollUpload(upload, signal) {
   const { videoId, uploadId } = upload;
   if (!videoId || !uploadId) return null;
   try {
-    const { data } = await insist(
+    const { data } = await retry(
       () => ask(api.GET("/v1/videos/{videoId}/upload/{uploadId}", { params: { path: { videoId, uploadId } } })),
-      signal, tell(upload),
+      signal, reportProgress(upload),
     );
     if (data.state === "open") return /** @type {Plan} */ (data);
     return data.state === "aborted" ? null : "arrived";
@@ -104,11 +104,11 @@ async function look(upload, signal) {
 }
 
 /** @param {Upload} upload */
-function tell(upload) {
+function reportProgress(upload) {
   return (/** @type {string | null} */ trouble) => {
     if (upload.trouble === trouble) return;
     upload.trouble = trouble;
-    changed();
+    update();
   };
 }
 
@@ -189,7 +189,7 @@ class Way {
     };
     for (let isFresh = false; ; isFresh = true) {
       try {
-        return await insist(
+        return await retry(
           async () => {
             const { url, headers, etag } = to();
             if (etag) return etag; // it had arrived: only the answer was lost
@@ -198,7 +198,7 @@ class Way {
               this.#count();
             });
           },
-          signal, tell(this.upload),
+          signal, reportProgress(this.upload),
         );
       } catch (error) {
         const hasEnded = error instanceof Problem && error.status === ENDED;
@@ -210,7 +210,7 @@ class Way {
 
   /** Get fresh URLs: they end with the credentials that signed them, at times long before they should. */
   async #renew() {
-    const plan = await look(this.upload, this.signal);
+    const plan = await pollUpload(this.upload, this.signal);
     if (plan === null || plan === "arrived") {
       this.hasArrived = plan === "arrived";
       this.upload.plan = null;
@@ -218,7 +218,7 @@ class Way {
     }
     if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // may be newer
     this.upload.plan = plan;
-    changed();
+    update();
     return plan;
   }
 
@@ -227,9 +227,9 @@ class Way {
     const { videoId, uploadId } = this.upload;
     const path = { videoId: videoId ?? "", uploadId: uploadId ?? "" };
     const body = { parts: parts.map(({ partNumber, etag }) => ({ partNumber, etag: etag ?? "" })) };
-    await insist(
+    await retry(
       () => ask(api.POST("/v1/videos/{videoId}/upload/{uploadId}/complete", { params: { path }, body })),
-      this.signal, tell(this.upload),
+      this.signal, reportProgress(this.upload),
     );
   }
 
@@ -252,6 +252,6 @@ class Way {
     upload.loaded = Math.min([...this.moving.values()].reduce((sum, bytes) => sum + bytes, there), upload.about.size);
     const at = performance.now();
     upload.samples = [...upload.samples.filter((sample) => sample.at > at - LATELY), { at, loaded: upload.loaded }];
-    progressed();
+    updateProgress();
   }
 }

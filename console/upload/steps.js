@@ -3,12 +3,12 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { useEvery, useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
-import { Failure, Loading, say } from "../parts/parts.js";
+import { useInterval, useLoad } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { Failure, Loading, announceText } from "../parts/components.js";
 import { JOBS } from "../video/labels.js";
 import { nameOf } from "../video/names.js";
-import { forPeople } from "../video/sentences.js";
+import { humanize } from "../video/sentences.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["FetchedVideo"]} Video
@@ -40,19 +40,19 @@ export default function Steps({ upload, onPoster, onDismiss }) {
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
   const isOver = isGone || (seen?.isOver ?? false);
   const [since] = useState(() => performance.now());
-  useEvery(() => loaded.isLoading || loaded.reload(), performance.now() - since < FIRST ? SOON : LATER, !isOver);
+  useInterval(() => loaded.isLoading || loaded.reload(), performance.now() - since < FIRST ? SOON : LATER, !isOver);
 
   const poster = seen?.poster;
   useEffect(() => void (poster && onPoster(poster)), [poster]);
   const wasGoing = useRef(false);
   useEffect(() => {
     if (seen && !isOver) wasGoing.current = true;
-    if (seen?.isOver && wasGoing.current) say(`${upload.details.title.slice(0, 80)}: ${seen.end}`);
+    if (seen?.isOver && wasGoing.current) announceText(`${upload.details.title.slice(0, 80)}: ${seen.end}`);
   }, [seen === null, isOver]);
 
   const actions = html`<div class="actions">
-    ${seen?.hasFailed && html`<a class="button primary" href=${to(["upload"], { video: videoId })}>Upload another film</a>`}
-    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${to(["videos", videoId])}>To the video</a>
+    ${seen?.hasFailed && html`<a class="button primary" href=${hrefTo(["upload"], { video: videoId })}>Upload another film</a>`}
+    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${hrefTo(["videos", videoId])}>To the video</a>
     <button type="button" onClick=${onDismiss}>Dismiss</button>
   </div>`;
   if (!seen || isGone) return html`${loaded.error ? html`<${Failure} error=${loaded.error} />` : html`<${Loading} />`}${actions}`;
@@ -62,7 +62,7 @@ export default function Steps({ upload, onPoster, onDismiss }) {
         <span>${name}: ${WORDS[state]}${note && html`<span class="note">${note}</span>`}</span>
       </li>`)}
     </ol>
-    ${!isOver && seen.hasArrived && html`<p class="soft">${forPeople(loaded.value?.reason ?? "")}</p>`}
+    ${!isOver && seen.hasArrived && html`<p class="soft">${humanize(loaded.value?.reason ?? "")}</p>`}
     ${seen.isReplaced && html`<p class="soft">A film that was uploaded later has taken its place.</p>`}
     ${seen.isDeleted && html`<p>The video is deleted. For some time it can be restored on its page.</p>`}
     ${seen.failure && html`<p class="fault">${seen.failure}</p>`}

@@ -4,10 +4,10 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { counted, size } from "../core/words.js";
-import { Empty, Failure, Field, More } from "../parts/parts.js";
+import { countOf, size } from "../core/words.js";
+import { Empty, Failure, Field, LoadMore } from "../parts/components.js";
 import { languageName } from "./names.js";
-import { faultIn, PieceForm, RemoveButton } from "./piece.js";
+import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
 
 /** @typedef {import("../core/api.js").Schemas["Captions"]} Caption All that there is in one language. */
 
@@ -42,7 +42,7 @@ export default function Captions({ video, isOwner, texts, retexted }) {
       ${pages.items.map((caption) => html`<li key=${caption.language}>
         <div>
           <strong>${languageName(caption.language)}</strong> <small>${caption.language}</small><br />
-          <small>${counted(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the film"}</small>
+          <small>${countOf(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the film"}</small>
         </div>
         <span class="buttons">
           <${Download} videoId=${videoId} language=${caption.language} />
@@ -55,7 +55,7 @@ export default function Captions({ video, isOwner, texts, retexted }) {
         </span>
       </li>`)}
     </ul>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
     ${edited && html`<${CaptionsForm} videoId=${videoId} caption=${edited === "new" ? null : edited} onSaved=${saved} onClose=${close} />`}`;
 }
 
@@ -118,7 +118,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
     const item = data.items.find((other) => other.language.toLowerCase() === language.toLowerCase());
     return item ? { version: item.version, item } : null;
   };
-  return html`<${PieceForm} title=${caption ? `Replace ${nameOf(caption)}` : "Add captions"} version=${caption?.version ?? null}
+  return html`<${ItemForm} title=${caption ? `Replace ${nameOf(caption)}` : "Add captions"} version=${caption?.version ?? null}
     save=${save} fresh=${fresh} take=${onSaved} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     <${FileField} onChoose=${choose} faults=${(problem?.errors ?? []).filter(({ parameter }) => !parameter)} />
     ${!caption && html`<${Field} label="Language" value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}

@@ -5,9 +5,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
 import { useHold } from "../core/route.js";
-import { clock, milliseconds } from "../core/words.js";
-import { Empty, Failure, Field, Loading, say, Typed } from "../parts/parts.js";
-import { Leave } from "./piece.js";
+import { formatClock, milliseconds } from "../core/words.js";
+import { Empty, Failure, Field, Loading, announceText, UserText } from "../parts/components.js";
+import { DiscardDialog } from "./item-form.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
@@ -46,8 +46,8 @@ export default function ChapterList(props) {
     ${value && edited
       ? html`<${ChaptersForm} ...${props} kept=${value} first=${edited} onClose=${() => setEdited(null)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
-          <div><span class="start">${clock(start)}</span> <${Typed}>${title}<//></div>
-          <button type="button" class="quiet" aria-label=${`Go there: ${clock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
+          <div><span class="start">${formatClock(start)}</span> <${UserText}>${title}<//></div>
+          <button type="button" class="quiet" aria-label=${`Go there: ${formatClock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
         </li>`)}</ol>` : html`<${Empty}>There are no chapters yet.<//>`)}`;
 }
 
@@ -64,7 +64,7 @@ async function read(videoId, signal) {
 
 /** @param {PartProps & { kept: Kept, first: Chapter[], onClose: () => void }} props `first`: what is edited at first */
 function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onClose }) {
-  const [rows, setRows] = useState(() => typed(first.length ? first : [{ start: 0, title: "" }]));
+  const [rows, setRows] = useState(() => fromForm(first.length ? first : [{ start: 0, title: "" }]));
   /** What is replaced. @type {[number | null, (version: number | null) => void]} */
   const [version, setVersion] = useState(kept.version);
   const [theirs, setTheirs] = useState(/** @type {Kept | null} */ (null));
@@ -105,7 +105,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
       setTheirs(await read(videoId));
       return;
     }
-    say("Saved.");
+    announceText("Saved.");
     retexted();
     onClose();
   };
@@ -128,14 +128,14 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Row>} */ part) => change(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
   const add = (/** @type {string} */ start) => {
-    const [row] = typed([{ start: 0, title: "" }]).map((empty) => ({ ...empty, start }));
+    const [row] = fromForm([{ start: 0, title: "" }]).map((empty) => ({ ...empty, start }));
     if (!row) return;
     added.current = row.id;
     const at = milliseconds(start);
     const next = at === null ? -1 : rows.findIndex((other) => (milliseconds(other.start) ?? -1) > at);
     change(next < 0 ? [...rows, row] : rows.toSpliced(next, 0, row));
   };
-  const addHere = () => add(clock(Math.floor((playing.current?.time ?? 0) * 10) * 100));
+  const addHere = () => add(formatClock(Math.floor((playing.current?.time ?? 0) * 10) * 100));
   const close = () => (isTyped ? setLeaving(true) : onClose());
   useHold(isTyped ? () => {
     setLeaving(true);
@@ -172,7 +172,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
       <div class="actions">
         <button type="button" onClick=${() => save(theirs.version)}>Keep yours</button>
         <button type="button" onClick=${() => {
-          setRows(typed(theirs.chapters));
+          setRows(fromForm(theirs.chapters));
           setVersion(theirs.version);
           setTheirs(null);
         }}>Take theirs</button>
@@ -181,7 +181,7 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
       <button type="submit" class="primary">${isBusy ? "Saving …" : "Save chapters"}</button>
       <button type="button" onClick=${close}>Cancel</button>
     </div>`}
-    ${isLeaving && html`<${Leave} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
+    ${isLeaving && html`<${DiscardDialog} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
   </form>`;
 }
 
@@ -205,6 +205,6 @@ export function entitled(proposed) {
 let last = 0;
 
 /** @param {Chapter[]} chapters @returns {Row[]} */
-function typed(chapters) {
-  return chapters.map(({ start, title }) => ({ id: ++last, start: clock(start), title }));
+function fromForm(chapters) {
+  return chapters.map(({ start, title }) => ({ id: ++last, start: formatClock(start), title }));
 }

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { time } from "../core/words.js";
-import { Dialog, Typed } from "../parts/parts.js";
+import { Dialog, UserText } from "../parts/components.js";
 import { compare, labelOf, merged } from "./fields.js";
 
 /** @typedef {import("./fields.js").Values} Values @typedef {import("./fields.js").Choice} Choice */
@@ -29,12 +29,12 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
       ${disputed.length ? " Where both of you changed the same field, choose." : " You changed different fields: all of it can stay."}</p>
     <div ref=${list}>
       ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer}>
-        <legend><${Typed}>${labelOf(pointer)}<//></legend>
-        <p class="hint">It was: <${Shown} pointer=${pointer} value=${old} /></p>
+        <legend><${UserText}>${labelOf(pointer)}<//></legend>
+        <p class="hint">It was: <${FieldValue} pointer=${pointer} value=${old} /></p>
         ${/** @type {[Choice, string, unknown][]} */ ([["mine", "Keep yours", my], ["theirs", "Take theirs", their]]).map(([choice, title, value]) => html`
           <label class="choice">
             <input type="radio" name=${pointer} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
-            <span><strong>${title}:</strong> <${Shown} pointer=${pointer} value=${value} /></span>
+            <span><strong>${title}:</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
           </label>`)}
         ${isAsked && !choices.has(pointer) && html`<p class="fault">Choose one.</p>`}
       </fieldset>`)}
@@ -54,16 +54,16 @@ function Agreed({ title, rows }) {
   if (!rows.length) return null;
   return html`<h3>${title}</h3>
     <dl>${rows.map(({ pointer, before, now }) => html`<div key=${pointer}>
-      <dt><${Typed}>${labelOf(pointer)}<//></dt>
-      <dd><del><${Shown} pointer=${pointer} value=${before} /></del> → <ins><${Shown} pointer=${pointer} value=${now} /></ins></dd>
+      <dt><${UserText}>${labelOf(pointer)}<//></dt>
+      <dd><del><${FieldValue} pointer=${pointer} value=${before} /></del> → <ins><${FieldValue} pointer=${pointer} value=${now} /></ins></dd>
     </div>`)}</dl>`;
 }
 
 /** A value as people read it. @param {{ pointer: string, value: unknown }} props */
-export function Shown({ pointer, value }) {
+export function FieldValue({ pointer, value }) {
   if (value === undefined || value === "") return html`<em>nothing</em>`;
   if (/^\/(publishAt|expiresAt|purgeAt|createdAt|updatedAt)$/.test(pointer) && typeof value === "number") return time(value);
-  if (Array.isArray(value)) return value.map((item, index) => html`${index > 0 && ", "}<${Shown} pointer="" value=${item} />`);
+  if (Array.isArray(value)) return value.map((item, index) => html`${index > 0 && ", "}<${FieldValue} pointer="" value=${item} />`);
   if (typeof value === "boolean") return value ? "yes" : "no";
-  return html`<${Typed} class="value">${typeof value === "object" ? JSON.stringify(value) : String(value)}<//>`;
+  return html`<${UserText} class="value">${typeof value === "object" ? JSON.stringify(value) : String(value)}<//>`;
 }

@@ -4,10 +4,10 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
-import { Empty, Failure, Field, Loading, Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { Empty, Failure, Field, Loading, UserText } from "../parts/components.js";
 import Person, { ShownRole } from "./person.js";
-import { faultBelow, faultIn, lines, PieceForm, RemoveButton } from "./piece.js";
+import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["Credit"]} Credit
@@ -40,7 +40,7 @@ export default function Credits({ video, isOwner, route }) {
     <ol class="pieces">
       ${credits.map((credit) => html`<li key=${credit.personId}>
         <div>
-          <a href=${to(["videos", videoId], { tab: "credits", person: credit.personId })}><${Typed}>${credit.name ?? credit.personId}<//></a>
+          <a href=${hrefTo(["videos", videoId], { tab: "credits", person: credit.personId })}><${UserText}>${credit.name ?? credit.personId}<//></a>
           <ul class="plain">${credit.roles.map((role) => html`<li><${ShownRole} ...${role} /></li>`)}</ul>
         </div>
         ${mayEdit && html`<span class="buttons">
@@ -76,13 +76,13 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
   const [personId, setPersonId] = useState(credit?.personId ?? "");
   const [name, setName] = useState(credit?.name ?? "");
   const [ordering, setOrdering] = useState(String(credit?.ordering ?? next));
-  const [roles, setRoles] = useState(() => typed(credit));
+  const [roles, setRoles] = useState(() => fromForm(credit));
   const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
   const path = { videoId, personId: personId.trim() };
   const take = (/** @type {Credit} */ theirs) => {
     setName(theirs.name ?? "");
     setOrdering(String(theirs.ordering));
-    setRoles(typed(theirs));
+    setRoles(fromForm(theirs));
   };
   const save = (/** @type {Record<string, string>} */ header) => ask(api.PUT("/v1/videos/{videoId}/credits/{personId}", {
     params: { path, header },
@@ -98,7 +98,7 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Role>} */ part) =>
     setRoles(roles.map((role) => (role.id === id ? { ...role, ...part } : role)));
-  return html`<${PieceForm} title=${credit ? "Edit a credit" : "Add a credit"} version=${credit?.version ?? null}
+  return html`<${ItemForm} title=${credit ? "Edit a credit" : "Add a credit"} version=${credit?.version ?? null}
     save=${save} fresh=${fresh} take=${take} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     ${!credit && html`<${Field} label="Person" value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
       hint="The person's id, such as nm0000554." spellcheck=${false} autocomplete="off" required />`}
@@ -127,7 +127,7 @@ function empty() {
 }
 
 /** @param {Credit | null} credit @returns {Role[]} */
-function typed(credit) {
+function fromForm(credit) {
   if (!credit) return [empty()];
   return credit.roles.map(({ category, job, characters }) => ({ id: ++last, category, job: job ?? "", characters: characters.join("\n") }));
 }

@@ -1,10 +1,10 @@
 // What is known of the video, and how that is changed.
 
 import { html } from "htm/preact";
-import { go, to } from "../core/route.js";
-import Collected from "./collected.js";
+import { navigate, hrefTo } from "../core/route.js";
+import VideoPlaylists from "./playlists.js";
 import Credits from "./credits.js";
-import Facts from "./facts.js";
+import Overview from "./overview.js";
 import History from "./history.js";
 import Rating from "./rating.js";
 import { Deleted } from "./remove.js";
@@ -15,11 +15,11 @@ import Titles from "./titles.js";
 
 /** @type {{ name: string, title: string, Panel: (props: PartProps) => unknown, isForOwner?: boolean }[]} */
 const TABS = [
-  { name: "facts", title: "Facts", Panel: Facts },
+  { name: "facts", title: "Facts", Panel: Overview },
   { name: "credits", title: "Credits", Panel: Credits },
   { name: "titles", title: "Titles", Panel: Titles },
   { name: "captions", title: "Captions and chapters", Panel: Texts },
-  { name: "playlists", title: "Playlists", Panel: Collected },
+  { name: "playlists", title: "Playlists", Panel: VideoPlaylists },
   { name: "history", title: "History", Panel: History, isForOwner: true },
 ];
 
@@ -29,7 +29,7 @@ export default function Details(props) {
   const tabs = TABS.filter(({ isForOwner }) => isOwner || !isForOwner);
   const asked = route.query.get("tab");
   const shown = tabs.find(({ name }) => name === asked)?.name ?? "facts";
-  const place = (/** @type {string} */ name) => to(["videos", video.videoId], { tab: name });
+  const place = (/** @type {string} */ name) => hrefTo(["videos", video.videoId], { tab: name });
 
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     // Where the focus is: the address, and with it what is shown, follows a moment later.
@@ -38,7 +38,7 @@ export default function Details(props) {
     const tab = next === undefined ? undefined : tabs.at(next % tabs.length);
     if (!tab) return;
     event.preventDefault();
-    go(place(tab.name), { replace: true });
+    navigate(place(tab.name), { replace: true });
     document.getElementById(`tab-${tab.name}`)?.focus();
   };
 

@@ -35,7 +35,7 @@ export function valuesIn(draft, before) {
   for (const name of TEXTS) {
     const old = before.get(`/${name}`);
     const text = draft.texts[name] ?? "";
-    const value = text === textOf(name, old) ? old : parsed(name, text);
+    const value = text === textOf(name, old) ? old : parseField(name, text);
     if (value !== undefined) values.set(`/${name}`, value);
   }
   const tags = withTag(draft).tags;
@@ -79,7 +79,7 @@ function textOf(name, value) {
 
 /** What cannot be parsed is sent as it is: the API says best what is wrong with it.
  * @param {string} name @param {string} text */
-function parsed(name, text) {
+function parseField(name, text) {
   if (name === "title") return text;
   if (text.trim() === "") return undefined;
   if (INPUTS[name] === "number") return /^\d{1,15}$/.test(text.trim()) ? Number(text) : text;

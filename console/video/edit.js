@@ -3,14 +3,14 @@
 import { html } from "htm/preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
-import { go, parsed, to, useHold } from "../core/route.js";
-import { Failure, Field, say } from "../parts/parts.js";
+import { navigate, parseRoute, hrefTo, useHold } from "../core/route.js";
+import { Failure, Field, announceText } from "../parts/components.js";
 import Conflict from "./conflict.js";
 import { draftOf, faultsIn, valuesIn, withTag } from "./draft.js";
 import { compare, patchOf, pointerTo, valuesOf } from "./fields.js";
 import { Metadata, Tags } from "./inputs.js";
 import { INPUTS, LABELS } from "./labels.js";
-import { Leave } from "./piece.js";
+import { DiscardDialog } from "./item-form.js";
 
 /**
  * @typedef {import("./fields.js").Video} Video
@@ -54,7 +54,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   const change = (/** @type {Partial<typeof draft>} */ part) => setDraft((before) => ({ ...before, ...part }));
 
   useHold(isDirty ? (address) => {
-    if (isLeaving.current || parsed(address).path.join("/") === route.path.join("/")) return false;
+    if (isLeaving.current || parseRoute(address).path.join("/") === route.path.join("/")) return false;
     setLeave({ go: () => history.back() }); // the browser was there, so the place knows how it was left
     return true;
   } : null);
@@ -62,7 +62,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
   useEffect(() => {
     if (!leave && !conflict && !error) return;
-    if ((route.query.get("tab") ?? "facts") !== "facts") go(to(route.path, { tab: "facts" }), { replace: true }); // where this form is
+    if ((route.query.get("tab") ?? "facts") !== "facts") navigate(hrefTo(route.path, { tab: "facts" }), { replace: true }); // where this form is
   }, [leave, conflict, error]);
   useLayoutEffect(() => {
     if (!error || isBusy) return;
@@ -81,7 +81,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
         headers: { "Content-Type": "application/merge-patch+json" },
         body: patch,
       }));
-      say("Saved.", changeSet);
+      announceText("Saved.", changeSet);
       onSaved({ ...data, viewCount: video.viewCount }, tag);
     } catch (reason) {
       if (!(reason instanceof Problem) || reason.kind !== "version-mismatch" || !tries) throw reason;
@@ -141,7 +141,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     </div>
     ${conflict && html`<${Conflict} before=${base.values} mine=${conflict.mine} theirs=${conflict.theirs.values}
       onResolved=${resolve} onClose=${() => setConflict(null)} />`}
-    ${leave && html`<${Leave} onStay=${() => setLeave(null)} onLeave=${() => {
+    ${leave && html`<${DiscardDialog} onStay=${() => setLeave(null)} onLeave=${() => {
       isLeaving.current = true;
       leave.go();
     }} />`}

@@ -3,9 +3,9 @@
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { duration } from "../core/words.js";
-import { More, Poster, Typed } from "../parts/parts.js";
+import { LoadMore, Poster, UserText } from "../parts/components.js";
 
 /** @param {{ video: import("../screens/video.js").Video }} props */
 export default function Episodes({ video: { videoId } }) {
@@ -16,12 +16,12 @@ export default function Episodes({ video: { videoId } }) {
   if (!pages.items.length && !pages.error) return null;
   return html`<h3>Episodes</h3>
     <ol class="films">
-      ${pages.items.map(({ video, season, episode }) => html`<li key=${video.videoId}><a href=${to(["videos", video.videoId])}>
+      ${pages.items.map(({ video, season, episode }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} />
-        <span><${Typed} class="title">${video.title}<//>
+        <span><${UserText} class="title">${video.title}<//>
           <small>${[season !== undefined && `Season ${season}`, episode !== undefined && `Episode ${episode}`,
             video.duration !== undefined && duration(video.duration)].filter(Boolean).join(" · ")}</small></span>
       </a></li>`)}
     </ol>
-    <${More} pages=${pages} />`;
+    <${LoadMore} pages=${pages} />`;
 }

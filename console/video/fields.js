@@ -2,7 +2,7 @@
 //
 // Values are told apart by JSON Pointer (RFC 6901), such as `/title` and `/metadata/camera`, as the API's problems tell them apart.
 
-import { own } from "../core/own.js";
+import { lookUp } from "../core/lookup.js";
 import { INPUTS, LABELS } from "./labels.js";
 
 /**
@@ -71,7 +71,7 @@ export function merged(theirs, differences, choices) {
 
 /** What people call it. @param {string} pointer */
 export function labelOf(pointer) {
-  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : own(LABELS, pointer.slice(1)) ?? pointer;
+  return pointer.startsWith(METADATA) ? `Metadata: ${keyOf(pointer)}` : lookUp(LABELS, pointer.slice(1)) ?? pointer;
 }
 
 /** Where a key of the metadata is. @param {string} key */

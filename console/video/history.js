@@ -2,16 +2,16 @@
 
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { useEvery, usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { Empty, More } from "../parts/parts.js";
-import { entriesOf } from "../history/calls.js";
+import { useInterval, usePages } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { Empty, LoadMore } from "../parts/components.js";
+import { listEntries } from "../history/requests.js";
 import Compare, { Choice, Moment } from "../history/compare.js";
 import { keyOf, Timeline } from "../history/entries.js";
 import Revert from "../history/revert.js";
-import Was from "../history/was.js";
+import PastVideo from "../history/past-video.js";
 
-/** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/calls.js").Entry} Entry */
+/** @typedef {import("../screens/video.js").PartProps} PartProps @typedef {import("../history/requests.js").Entry} Entry */
 
 const PERIOD_MS = 1500;
 /** How often it looks for an entry that is on its way. */
@@ -34,7 +34,7 @@ export default function History(props) {
     panel.current?.querySelector("h2")?.focus(); // what led here is gone
   }, [place]);
   return html`<div class="history" ref=${panel}>
-    ${version || asOf ? html`<${Was} key=${place} video=${video} version=${version} asOf=${asOf} goBack=${setWanted} />`
+    ${version || asOf ? html`<${PastVideo} key=${place} video=${video} version=${version} asOf=${asOf} goBack=${setWanted} />`
       : from ? html`<${Compare} key=${place} video=${video} from=${from} until=${until} goBack=${setWanted} />`
         : html`<${Entries} video=${video} goBack=${setWanted} />`}
     ${wanted && html`<${Revert} video=${video} etag=${etag} changed=${changed} wanted=${wanted} onClose=${() => setWanted(null)} />`}
@@ -57,13 +57,13 @@ function Entries({ video: { videoId, version }, goBack }) {
   const shown = useRef(order);
   shown.current = order;
   const read = (/** @type {string | undefined} */ cursor, /** @type {AbortSignal | undefined} */ signal) =>
-    entriesOf(videoId, { limit: 25, order, cursor }, signal);
+    listEntries(videoId, { limit: 25, order, cursor }, signal);
   const pages = usePages(read, [videoId, order]);
 
   // An entry appears a moment after the change.
   const isBehind = order === "desc" && !pages.isLoading && !pages.error
     && !pages.items.some(({ entity, version: made = 0 }) => entity === "video" && made >= version);
-  useEvery(() => {
+  useInterval(() => {
     if (looks.current.number++ >= LOOKS) return;
     read(undefined, undefined).then(({ items }) => shown.current === order && pages.change((before) => {
       const known = new Set(before.map(keyOf));
@@ -76,7 +76,7 @@ function Entries({ video: { videoId, version }, goBack }) {
   const more = (/** @type {Entry} */ { entity, version: made, changes, by }) => entity === "video" && made && html`
     <span class="version">version ${made}</span>
     ${by.id !== "unknown" && html`
-      <a href=${to(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`The video as it was in version ${made}`}>As it was</a>
+      <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`The video as it was in version ${made}`}>As it was</a>
       <button type="button" class="quiet" aria-label=${`Go back to this: version ${made}`} onClick=${() => goBack({ toVersion: made })}>Go back to this</button>
       ${made > 1 && changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Undo this change: version ${made}`}
         onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}>Undo this change</button>`}
@@ -93,5 +93,5 @@ function Entries({ video: { videoId, version }, goBack }) {
     ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change is on its way …</p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}
     <${Timeline} entries=${pages.items} more=${more} />
-    <${More} pages=${pages} />`;
+    <${LoadMore} pages=${pages} />`;
 }

@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
-import { Typed } from "../parts/parts.js";
+import { UserText } from "../parts/components.js";
 import { newPair, withTag } from "./draft.js";
 
 /**
@@ -30,7 +30,7 @@ export function Tags({ draft, change, faults }) {
     <label id=${`${id}-group`} for=${id}>Tags</label>
     ${draft.tags.length > 0 && html`<ul class="chips">
       ${draft.tags.map((tag) => html`<li key=${tag}>
-        <${Typed}>${tag}<//>
+        <${UserText}>${tag}<//>
         <button type="button" class="quiet" aria-label=${`Remove the tag ${tag}`} onClick=${() => remove(tag)}>×</button>
       </li>`)}
     </ul>`}

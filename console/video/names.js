@@ -1,6 +1,6 @@
 // Languages, regions and jobs by name.
 
-import { own } from "../core/own.js";
+import { lookUp } from "../core/lookup.js";
 import { JOBS } from "./labels.js";
 
 const LANGUAGES = new Intl.DisplayNames(undefined, { type: "language" });
@@ -10,22 +10,22 @@ const WIDER = { XWW: "Worldwide", XEU: "Europe", XAS: "Asia", XNA: "North Americ
 
 /** @param {string} tag of BCP 47 */
 export function languageName(tag) {
-  return named(LANGUAGES, tag);
+  return withName(LANGUAGES, tag);
 }
 
 /** @param {string} code of ISO 3166, or of film catalogues */
 export function regionName(code) {
-  return own(WIDER, code) ?? named(REGIONS, code);
+  return lookUp(WIDER, code) ?? withName(REGIONS, code);
 }
 
 /** What a job does, as a heading. @param {string} kind such as `transcode.720p` */
 export function nameOf(kind) {
   const [name = "", rendition = ""] = kind.split(/\.(.*)/s, 2);
-  return `${own(JOBS, name)?.label ?? name} ${rendition}`.trim();
+  return `${lookUp(JOBS, name)?.label ?? name} ${rendition}`.trim();
 }
 
 /** @param {Intl.DisplayNames} names @param {string} code */
-function named(names, code) {
+function withName(names, code) {
   try {
     return names.of(code) ?? code;
   } catch {

@@ -3,8 +3,8 @@
 import { html } from "htm/preact";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { More, Poster, Typed } from "../parts/parts.js";
+import { hrefTo } from "../core/route.js";
+import { LoadMore, Poster, UserText } from "../parts/components.js";
 
 /** @param {{ personId: string, name?: string, videoId: string }} props */
 export default function Person({ personId, name, videoId }) {
@@ -19,23 +19,23 @@ export default function Person({ personId, name, videoId }) {
   }, [personId]);
   return html`<section class="person" aria-label="Films of a person">
     <div class="above">
-      <h3>Films of <${Typed}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
-      <a class="button" href=${to(["videos", videoId], { tab: "credits" })}>Close</a>
+      <h3>Films of <${UserText}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
+      <a class="button" href=${hrefTo(["videos", videoId], { tab: "credits" })}>Close</a>
     </div>
     ${pages.isDone && !pages.items.length && html`<p class="hint">None of their films is published.</p>`}
     <ul class="films">
-      ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${to(["videos", video.videoId])}>
+      ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} />
-        <span><${Typed} class="title">${video.title}<//>
+        <span><${UserText} class="title">${video.title}<//>
           <small>${releaseYear} ${credit.roles.map((role, index) => html`${index > 0 && "; "}<${ShownRole} ...${role} />`)}</small></span>
       </a></li>`)}
     </ul>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
   </section>`;
 }
 
 /** @param {import("../core/api.js").Schemas["ShownRole"]} role */
 export function ShownRole({ category, job, characters }) {
-  return html`<${Typed}>${category}<//>${job && html` (<${Typed}>${job}<//>)`}${characters.length > 0 && html` as ${
-    characters.map((character, index) => html`${index > 0 && ", "}<${Typed}>${character}<//>`)}`}`;
+  return html`<${UserText}>${category}<//>${job && html` (<${UserText}>${job}<//>)`}${characters.length > 0 && html` as ${
+    characters.map((character, index) => html`${index > 0 && ", "}<${UserText}>${character}<//>`)}`}`;
 }

@@ -4,18 +4,18 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, Poster } from "../parts/parts.js";
+import { Failure, Loading, Poster } from "../parts/components.js";
 import { languageName } from "./names.js";
-import { forPeople } from "./sentences.js";
-import { Showing, SOURCE } from "./showing.js";
+import { humanize } from "./sentences.js";
+import { PlaybackSession, SOURCE } from "./playback.js";
 import { putOnScrubber, useStoryboard } from "./storyboard.js";
 import { Chapters, divide, prefer, Tracks, useCaptions } from "./tracks.js";
 
 /**
  * @typedef {import("../screens/video.js").PartProps} PartProps
- * @typedef {import("./showing.js").Quality} Quality
+ * @typedef {import("./playback.js").Quality} Quality
  */
 
 /** Where a tab keeps the name by which it counts as one viewer. */
@@ -30,18 +30,18 @@ const KEYS = "ArrowUp ArrowDown ArrowLeft ArrowRight Space Enter Escape c f k m"
 /** @param {PartProps} props */
 export default function Player(props) {
   // Another film is another film, though the video is the same.
-  return html`<${Film} ...${props} key=${props.video.source?.uploadId} />`;
+  return html`<${PlayerMedia} ...${props} key=${props.video.source?.uploadId} />`;
 }
 
 /** @param {PartProps} props */
-function Film({ video, isOwner, user, viewed, playing, texts, route }) {
+function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
   const [, draw] = useState({});
   const [element, setElement] = useState(/** @type {HTMLVideoElement | null} */ (null));
   const isOwn = video.userId === user.subject;
   const began = () => {
     if (!isOwn) count(video.videoId).then(viewed, () => undefined); // nobody watches worse for it
   };
-  const [showing] = useState(() => new Showing(video.videoId, () => draw({}), began));
+  const [showing] = useState(() => new PlaybackSession(video.videoId, () => draw({}), began));
   const isDefined = useChrome();
   const made = Object.keys(video.resolutions ?? video.renditions ?? {}).join();
   const { poster } = video.thumbnails ?? {};
@@ -80,7 +80,7 @@ function Film({ video, isOwner, user, viewed, playing, texts, route }) {
   if (!isDefined || (!playback && !error)) {
     return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what="Loading the film" /></div>`;
   }
-  if (!playback) return html`<${Nothing} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
+  if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
   const playable = qualities.filter(({ name }) => !broken.has(name));
   return html`
     ${playable.length
@@ -113,14 +113,14 @@ function Film({ video, isOwner, user, viewed, playing, texts, route }) {
             ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>Try again</button>`}
           </div>
         </div>`}
-    <p class="notice" role="status">${playable.length && current ? fallen(qualities, broken, current) : ""}</p>
+    <p class="notice" role="status">${playable.length && current ? fellBack(qualities, broken, current) : ""}</p>
     <${Failure} error=${error} retry=${() => showing.again()} />
     <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
     ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
     ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Nobody else can play it now. ${hidden(video, playback.whyHidden)}</p>`}`;
 }
 
-/** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: Showing }} props */
+/** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: PlaybackSession }} props */
 function Speed({ showing }) {
   const choose = (/** @type {Event} */ event) => showing.hurry(Number(/** @type {HTMLSelectElement} */ (event.currentTarget).value));
   return html`<select class="player-choice speed" aria-label="Speed" keysused=${KEYS} value=${showing.speed} onChange=${choose}>
@@ -129,7 +129,7 @@ function Speed({ showing }) {
 }
 
 /** The choice among the languages of the captions.
- * @param {{ captions: import("./showing.js").Playback["captions"], subtitles: ReturnType<typeof useCaptions> }} props */
+ * @param {{ captions: import("./playback.js").Playback["captions"], subtitles: ReturnType<typeof useCaptions> }} props */
 function Language({ captions, subtitles: { shown, choose } }) {
   if (!captions.length) return null;
   const chosen = (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
@@ -139,7 +139,7 @@ function Language({ captions, subtitles: { shown, choose } }) {
   </select>`;
 }
 
-/** The choice among a film's qualities. @param {{ showing: Showing }} props */
+/** The choice among a film's qualities. @param {{ showing: PlaybackSession }} props */
 function Choice({ showing }) {
   const { qualities, current, broken } = showing;
   const choose = (/** @type {Event} */ event) => showing.choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
@@ -150,14 +150,14 @@ function Choice({ showing }) {
 
 /** Why there is no player.
  * @param {{ error: unknown, video: import("../screens/video.js").Video, isOwn: boolean, retry: () => void, style: object }} props */
-function Nothing({ error, video, isOwn, retry, style }) {
+function Unplayable({ error, video, isOwn, retry, style }) {
   const isExpected = error instanceof Problem && error.status === 409;
   return html`<div class="player-place" style=${style}>
     <${Poster} url=${video.thumbnails?.poster?.url} />
     ${isExpected
       ? html`<div class="why">
-          <p>${forPeople(error.message)}</p>
-          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${to(["upload"], { video: video.videoId })}>Upload a film</a>`}
+          <p>${humanize(error.message)}</p>
+          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${hrefTo(["upload"], { video: video.videoId })}>Upload a film</a>`}
         </div>`
       : html`<div class="why"><${Failure} error=${error} retry=${retry} /></div>`}
   </div>`;
@@ -205,12 +205,12 @@ export function unplayable(video, qualities) {
 }
 
 /** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
-function fallen(qualities, broken, current) {
+function fellBack(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
   return failed.length ? `This browser does not play ${failed.join(" and ")}. You see ${label(current)}.` : "";
 }
 
 /** @param {import("../screens/video.js").Video} video @param {string} why */
 function hidden({ publishAt, visibility }, why) {
-  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is published on ${time(publishAt)}.` : forPeople(why);
+  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is published on ${time(publishAt)}.` : humanize(why);
 }

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { duration } from "../core/words.js";
-import { Failure, Loading, say } from "../parts/parts.js";
+import { Failure, Loading, announceText } from "../parts/components.js";
 import { Picture, useStoryboard } from "./storyboard.js";
 
 /**
@@ -32,7 +32,7 @@ export default function Posters({ video, job, setPending }) {
   const end = (text) => {
     setBefore(null);
     setPending(false);
-    say(text);
+    announceText(text);
   };
   useEffect(() => {
     if (!before) return;

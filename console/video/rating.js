@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { count, counted } from "../core/words.js";
-import { Failure, Loading, say } from "../parts/parts.js";
+import { count, countOf } from "../core/words.js";
+import { Failure, Loading, announceText } from "../parts/components.js";
 
 /** @typedef {import("../core/api.js").Schemas["Rating"]} Totals @typedef {import("../core/api.js").Schemas["RatingContent"]} Wanted */
 
@@ -27,7 +27,7 @@ export default function Rating({ video: { videoId } }) {
     setError(null);
     try {
       loaded.set(await change());
-      say(told);
+      announceText(told);
     } catch (reason) {
       setError(reason);
     } finally {
@@ -48,9 +48,9 @@ export default function Rating({ video: { videoId } }) {
     ${!rating && loaded.isLoading && html`<${Loading} />`}
     ${rating && html`
       <p class="rating-totals">
-        ${rating.average === null ? "Nobody has rated it yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${counted(rating.votes, "vote")}`}
-        ${rating.likes + rating.dislikes > 0 && html`<br />${counted(rating.likes, "like")}, ${counted(rating.dislikes, "dislike")}`}
-        ${rating.imported && html`<br /><small>Imported: ${AVERAGE.format(rating.imported.average)} by ${counted(rating.imported.votes, "vote")}</small>`}
+        ${rating.average === null ? "Nobody has rated it yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${countOf(rating.votes, "vote")}`}
+        ${rating.likes + rating.dislikes > 0 && html`<br />${countOf(rating.likes, "like")}, ${countOf(rating.dislikes, "dislike")}`}
+        ${rating.imported && html`<br /><small>Imported: ${AVERAGE.format(rating.imported.average)} by ${countOf(rating.imported.votes, "vote")}</small>`}
       </p>
       <div class="values" role="group" tabindex="-1" ref=${values} aria-label="Your rating, of 10">
         ${Array.from({ length: 10 }, (_, index) => index + 1).map((value) => html`<button key=${value} type="button"

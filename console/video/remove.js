@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { time } from "../core/words.js";
-import { Dialog, Failure, say, Typed } from "../parts/parts.js";
+import { Dialog, Failure, announceText, UserText } from "../parts/components.js";
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
 
@@ -18,7 +18,7 @@ export function Remove({ video, etag, changed, onClose }) {
     setBusy(true);
     try {
       await ask(api.DELETE("/v1/videos/{videoId}", { params: { path: { videoId }, header: { "If-Match": etag ?? `"${video.version}"` } } }));
-      say("Deleted.");
+      announceText("Deleted.");
       onClose();
       changed();
     } catch (reason) {
@@ -29,7 +29,7 @@ export function Remove({ video, etag, changed, onClose }) {
     }
   };
   return html`<${Dialog} title="Delete this video?" onClose=${onClose}>
-    <p><strong><${Typed}>${video.title}<//></strong> is not found or played any more. You can restore it for a while.</p>
+    <p><strong><${UserText}>${video.title}<//></strong> is not found or played any more. You can restore it for a while.</p>
     ${isOther ? html`<p class="fault" role="alert">It was changed in the meantime. Delete it as it is now?</p>` : html`<${Failure} error=${error} />`}
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${remove}>Delete</button>
@@ -59,7 +59,7 @@ export function Deleted({ video, isOwner, changed }) {
       const { data, etag } = await ask(api.POST("/v1/videos/{videoId}/restore", { params }));
       key.current = crypto.randomUUID();
       setError(null);
-      say("Restored.");
+      announceText("Restored.");
       changed({ ...data, viewCount: video.viewCount }, etag);
     } catch (reason) {
       setError(reason);

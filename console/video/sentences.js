@@ -2,6 +2,6 @@
 
 /** A sentence without the calls that it recommends to programs: here are buttons for them.
  * @param {string} text */
-export function forPeople(text) {
+export function humanize(text) {
   return text.replace(/[.;:]\s[^.;:]*\b(?:GET|POST|PUT|PATCH|DELETE) \.{3}\/.*$/, ".");
 }

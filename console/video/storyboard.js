@@ -26,22 +26,22 @@ export function useStoryboard(url) {
 
 /** @param {string} url */
 function tilesAt(url) {
-  const known = kept.get(url) ?? fetched(url);
+  const known = kept.get(url) ?? fetchTiles(url);
   kept.set(url, known);
   known.catch(() => kept.delete(url));
   return known;
 }
 
 /** @param {string} url */
-async function fetched(url) {
+async function fetchTiles(url) {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`The storyboard cannot be read (${answer.status}).`);
-  return parsed(await answer.text(), url);
+  return parseTiles(await answer.text(), url);
 }
 
 /** @param {string} text @param {string} base what the addresses in it are relative to
  * @returns {Tile[]} */
-export function parsed(text, base) {
+export function parseTiles(text, base) {
   const tiles = [];
   const lines = text.split(/\r?\n/);
   for (const [number, line] of lines.entries()) {

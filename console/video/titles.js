@@ -4,9 +4,9 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { Empty, Field, More, Typed } from "../parts/parts.js";
+import { Empty, Field, LoadMore, UserText } from "../parts/components.js";
 import { languageName, regionName } from "./names.js";
-import { faultBelow, faultIn, lines, PieceForm, RemoveButton } from "./piece.js";
+import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["Release"]} Release
@@ -36,9 +36,9 @@ export default function Titles({ video, isOwner }) {
       ${pages.items.map((release) => html`<li key=${`${release.region} ${release.language ?? ""}`}>
         <div>
           <strong>${placeOf(release)}</strong> <small>${release.region}${release.language && ` ${release.language}`}</small>
-          <ul class="plain">${release.titles.map(({ title, types, attributes }) => html`<li><${Typed}>${title}<//>
+          <ul class="plain">${release.titles.map(({ title, types, attributes }) => html`<li><${UserText}>${title}<//>
             ${[...types, ...attributes].length > 0 && html` <small>${
-              [...types, ...attributes].map((note, index) => html`${index > 0 && ", "}<${Typed}>${note}<//>`)}</small>`}</li>`)}</ul>
+              [...types, ...attributes].map((note, index) => html`${index > 0 && ", "}<${UserText}>${note}<//>`)}</small>`}</li>`)}</ul>
         </div>
         ${mayEdit && html`<span class="buttons">
           <button type="button" class="quiet" aria-label=${`Edit the titles of ${placeOf(release)}`} onClick=${() => setEdited(release)}>Edit</button>
@@ -46,7 +46,7 @@ export default function Titles({ video, isOwner }) {
         </span>`}
       </li>`)}
     </ul>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
     ${edited && html`<${TitlesForm} videoId=${videoId} release=${edited === "new" ? null : edited} onSaved=${saved} onClose=${() => setEdited(null)} />`}`;
 }
 
@@ -66,7 +66,7 @@ function remove({ videoId, region, language, version }) {
 /** @param {{ videoId: string, release: Release | null, onSaved: () => void, onClose: () => void }} props */
 function TitlesForm({ videoId, release, onSaved, onClose }) {
   const [place, setPlace] = useState({ region: release?.region ?? "", language: release?.language ?? "" });
-  const [titles, setTitles] = useState(() => typed(release));
+  const [titles, setTitles] = useState(() => fromForm(release));
   const [problem, setProblem] = useState(/** @type {import("../core/api.js").Problem | null} */ (null));
   const region = /** @type {Region} */ (place.region.trim()); // whether it is one, the API says
   const language = place.language.trim();
@@ -83,8 +83,8 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Title>} */ part) =>
     setTitles(titles.map((title) => (title.id === id ? { ...title, ...part } : title)));
-  return html`<${PieceForm} title=${release ? `Titles of ${placeOf(release)}` : "Add titles"} version=${release?.version ?? null}
-    save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(typed(theirs))} onError=${setProblem}
+  return html`<${ItemForm} title=${release ? `Titles of ${placeOf(release)}` : "Add titles"} version=${release?.version ?? null}
+    save=${save} fresh=${fresh} take=${(/** @type {Release} */ theirs) => setTitles(fromForm(theirs))} onError=${setProblem}
     onSaved=${onSaved} onClose=${onClose}>
     ${!release && html`
       <${Field} label="Region" value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
@@ -116,7 +116,7 @@ function empty() {
 }
 
 /** @param {Release | null} release @returns {Title[]} */
-function typed(release) {
+function fromForm(release) {
   if (!release) return [empty()];
   return release.titles.map(({ title, types, attributes }) => ({ id: ++last, title, types: types.join("\n"), attributes: attributes.join("\n") }));
 }

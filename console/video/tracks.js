@@ -4,13 +4,13 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { clock, counted } from "../core/words.js";
-import { Typed } from "../parts/parts.js";
+import { formatClock, countOf } from "../core/words.js";
+import { UserText } from "../parts/components.js";
 import { languageName } from "./names.js";
 
 /**
- * @typedef {import("./showing.js").Playback} Playback
- * @typedef {import("./showing.js").Showing} Showing
+ * @typedef {import("./playback.js").Playback} Playback
+ * @typedef {import("./playback.js").PlaybackSession} Showing
  * @typedef {Playback["chapters"][number]} Chapter Its start is in milliseconds.
  */
 
@@ -119,10 +119,10 @@ export function Chapters({ chapters, showing, element }) {
   }, [element, chapters]);
   if (!chapters.length) return null;
   return html`<details class="folded chapters" open>
-    <summary>${counted(chapters.length, "chapter")}</summary>
+    <summary>${countOf(chapters.length, "chapter")}</summary>
     <ol>${chapters.map(({ start, title }, index) => html`<li key=${start}>
       <button type="button" class="quiet" aria-current=${index === at ? "true" : undefined} onClick=${() => showing.seek(start / 1000)}>
-        <span class="start">${clock(start)}</span> <${Typed}>${title}<//>
+        <span class="start">${formatClock(start)}</span> <${UserText}>${title}<//>
       </button>
     </li>`)}</ol>
   </details>`;

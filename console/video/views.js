@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { count, counted, date, duration } from "../core/words.js";
-import { Failure, Loading } from "../parts/parts.js";
+import { count, countOf, date, duration } from "../core/words.js";
+import { Failure, Loading } from "../parts/components.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["ViewHistory"]} History
@@ -61,7 +61,7 @@ function Bars({ history: { items, granularity, total } }) {
   const step = WIDTH / items.length;
   const [first, last] = [items[0], items.at(-1)];
   const peak = items.find(({ views }) => views === most);
-  const summary = `${counted(total, "view")} in ${SPANS[granularity]}${peak ? `, most of them, ${count(most)}, ${when(peak, granularity)}` : ""}.`;
+  const summary = `${countOf(total, "view")} in ${SPANS[granularity]}${peak ? `, most of them, ${count(most)}, ${when(peak, granularity)}` : ""}.`;
   return html`<figure>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT + 1}`} role="img" aria-label=${summary} preserveAspectRatio="none">
       ${items.map(({ views }, index) => {
@@ -72,7 +72,7 @@ function Bars({ history: { items, granularity, total } }) {
     </svg>
     <figcaption>
       <span>${first && when(first, granularity)}</span>
-      <strong>${counted(total, "view")}</strong>
+      <strong>${countOf(total, "view")}</strong>
       <span>${last && when(last, granularity)}</span>
     </figcaption>
   </figure>`;
@@ -100,7 +100,7 @@ function Table({ history: { items, granularity } }) {
 function Explained({ explanation: { counted: did, notCounted, rules } }) {
   const broken = rules.filter(({ rule }) => notCounted[rule] > 0);
   return html`<div class="explained">
-    <p>In the last 24 hours ${did.total ? `${counted(did.total, "view")} counted` : "no view counted"},
+    <p>In the last 24 hours ${did.total ? `${countOf(did.total, "view")} counted` : "no view counted"},
       and ${notCounted.total ? `${count(notCounted.total)} did not:` : "none was left out."}</p>
     ${broken.length > 0 && html`<ul>${broken.map(({ rule, because }) => html`<li key=${rule}>${count(notCounted[rule])}: ${because}</li>`)}</ul>`}
   </div>`;

@@ -1,36 +1,36 @@
 // What was sent to a webhook, and what was answered.
 
 import { html } from "htm/preact";
-import { useEvery, usePages } from "../core/load.js";
-import { to } from "../core/route.js";
+import { useInterval, usePages } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Moment } from "../history/entries.js";
-import { Empty, More, News, Typed } from "../parts/parts.js";
-import { deliveries } from "./calls.js";
+import { Empty, LoadMore, News, UserText } from "../parts/components.js";
+import { deliveries } from "./requests.js";
 import { typesInWords } from "./words.js";
 
-/** @typedef {import("./calls.js").Delivery} Delivery */
+/** @typedef {import("./requests.js").Delivery} Delivery */
 
 const PERIOD_MS = 5000;
 
 /** @param {{ webhookId: string }} props */
 export default function Deliveries({ webhookId }) {
   const pages = usePages((cursor, signal) => deliveries(webhookId, cursor, signal), [webhookId], { key: keyOf });
-  useEvery(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
+  useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
   return html`<section class="deliveries" aria-label="Deliveries">
     <h2>Deliveries</h2>
     <p class="hint">Every attempt of the last 7 days, the newest first.</p>
     <${News} pages=${pages} noun="new attempt" isLast />
     ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing was sent in the last 7 days.<//>`}
     <ol class="delivery-list">${pages.items.map((delivery) => html`<li key=${keyOf(delivery)}>
-      <p class="delivery-facts"><${Answered} ...${delivery} />
+      <p class="delivery-facts"><${ResponseStatus} ...${delivery} />
         <strong>${typesInWords([delivery.type])[0]}</strong>
         <${About} ...${delivery} />
         <${Moment} at=${delivery.at} />
         ${delivery.attempt > 1 && html`<span>attempt ${count(delivery.attempt)}</span>`}</p>
-      <${Answer} ...${delivery} />
+      <${ResponseBody} ...${delivery} />
     </li>`)}</ol>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
   </section>`;
 }
 
@@ -40,19 +40,19 @@ function keyOf({ at, changeId, attempt }) {
 }
 
 /** Whether it was taken, and how fast. @param {{ status?: number, ms: number }} props */
-export function Answered({ status, ms }) {
+export function ResponseStatus({ status, ms }) {
   const isTaken = status !== undefined && status >= 200 && status < 300;
   return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? "no answer"}</span> <span class="ms">${count(ms)} ms</span>`;
 }
 
 /** What the receiver said, or why it did not. @param {{ error?: string, answer?: string }} props */
-export function Answer({ error, answer }) {
-  return html`${error && html`<p class="fault"><${Typed}>${error}<//></p>`}
-    ${answer && html`<details><summary>What it answered</summary><pre tabindex="0" aria-label="The first bytes of the answer"><${Typed}>${answer}<//></pre></details>`}`;
+export function ResponseBody({ error, answer }) {
+  return html`${error && html`<p class="fault"><${UserText}>${error}<//></p>`}
+    ${answer && html`<details><summary>What it answered</summary><pre tabindex="0" aria-label="The first bytes of the answer"><${UserText}>${answer}<//></pre></details>`}`;
 }
 
 /** What the change was about. @param {Delivery} delivery */
 function About({ videoId, playlistId }) {
-  if (videoId) return html`<a href=${to(["videos", videoId])}>Its video</a>`;
-  return playlistId ? html`<a href=${to(["playlists", playlistId])}>Its playlist</a>` : null;
+  if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>Its video</a>`;
+  return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>Its playlist</a>` : null;
 }

@@ -4,19 +4,19 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Dialog, Failure, Field, say, Typed } from "../parts/parts.js";
-import { useOnce } from "../playlists/once.js";
-import { remove, replay, rotate } from "./calls.js";
+import { Dialog, Failure, Field, announceText, UserText } from "../parts/components.js";
+import { useIdempotencyKey } from "../playlists/idempotency.js";
+import { remove, replay, rotate } from "./requests.js";
 import { nameOf } from "./words.js";
 
-/** @typedef {import("./calls.js").Webhook} Webhook */
+/** @typedef {import("./requests.js").Webhook} Webhook */
 
 /** @param {{ webhook: Webhook, onClose: () => void, onDone: (webhook: Webhook) => void }} props */
 export function Replay({ webhook: { webhookId, paused }, onClose, onDone }) {
   const [from, setFrom] = useState("");
   const { error, isBusy, run } = useAttempt(async () => {
     const after = await replay(webhookId, Math.floor(new Date(from).getTime() / 1000));
-    say("Everything since then is sent again.");
+    announceText("Everything since then is sent again.");
     onDone(after);
   });
   const fault = error instanceof Problem ? error.at("/from") : undefined;
@@ -38,9 +38,9 @@ export function Replay({ webhook: { webhookId, paused }, onClose, onDone }) {
   <//>`;
 }
 
-/** @param {{ webhook: Webhook, onClose: () => void, onDone: (webhook: import("./calls.js").WithSecret) => void }} props */
+/** @param {{ webhook: Webhook, onClose: () => void, onDone: (webhook: import("./requests.js").WithSecret) => void }} props */
 export function Rotate({ webhook: { webhookId }, onClose, onDone }) {
-  const once = useOnce();
+  const once = useIdempotencyKey();
   const { error, isBusy, run } = useAttempt(async () => onDone(await once(webhookId, (key) => rotate(webhookId, key))));
   return html`<${Dialog} title="Make another secret?" onClose=${onClose}>
     <p>For a day, changes are signed with both the new secret and the present one, so that the receiver can change over without missing any.
@@ -62,7 +62,7 @@ export function Delete({ webhook, onClose, onDeleted }) {
     onDeleted();
   });
   return html`<${Dialog} title="Delete the webhook?" onClose=${onClose}>
-    <p>“<${Typed}>${nameOf(webhook)}<//>” gets no more changes. Its secret and its deliveries are gone for good; to stop it for a while, pause it.</p>
+    <p>“<${UserText}>${nameOf(webhook)}<//>” gets no more changes. Its secret and its deliveries are gone for good; to stop it for a while, pause it.</p>
     <${Failure} error=${error} />
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>

@@ -4,20 +4,20 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Dialog, Failure, Field, say } from "../parts/parts.js";
-import { useOnce } from "../playlists/once.js";
-import { create, patch, read } from "./calls.js";
+import { Dialog, Failure, Field, announceText } from "../parts/components.js";
+import { useIdempotencyKey } from "../playlists/idempotency.js";
+import { create, patch, read } from "./requests.js";
 import { chosenOf, Types, typesIn } from "./types.js";
 
-/** @typedef {import("./calls.js").Webhook} Webhook @typedef {import("./calls.js").Version} Version */
+/** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").Version} Version */
 /** What people fill in; `whose` is only asked when a webhook is made.
  * @typedef {{ url: string, description: string, chosen: import("./types.js").Chosen, whose: "own" | "everybody" | "user", userId: string }} Draft */
 
 /** `followsAll` is whether whoever makes it may choose whose changes it follows.
- * @param {{ followsAll: boolean, onClose: () => void, onCreated: (webhook: import("./calls.js").WithSecret) => void }} props */
+ * @param {{ followsAll: boolean, onClose: () => void, onCreated: (webhook: import("./requests.js").WithSecret) => void }} props */
 export function Create({ followsAll, onClose, onCreated }) {
   const [draft, setDraft] = useState(/** @type {Draft} */ ({ url: "", description: "", chosen: null, whose: "own", userId: "" }));
-  const once = useOnce();
+  const once = useIdempotencyKey();
   const attempt = useAttempt(async () => {
     refuseNone(draft);
     const { url, description, chosen, whose, userId } = draft;
@@ -47,7 +47,7 @@ export function Edit({ start, onClose, onSaved }) {
     if (!Object.keys(wanted).length) return onSaved(base);
     try {
       const now = await patch(webhookId, wanted, base.etag);
-      say("Saved.");
+      announceText("Saved.");
       onSaved(now);
     } catch (error) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
@@ -71,7 +71,7 @@ export function Edit({ start, onClose, onSaved }) {
 }
 
 /** @param {{ draft: Draft, onInput: (draft: Draft) => void, attempt: { error: unknown, isBusy: boolean, run: () => Promise<void> },
- *   choosesWhose?: boolean, children?: import("../parts/parts.js").Children }} props */
+ *   choosesWhose?: boolean, children?: import("../parts/components.js").Children }} props */
 function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = false, children }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const at = (/** @type {string} */ pointer) => (error instanceof Problem ? error.at(pointer) : undefined);
@@ -124,7 +124,7 @@ export function patchBetween(before, after) {
   if (after.description !== before.description) changes.description = after.description || null;
   const types = typesIn(after.chosen);
   if (types.join() !== typesIn(before.chosen).join()) changes.types = types;
-  return /** @type {import("./calls.js").Patch} */ (changes);
+  return /** @type {import("./requests.js").Patch} */ (changes);
 }
 
 /** What somebody has typed of a draft. @param {Draft} draft @param {string[]} names of the patch @returns {Partial<Draft>} */

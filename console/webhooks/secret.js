@@ -3,9 +3,9 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { time } from "../core/words.js";
-import { Dialog } from "../parts/parts.js";
+import { Dialog } from "../parts/components.js";
 
-/** It stays until somebody says that they have kept it. @param {{ webhook: import("./calls.js").WithSecret, onClose: () => void }} props */
+/** It stays until somebody says that they have kept it. @param {{ webhook: import("./requests.js").WithSecret, onClose: () => void }} props */
 export function Secret({ webhook: { secret, previousSecretUntil }, onClose }) {
   const [copied, setCopied] = useState("");
   const shown = useRef(/** @type {HTMLElement | null} */ (null));

@@ -1,13 +1,13 @@
 // What a webhook does and follows, in words.
 
 import { html } from "htm/preact";
-import { counted, time } from "../core/words.js";
-import { Typed } from "../parts/parts.js";
+import { countOf, time } from "../core/words.js";
+import { UserText } from "../parts/components.js";
 
-/** @typedef {import("./calls.js").Webhook} Webhook */
+/** @typedef {import("./requests.js").Webhook} Webhook */
 /** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is that of the same status of a video */
 
-/** @typedef {NonNullable<import("./calls.js").Content["types"]>[number]} Kind a type of changes, or all of a group such as `video.*` */
+/** @typedef {NonNullable<import("./requests.js").Content["types"]>[number]} Kind a type of changes, or all of a group such as `video.*` */
 
 /** In the order in which people read them: all that there are.
  * @type {Record<Exclude<Kind, `${string}.*`>, true>} */
@@ -45,7 +45,7 @@ export function nameOf({ url, description }) {
   return description || (URL.canParse(url) ? new URL(url).host : url);
 }
 
-/** @param {Webhook} webhook @param {import("./calls.js").Tested | null} [tested] the last test, as far as this page sent one
+/** @param {Webhook} webhook @param {import("./requests.js").Tested | null} [tested] the last test, as far as this page sent one
  * @returns {State} */
 export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }, tested = null) {
   if (paused) {
@@ -54,7 +54,7 @@ export function stateOf({ paused, pausedBecause, failures = 0, behindSince, next
   }
   const behind = behindSince !== undefined ? `Behind since ${time(behindSince / 1000)}` : "";
   if (failures) {
-    const tries = failures === 1 ? "The last attempt failed." : `The last ${counted(failures, "attempt")} failed.`;
+    const tries = failures === 1 ? "The last attempt failed." : `The last ${countOf(failures, "attempt")} failed.`;
     const next = nextAttemptAt !== undefined ? `The next attempt is on ${time(nextAttemptAt)}.` : "";
     return { word: "failing", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
   }
@@ -69,10 +69,10 @@ export function StateWord({ state: { word, look } }) {
 }
 
 /** Whose changes it follows. @param {{ webhook: Webhook, isOwn: boolean }} props */
-export function Followed({ webhook: { userId, follows }, isOwn }) {
+export function SubscribedTypes({ webhook: { userId, follows }, isOwn }) {
   if (follows === undefined) return "Everybody’s changes";
   if (isOwn && follows === userId) return "Changes of your own videos and playlists";
-  return html`Changes of what belongs to <${Typed}>${follows}<//>`;
+  return html`Changes of what belongs to <${UserText}>${follows}<//>`;
 }
 
 /** The types that are followed, each in words, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */

@@ -4,22 +4,22 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { api, ask, Problem } from "../../console/core/api.js";
 import { differences } from "../../console/core/load.js";
-import { isServed, learn } from "../../console/core/media.js";
-import { parsed, to } from "../../console/core/route.js";
+import { isServed, allowOrigins } from "../../console/core/media.js";
+import { parseRoute, hrefTo } from "../../console/core/route.js";
 import { accessToken, user } from "../../console/core/session.js";
-import { clock, counted, duration, milliseconds, size, span } from "../../console/core/words.js";
-import { inWords } from "../../console/parts/parts.js";
-import { forPeople } from "../../console/video/sentences.js";
+import { formatClock, countOf, duration, milliseconds, size, formatRange } from "../../console/core/words.js";
+import { messageOf } from "../../console/parts/components.js";
+import { humanize } from "../../console/video/sentences.js";
 import { problem, serve, signIn, tokenOf } from "./support.js";
 
 beforeEach(() => sessionStorage.clear());
 
 test("numbers, sizes and times are written as people read them", () => {
   assert.deepEqual([0, 59_499, 61_000, 3_665_000].map(duration), ["0:00", "0:59", "1:01", "1:01:05"]);
-  assert.deepEqual([6_500, 3_930_250, 5_000].map(clock), ["0:06.5", "1:05:30.25", "0:05"]);
-  assert.deepEqual([40, 59.2, 61, 3_600, 7_000].map(span), ["40 seconds", "60 seconds", "2 minutes", "1 hour", "2 hours"]);
+  assert.deepEqual([6_500, 3_930_250, 5_000].map(formatClock), ["0:06.5", "1:05:30.25", "0:05"]);
+  assert.deepEqual([40, 59.2, 61, 3_600, 7_000].map(formatRange), ["40 seconds", "60 seconds", "2 minutes", "1 hour", "2 hours"]);
   assert.deepEqual([0, 999, 1_500, 33_554_432, 100_000_001, 5e12].map(size), ["0 bytes", "999 bytes", "1.5 kB", "33.6 MB", "100 MB", "5.0 TB"]);
-  assert.deepEqual([counted(1, "view"), counted(1_234, "view")], ["1 view", "1,234 views"]);
+  assert.deepEqual([countOf(1, "view"), countOf(1_234, "view")], ["1 view", "1,234 views"]);
 });
 
 test("a typed time is read to the millisecond, and anything else is refused", () => {
@@ -30,13 +30,13 @@ test("a typed time is read to the millisecond, and anything else is refused", ()
 
 test("an address says the place and its query, and reads back as what was written", () => {
   const query = { tab: "history", empty: "", none: undefined, tag: ["a b", "&"] };
-  const address = to(["videos", "a/ü ?"], query);
+  const address = hrefTo(["videos", "a/ü ?"], query);
   assert.equal(address, "#/videos/a%2F%C3%BC%20%3F?tab=history&tag=a+b&tag=%26");
-  const route = parsed(address);
+  const route = parseRoute(address);
   assert.deepEqual(route.path, ["videos", "a/ü ?"]);
   assert.deepEqual([...route.query], [["tab", "history"], ["tag", "a b"], ["tag", "&"]]);
-  assert.deepEqual(parsed("").path, []);
-  assert.deepEqual(parsed("#/videos/%E0").path, ["videos", "%E0"]); // not what anybody wrote, and no reason to fail
+  assert.deepEqual(parseRoute("").path, []);
+  assert.deepEqual(parseRoute("#/videos/%E0").path, ["videos", "%E0"]); // not what anybody wrote, and no reason to fail
 });
 
 test("a call resolves to the data, its ETag and its change set, and sends the token of whoever is signed in", async () => {
@@ -55,7 +55,7 @@ test("a refusal of the API names its kind, and what is wrong with which field an
   assert.ok(error instanceof Problem);
   assert.deepEqual([error.status, error.kind, error.retryAfter], [422, "invalid-content", 90]);
   assert.deepEqual([error.at("/title"), error.at("/tags"), error.on("from")], ["too long", undefined, "no time"]);
-  assert.deepEqual(inWords(error), { title: "invalid-content", detail: "invalid-content. Try again in 2 minutes." });
+  assert.deepEqual(messageOf(error), { title: "invalid-content", detail: "invalid-content. Try again in 2 minutes." });
 });
 
 test("a gateway's answer that is no problem document is said in its words", async () => {
@@ -129,7 +129,7 @@ test("an issuer that fails for a moment ends no session", async () => {
 
 test("pictures are shown from the deployment alone", async () => {
   serve(() => ({ body: { media: ["https://films.example"] } }));
-  await learn();
+  await allowOrigins();
   const origin = location.origin;
   const urls = [`${origin}/a.jpg`, "https://films.example/a", "https://films.example.evil/a", "s3://films/a", "a.jpg", "data:,"];
   assert.deepEqual(urls.map(isServed), [true, true, false, false, false, false]);
@@ -153,6 +153,6 @@ test("what came into a list or left it is counted, and what only moved is not", 
 });
 
 test("sentences of the API lose the calls that they recommend to programs", () => {
-  assert.equal(forPeople("No film has arrived. Send one with POST .../upload"), "No film has arrived.");
-  assert.equal(forPeople("The video is private."), "The video is private.");
+  assert.equal(humanize("No film has arrived. Send one with POST .../upload"), "No film has arrived.");
+  assert.equal(humanize("The video is private."), "The video is private.");
 });

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
 import { Problem } from "../../console/core/api.js";
-import { patiently } from "../../console/history/calls.js";
-import { Changes, Since, Timeline, Value } from "../../console/history/entries.js";
-import Revert, { previewOf } from "../../console/history/revert.js";
-import { entryOf, fieldName, setOf, subjectName } from "../../console/history/words.js";
+import { retryUntilCurrent } from "../../console/history/requests.js";
+import { Changes, UnchangedSince, Timeline, Value } from "../../console/history/entries.js";
+import Revert, { loadPreview } from "../../console/history/revert.js";
+import { entryOf, fieldName, changeSetLink, subjectName } from "../../console/history/words.js";
 import { Missing } from "../../console/screens/changesets.js";
 import { click, draw, elements, leave } from "./page.js";
 import { elementsOf, serve, settle, signIn, textOf } from "./support.js";
@@ -90,15 +90,15 @@ test("an address in the storage is shown as a stored file, also within another v
 });
 
 test("a field that is left alone says why", () => {
-  assert.match(textOf(html`<${Since} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
-  assert.equal(textOf(html`<${Since} reason="notWritable" />`), "not written by people");
+  assert.match(textOf(html`<${UnchangedSince} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
+  assert.equal(textOf(html`<${UnchangedSince} reason="notWritable" />`), "not written by people");
 });
 
 test("an entry leads to its change set where there is one", () => {
-  assert.equal(setOf(entry()), "#/changesets/set");
-  assert.equal(setOf(entry({ entity: "job" })), null);
-  assert.equal(setOf(entry({ by: { kind: "job", id: "job:probe" } })), null);
-  assert.equal(setOf(entry({ by: { kind: "job", id: "job:import" } })), "#/changesets/set");
+  assert.equal(changeSetLink(entry()), "#/changesets/set");
+  assert.equal(changeSetLink(entry({ entity: "job" })), null);
+  assert.equal(changeSetLink(entry({ by: { kind: "job", id: "job:probe" } })), null);
+  assert.equal(changeSetLink(entry({ by: { kind: "job", id: "job:import" } })), "#/changesets/set");
   assert.deepEqual(elementsOf(html`<${Timeline} entries=${[entry()]} isOfSet />`, "a"), []);
 });
 
@@ -128,7 +128,7 @@ test("while the trail is behind, a call is made again when the service says so",
     return "there";
   });
   const told = [];
-  const answer = patiently(calls, { waiting: (isWaiting) => told.push(isWaiting) });
+  const answer = retryUntilCurrent(calls, { waiting: (isWaiting) => told.push(isWaiting) });
   for (let round = 0; round < 2; round += 1) {
     await settle();
     mock.timers.tick(2_999);
@@ -142,7 +142,7 @@ test("while the trail is behind, a call is made again when the service says so",
 
 test("a trail that stays behind is given up, and any other problem is not waited for", async () => {
   const behind = mock.fn(async () => { throw BEHIND; });
-  const given = patiently(behind, { waiting: () => undefined }).catch((error) => error);
+  const given = retryUntilCurrent(behind, { waiting: () => undefined }).catch((error) => error);
   for (let round = 0; round < 6; round += 1) {
     await settle();
     mock.timers.tick(3_000);
@@ -150,7 +150,7 @@ test("a trail that stays behind is given up, and any other problem is not waited
   assert.equal(await given, BEHIND);
   assert.equal(behind.mock.callCount(), 6);
   const other = mock.fn(async () => { throw new Problem({ status: 412, title: "", detail: "" }); });
-  await assert.rejects(patiently(other, { waiting: () => undefined }));
+  await assert.rejects(retryUntilCurrent(other, { waiting: () => undefined }));
   assert.equal(other.mock.callCount(), 1);
 });
 
@@ -175,7 +175,7 @@ function reverts() {
 
 test("the change that somebody undoes is set back whoever made it, and a later change of another user only if it is ticked", async () => {
   reverts();
-  const preview = async (wanted) => (await previewOf("a", '"3"', wanted, new AbortController().signal)).rows
+  const preview = async (wanted) => (await loadPreview("a", '"3"', wanted, new AbortController().signal)).rows
     .map(({ field, change, since, isForced = false }) => [field, change?.to, since?.by?.id, isForced]);
   const fields = ["/title", "/description", "/category"];
   assert.deepEqual(await preview({ toVersion: 1, fields }), [

@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, asked, chosen, countFilters, filtersOf, followed, withKind, withoutFilters, withValue } from "../../console/library/choice.js";
-import { creating, inOrder } from "../../console/library/created.js";
+import { addressOf, toQuery, parseFilters, countFilters, filtersOf, feedOwner, withKind, withoutFilters, withValue } from "../../console/library/filters.js";
+import { noteCreation, sortByCreation } from "../../console/library/creation-order.js";
 import { signOut } from "../../console/core/session.js";
 import { goal } from "../../console/library/grid.js";
 import { serve, signIn } from "./support.js";
 
 const ALICE = { subject: "alice", isAdmin: false, followsAll: false };
 const ADMIN = { subject: "admin", isAdmin: true, followsAll: true };
-const at = (query) => chosen(new URLSearchParams(query));
+const at = (query) => parseFilters(new URLSearchParams(query));
 
 test("an address says which list is shown, and what the API is asked for it", () => {
   const kinds = {
@@ -29,7 +29,7 @@ test("an address says which list is shown, and what the API is asked for it", ()
   };
   for (const [query, [kind, values]] of Object.entries(kinds)) {
     assert.equal(at(query).kind, kind, query);
-    assert.deepEqual(asked(at(query), ALICE), values, query);
+    assert.deepEqual(toQuery(at(query), ALICE), values, query);
   }
 });
 
@@ -60,9 +60,9 @@ test("only filters that the API takes with a list are offered, and those that ar
 
 test("a list follows the changes that may concern it, and nobody's when it is not allowed to", () => {
   const follows = { "": "alice", "userId=me": "alice", "userId=alice": "alice", "userId=bob": null, "tag=sea": "alice", "show=tag": null, "show=top": null };
-  for (const [query, whose] of Object.entries(follows)) assert.equal(followed(at(query), ALICE), whose, query);
-  assert.equal(followed(at("tag=sea"), ADMIN), "*");
-  assert.equal(followed(at("userId=bob"), ADMIN), "bob");
+  for (const [query, whose] of Object.entries(follows)) assert.equal(feedOwner(at(query), ALICE), whose, query);
+  assert.equal(feedOwner(at("tag=sea"), ADMIN), "*");
+  assert.equal(feedOwner(at("userId=bob"), ADMIN), "bob");
 });
 
 test("arrow keys move in the grid by rows and columns, and stay in it", () => {
@@ -79,8 +79,8 @@ test("arrow keys move in the grid by rows and columns, and stay in it", () => {
 test("the order of what a tab created is forgotten when its user signs out", async () => {
   serve(() => ({ status: 404 }));
   signIn();
-  creating()("a");
-  const late = creating();
+  noteCreation()("a");
+  const late = noteCreation();
   assert.ok(sessionStorage.getItem("created"));
   await signOut();
   late("b"); // its answer came after that
@@ -89,12 +89,12 @@ test("the order of what a tab created is forgotten when its user signs out", asy
 
 test("videos that this tab created in one second keep the order in which they were asked for", () => {
   signIn();
-  const [first, second, third] = [creating(), creating(), creating()];
+  const [first, second, third] = [noteCreation(), noteCreation(), noteCreation()];
   third("a"); // whichever is answered first
   first("c");
   second("b");
   const at = (createdAt, ...ids) => ids.map((videoId) => ({ videoId, createdAt }));
-  const order = (items, isNewestFirst = true) => inOrder(items, isNewestFirst).map(({ videoId }) => videoId).join("");
+  const order = (items, isNewestFirst = true) => sortByCreation(items, isNewestFirst).map(({ videoId }) => videoId).join("");
   assert.equal(order(at(5, "c", "b", "a")), "abc");
   assert.equal(order(at(5, "b", "a", "c"), false), "cba");
   assert.equal(order([...at(6, "c"), ...at(5, "b", "a")]), "cab"); // another second comes first, whatever was asked for first

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { html } from "htm/preact";
-import Failed from "../../console/operations/failed.js";
+import FailedJobs from "../../console/operations/failed.js";
 import { click, draw, elements, leave, said, see } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
@@ -27,7 +27,7 @@ async function panel() {
     if (method === "POST") return videoId === "b" ? problem(409, "job-running") : { body: { ...failed(videoId), state: "queued" } };
     return { body: { items: [failed(videoId, videoId === "a")] } };
   });
-  root = await draw(html`<${Failed} changes=${[]} />`);
+  root = await draw(html`<${FailedJobs} changes=${[]} />`);
   return requests;
 }
 

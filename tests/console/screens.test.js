@@ -4,12 +4,12 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { Problem } from "../../console/core/api.js";
 import { retryAll } from "../../console/operations/failed.js";
-import { idIn } from "../../console/playlists/adding.js";
-import { placed } from "../../console/playlists/sorting.js";
-import { marked } from "../../console/screens/search.js";
+import { idIn } from "../../console/playlists/add-video.js";
+import { reorder } from "../../console/playlists/sorting.js";
+import { highlight } from "../../console/screens/search.js";
 import { draftOf, patchBetween } from "../../console/webhooks/form.js";
 import { chosenOf, typesIn } from "../../console/webhooks/types.js";
-import { Followed, GROUPS, nameOf, stateOf, typesInWords } from "../../console/webhooks/words.js";
+import { SubscribedTypes, GROUPS, nameOf, stateOf, typesInWords } from "../../console/webhooks/words.js";
 import { elementsOf, textOf } from "./support.js";
 
 const ID = "01234567-89ab-4cde-8f01-23456789abcd";
@@ -24,7 +24,7 @@ test("a video is named by its id or by any address of its page", () => {
 test("an entry is shown behind the one that it was put behind, and out of sight at the end of a list that goes on", () => {
   const entries = ["a", "b", "c"].map((videoId) => ({ videoId }));
   const [a, b, c] = entries;
-  const order = (entry, place, isDone = true, items = entries) => placed(items, entry, place, isDone).map(({ videoId }) => videoId).join("");
+  const order = (entry, place, isDone = true, items = entries) => reorder(items, entry, place, isDone).map(({ videoId }) => videoId).join("");
   assert.equal(order(a, { after: "b" }), "bac");
   assert.equal(order(c, { after: null }), "cab");
   assert.equal(order(a, { before: null }), "bca");
@@ -34,10 +34,10 @@ test("an entry is shown behind the one that it was put behind, and out of sight 
 });
 
 test("what fits is marked by characters, of which some are longer than others", () => {
-  const parts = marked("🎬 The härbour 🎬", [[6, 13], [14, 15]]);
+  const parts = highlight("🎬 The härbour 🎬", [[6, 13], [14, 15]]);
   assert.equal(textOf(parts), "🎬 The härbour 🎬");
   assert.deepEqual(elementsOf(parts, "mark").map(textOf), ["härbour", "🎬"]);
-  assert.equal(textOf(marked("<b>", [])), "<b>");
+  assert.equal(textOf(highlight("<b>", [])), "<b>");
 });
 
 test("a webhook says in words what it does", () => {
@@ -58,7 +58,7 @@ test("a webhook says in words what it does", () => {
 
 test("a webhook has a name, and says whose changes and which it follows", () => {
   assert.deepEqual([{ url: "https://a.example/x", description: "Mine" }, { url: "https://a.example/x" }, { url: "x" }].map(nameOf), ["Mine", "a.example", "x"]);
-  const followed = (webhook, isOwn = true) => textOf(Followed({ webhook, isOwn }));
+  const followed = (webhook, isOwn = true) => textOf(SubscribedTypes({ webhook, isOwn }));
   assert.equal(followed({ userId: "alice" }), "Everybody’s changes");
   assert.equal(followed({ userId: "alice", follows: "alice" }), "Changes of your own videos and playlists");
   assert.equal(followed({ userId: "alice", follows: "bob" }), "Changes of what belongs to bob");

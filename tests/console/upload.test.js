@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { Problem } from "../../console/core/api.js";
-import { inOrder } from "../../console/library/created.js";
-import { add, all, changed, forget } from "../../console/upload/list.js";
-import { insist } from "../../console/upload/put.js";
-import { choose, give, pause, resume, submit } from "../../console/upload/queue.js";
+import { sortByCreation } from "../../console/library/creation-order.js";
+import { add, all, update, forget } from "../../console/upload/list.js";
+import { retry } from "../../console/upload/put.js";
+import { choose, attachFile, pause, resume, submit } from "../../console/upload/queue.js";
 import { abort, send } from "../../console/upload/send.js";
 import Steps, { progressOf } from "../../console/upload/steps.js";
 import { html } from "htm/preact";
@@ -211,7 +211,7 @@ async function tries(more) {
   });
   const stop = new AbortController();
   let isOver = false;
-  const over = insist(attempt, stop.signal, () => undefined).catch(() => undefined).finally(() => (isOver = true));
+  const over = retry(attempt, stop.signal, () => undefined).catch(() => undefined).finally(() => (isOver = true));
   for (let round = 0; round < 20 && !isOver; round += 1) {
     await settle();
     mock.timers.tick(60_000);
@@ -263,7 +263,7 @@ test("a file that is chosen again goes on with its upload, but not with that of 
   const one = drafted({ state: "interrupted", about, file: null, videoId: "one", isNew: false });
   choose([file("ride.mp4")], "alice", { videoId: "other", title: "Other" });
   assert.deepEqual(all().map(({ state, videoId }) => [state, videoId]), [["interrupted", "one"], ["draft", "other"]]);
-  assert.match(give(one, file("ride.mp4", { lastModified: 2 })), /^This is not the file that was being sent: that is ride\.mp4/);
+  assert.match(attachFile(one, file("ride.mp4", { lastModified: 2 })), /^This is not the file that was being sent: that is ride\.mp4/);
   choose([file("ride.mp4")], "alice", { videoId: "one", title: "One" });
   assert.equal(one.state, "sending");
   assert.equal(all().length, 2);
@@ -292,7 +292,7 @@ test("films that are uploaded at once are listed in the order in which they were
   for (const title of ["a", "b", "c"]) answers.get(title)();
   await Promise.all(submitted);
   const listed = ["a", "b", "c"].map((videoId) => ({ videoId, createdAt: 1 }));
-  assert.deepEqual(inOrder(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
+  assert.deepEqual(sortByCreation(listed, false).map(({ videoId }) => videoId), ["b", "c", "a"]);
 });
 
 test("what is wrong with a new video is said at its draft, which stays", async () => {
@@ -307,7 +307,7 @@ test("a reload keeps what was begun, without any URL, and drafts are not kept", 
   drafted({ state: "sending", videoId: "v", uploadId: "u", plan: { url: "https://s3.example/?X-Amz-Signature=secret", headers: {} } });
   drafted({ state: "draft" });
   drafted({ state: "sent", videoId: "w" });
-  changed();
+  update();
   const kept = sessionStorage.getItem("uploads");
   assert.ok(!kept.includes("X-Amz"), "whoever has a URL may upload with it");
   assert.deepEqual(JSON.parse(kept).map(({ state, videoId }) => [state, videoId]), [["interrupted", "v"], ["sent", "w"]]);

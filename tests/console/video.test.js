@@ -7,12 +7,12 @@ import { languageIn } from "../../console/video/captions.js";
 import { entitled, ordered } from "../../console/video/chapters.js";
 import { draftOf, faultsIn, newPair, valuesIn, withTag } from "../../console/video/draft.js";
 import { compare, keyOf, labelOf, merged, patchOf, pointerTo, valuesOf } from "../../console/video/fields.js";
-import { Known } from "../../console/video/facts.js";
+import { Known } from "../../console/video/overview.js";
 import { languageName, nameOf, regionName } from "../../console/video/names.js";
 import { unplayable } from "../../console/video/player.js";
-import { faultBelow, faultIn, lines } from "../../console/video/piece.js";
-import { fitting, SOURCE } from "../../console/video/showing.js";
-import { parsed } from "../../console/video/storyboard.js";
+import { faultBelow, faultIn, lines } from "../../console/video/item-form.js";
+import { bestQuality, SOURCE } from "../../console/video/playback.js";
+import { parseTiles } from "../../console/video/storyboard.js";
 import { escaped } from "../../console/video/tracks.js";
 import { textOf } from "./support.js";
 import { Problem } from "../../console/core/api.js";
@@ -128,7 +128,7 @@ test("a storyboard leads to pictures of the deployment, with their times and pla
     "00:15.000 --> 00:20.000", "storyboard.jpg",
   ].join("\r\n");
   const url = `${location.origin}/films/storyboard.jpg`;
-  assert.deepEqual(parsed(text, base), [
+  assert.deepEqual(parseTiles(text, base), [
     { start: 0, end: 5, url, x: 0, y: 0, width: 160, height: 68 },
     { start: 3_605, end: 3_610.5, url, x: 160, y: 0, width: 160, height: 68 },
   ]);
@@ -178,10 +178,10 @@ for (const [what, qualities, width, expected] of [
   ["the source while nothing is made", [source(1280)], 900, SOURCE],
 ]) {
   test(`a player first shows ${what}`, () => {
-    assert.equal(fitting(qualities, width, width * 9 / 16)?.name, expected);
+    assert.equal(bestQuality(qualities, width, width * 9 / 16)?.name, expected);
   });
 }
 
 test("a player shows nothing if there is nothing", () => {
-  assert.equal(fitting([], 900, 500), undefined);
+  assert.equal(bestQuality([], 900, 500), undefined);
 });

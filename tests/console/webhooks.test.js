@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { html } from "htm/preact";
-import One from "../../console/webhooks/one.js";
+import WebhookScreen from "../../console/webhooks/webhook.js";
 import { click, draw, elements, leave, said } from "./page.js";
 import { problem, serve, signIn } from "./support.js";
 
@@ -33,7 +33,7 @@ async function page(...tests) {
     if (method === "PATCH") version += 1;
     return { body: { ...WEBHOOK, version } };
   });
-  root = await draw(html`<${One} webhookId="w" user=${{ subject: "alice" }} />`);
+  root = await draw(html`<${WebhookScreen} webhookId="w" user=${{ subject: "alice" }} />`);
 }
 
 const state = () => elements(root, "p").find(({ attributes }) => attributes.get("class") === "webhook-state").textContent;

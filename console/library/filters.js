@@ -4,7 +4,7 @@
 // what is viewed most, and a choice that has no value yet.
 
 import { EVERYBODY } from "../core/changes.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 
 /**
  * @typedef {import("../core/session.js").User} User
@@ -36,7 +36,7 @@ const TOP = ["window", "sort", "category"];
 const ME = "me";
 
 /** What an address chooses. @param {URLSearchParams} query @returns {Choice} */
-export function chosen(query) {
+export function parseFilters(query) {
   const show = query.get("show") ?? "";
   const names = show === "top" ? TOP : PARAMETERS;
   const values = Object.fromEntries([...query].filter(([name, value]) => names.includes(name) && value));
@@ -59,9 +59,9 @@ export function selectorOf(kind) {
 /** The address of a choice. @param {Choice} choice */
 export function addressOf({ kind, values }) {
   const filled = Object.fromEntries(Object.entries(values).filter(([, value]) => value));
-  if (kind === "mine") return to([], Object.keys(filled).length ? { userId: ME, ...filled } : {});
+  if (kind === "mine") return hrefTo([], Object.keys(filled).length ? { userId: ME, ...filled } : {});
   const selector = selectorOf(kind);
-  return to([], selector && filled[selector] ? filled : { show: kind, ...filled });
+  return hrefTo([], selector && filled[selector] ? filled : { show: kind, ...filled });
 }
 
 /** The same choice with another value, or without one. @param {Choice} choice @param {string} name @param {string} value */
@@ -90,7 +90,7 @@ export function filtersOf({ kind, values }, user) {
   if (kind === "status" && values.status !== "ready") offered.add("category");
   if (kind === "tag" || kind === "region") offered.add("userId");
   // Others' videos are listed when they are ready, and by a region everybody's own as well.
-  if (kind === "mine" || (["user", "tag"].includes(kind) && owns(values.userId, user))) offered.add("status");
+  if (kind === "mine" || (["user", "tag"].includes(kind) && isOwnLibrary(values.userId, user))) offered.add("status");
   const selector = kind === "mine" ? "userId" : selectorOf(kind);
   return ["userId", "category", "status", ...RANGES].filter((name) => name !== selector && (offered.has(name) || values[name]));
 }
@@ -102,7 +102,7 @@ export function countFilters(choice, user) {
 
 /** What the API is asked; null while the choice lacks what it selects by.
  * @param {Choice} choice @param {User} user @returns {Values | null} */
-export function asked({ kind, values }, user) {
+export function toQuery({ kind, values }, user) {
   const selector = selectorOf(kind);
   if (selector && !values[selector]) return null;
   const query = kind === "mine" ? { userId: ME, ...values } : { ...values };
@@ -111,15 +111,15 @@ export function asked({ kind, values }, user) {
 
 /** Whose changes a list can follow, as `useChanges` takes it: everybody's are for administrators.
  * @param {Choice} choice @param {User} user */
-export function followed({ kind, values }, user) {
+export function feedOwner({ kind, values }, user) {
   const selector = selectorOf(kind);
   if (kind === "top" || (selector && !values[selector])) return null; // what is counted changes without a change
   if (kind === "mine") return user.subject;
-  if (kind === "user") return owns(values.userId, user) ? values.userId ?? null : null;
+  if (kind === "user") return isOwnLibrary(values.userId, user) ? values.userId ?? null : null;
   return user.isAdmin ? EVERYBODY : user.subject;
 }
 
 /** @param {string | undefined} userId @param {User} user */
-function owns(userId, user) {
+function isOwnLibrary(userId, user) {
   return userId !== undefined && (user.isAdmin || userId === ME || userId === user.subject);
 }

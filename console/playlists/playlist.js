@@ -4,9 +4,9 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
-import { go, to } from "../core/route.js";
-import { counted, time } from "../core/words.js";
-import { Failure, Loading, say, Typed } from "../parts/parts.js";
+import { navigate, hrefTo } from "../core/route.js";
+import { countOf, time } from "../core/words.js";
+import { Failure, Loading, announceText, UserText } from "../parts/components.js";
 import { Delete, Edit, read } from "./editor.js";
 import Entries from "./entries.js";
 import History, { Deleted } from "./history.js";
@@ -14,21 +14,21 @@ import History, { Deleted } from "./history.js";
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 
 /** @param {{ playlistId: string, user: import("../core/session.js").User }} props */
-export default function One({ playlistId, user }) {
+export default function PlaylistScreen({ playlistId, user }) {
   const loaded = useLoad((signal) => read(playlistId, signal), [playlistId]);
   const [dialog, setDialog] = useState("");
   /** How many entries came and went since the playlist was read. */
   const [difference, setDifference] = useState(0);
   const close = () => setDialog("");
   if (!loaded.value) {
-    return html`<p class="playlist-up"><a href=${to(["playlists"])}>Playlists</a></p><h1>Playlist</h1>
+    return html`<p class="playlist-up"><a href=${hrefTo(["playlists"])}>Playlists</a></p><h1>Playlist</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}
       ${loaded.error instanceof Problem && loaded.error.status === 404 && html`<${Deleted} playlistId=${playlistId} />`}`;
   }
   const { playlist } = loaded.value;
   const { title, description, visibility, userId, entryCount, updatedAt } = playlist;
   const isOwner = user.isAdmin || userId === user.subject;
-  const lists = userId === user.subject ? to(["playlists"]) : to(["playlists"], { userId });
+  const lists = userId === user.subject ? hrefTo(["playlists"]) : hrefTo(["playlists"], { userId });
   const count = entryCount === undefined ? undefined : Math.max(entryCount + difference, 0);
   const saved = (/** @type {Playlist} */ after) => {
     loaded.set({ playlist: after, etag: null });
@@ -36,19 +36,19 @@ export default function One({ playlistId, user }) {
     close();
   };
   const deleted = () => {
-    say("The playlist is deleted.");
-    go(lists, { replace: true });
+    announceText("The playlist is deleted.");
+    navigate(lists, { replace: true });
   };
   return html`<article class="playlist">
-    <p class="playlist-up"><a href=${lists}>${userId === user.subject ? "Playlists" : html`Playlists of <${Typed}>${userId}<//>`}</a></p>
-    <h1><${Typed}>${title}<//></h1>
+    <p class="playlist-up"><a href=${lists}>${userId === user.subject ? "Playlists" : html`Playlists of <${UserText}>${userId}<//>`}</a></p>
+    <h1><${UserText}>${title}<//></h1>
     <p class="playlist-facts">
       <span class="status">${visibility}</span>
-      ${count !== undefined && html`<span>${counted(count, "video")}</span>`}
-      <span>by <${Typed}>${userId}<//></span>
+      ${count !== undefined && html`<span>${countOf(count, "video")}</span>`}
+      <span>by <${UserText}>${userId}<//></span>
       <span>changed ${time(updatedAt)}</span>
     </p>
-    ${description && html`<p class="playlist-text"><${Typed}>${description}<//></p>`}
+    ${description && html`<p class="playlist-text"><${UserText}>${description}<//></p>`}
     ${isOwner && html`<div class="actions">
       <button type="button" onClick=${() => setDialog("edit")}>Edit</button>
       <button type="button" onClick=${() => setDialog("delete")}>Delete</button>

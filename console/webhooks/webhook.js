@@ -3,32 +3,32 @@
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
-import { useAttempt, useEvery, useLoad } from "../core/load.js";
-import { go, to } from "../core/route.js";
+import { useAttempt, useInterval, useLoad } from "../core/load.js";
+import { navigate, hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, say, Typed } from "../parts/parts.js";
-import { patch, read, test as sendTest } from "./calls.js";
-import Deliveries, { Answer, Answered } from "./deliveries.js";
+import { Failure, Loading, announceText, UserText } from "../parts/components.js";
+import { patch, read, test as sendTest } from "./requests.js";
+import Deliveries, { ResponseBody, ResponseStatus } from "./deliveries.js";
 import { Delete, Replay, Rotate } from "./dialogs.js";
 import { Edit } from "./form.js";
 import { Secret } from "./secret.js";
-import { Followed, nameOf, stateOf, StateWord, typesInWords } from "./words.js";
+import { SubscribedTypes, nameOf, stateOf, StateWord, typesInWords } from "./words.js";
 
-/** @typedef {import("./calls.js").Webhook} Webhook @typedef {import("./calls.js").WithSecret} WithSecret @typedef {import("./calls.js").Tested} Tested */
+/** @typedef {import("./requests.js").Webhook} Webhook @typedef {import("./requests.js").WithSecret} WithSecret @typedef {import("./requests.js").Tested} Tested */
 
 const PERIOD_MS = 5000;
 
 /** `made` is what was answered when it was created, with its secret.
  * @param {{ webhookId: string, user: import("../core/session.js").User }} props */
-export default function One({ webhookId, user }) {
+export default function WebhookScreen({ webhookId, user }) {
   const loaded = useLoad((signal) => read(webhookId, signal), [webhookId]);
   const [dialog, setDialog] = useState("");
   const [secret, setSecret] = useState(/** @type {WithSecret | null} */ (null));
   const [test, setTest] = useState(/** @type {{ tested: Tested, version: number } | null} */ (null));
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
-  useEvery(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isGone && dialog === "");
+  useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isGone && dialog === "");
   const close = () => setDialog("");
-  const up = html`<p class="webhook-up"><a href=${to(["webhooks"])}>Webhooks</a></p>`;
+  const up = html`<p class="webhook-up"><a href=${hrefTo(["webhooks"])}>Webhooks</a></p>`;
   if (!loaded.value || isGone) {
     return html`${up}<h1>Webhook</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${isGone ? undefined : loaded.reload} />` : html`<${Loading} />`}`;
@@ -42,30 +42,30 @@ export default function One({ webhookId, user }) {
   const state = stateOf(webhook, tested);
   return html`<article class="webhook">
     ${up}
-    <h1><${Typed}>${nameOf(webhook)}<//></h1>
-    <p class="webhook-url"><${Typed}>${webhook.url}<//></p>
-    <p class="webhook-state" role="status"><${StateWord} state=${state} /> <${Typed}>${state.text}<//></p>
+    <h1><${UserText}>${nameOf(webhook)}<//></h1>
+    <p class="webhook-url"><${UserText}>${webhook.url}<//></p>
+    <p class="webhook-state" role="status"><${StateWord} state=${state} /> <${UserText}>${state.text}<//></p>
     <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} tested=${tested}
       setTested=${(/** @type {Tested} */ answer) => setTest({ tested: answer, version: webhook.version })} />
     <dl class="webhook-about">
-      <div><dt>Follows</dt><dd><${Followed} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
+      <div><dt>Follows</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
       <div><dt>Kinds of changes</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
-      ${webhook.userId !== user.subject && html`<div><dt>Belongs to</dt><dd><${Typed}>${webhook.userId}<//></dd></div>`}
+      ${webhook.userId !== user.subject && html`<div><dt>Belongs to</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
       <div><dt>Created</dt><dd>${time(webhook.createdAt)}</dd></div>
       ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>signs as well until ${time(webhook.previousSecretUntil)}</dd></div>`}
     </dl>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     <${Deliveries} webhookId=${webhookId} />
     ${dialog === "edit" && html`<${Edit} start=${loaded.value} onClose=${close}
-      onSaved=${(/** @type {import("./calls.js").Version} */ now) => changed(now.webhook, now.etag)} />`}
+      onSaved=${(/** @type {import("./requests.js").Version} */ now) => changed(now.webhook, now.etag)} />`}
     ${dialog === "replay" && html`<${Replay} webhook=${webhook} onClose=${close} onDone=${changed} />`}
     ${dialog === "rotate" && html`<${Rotate} webhook=${webhook} onClose=${close} onDone=${(/** @type {WithSecret} */ after) => {
       changed(after);
       setSecret(after);
     }} />`}
     ${dialog === "delete" && html`<${Delete} webhook=${webhook} onClose=${close} onDeleted=${() => {
-      say("The webhook is deleted.");
-      go(to(["webhooks"]), { replace: true });
+      announceText("The webhook is deleted.");
+      navigate(hrefTo(["webhooks"]), { replace: true });
     }} />`}
     ${secret && html`<${Secret} webhook=${secret} onClose=${() => setSecret(null)} />`}
   </article>`;
@@ -78,7 +78,7 @@ function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTes
   const sending = useAttempt(async () => setTested(await sendTest(webhookId)));
   const pausing = useAttempt(async () => {
     const { webhook, etag } = await patch(webhookId, { paused: !paused });
-    say(paused ? "It goes on." : "It is paused.");
+    announceText(paused ? "It goes on." : "It is paused.");
     changed(webhook, etag);
   });
   return html`<div class="actions">
@@ -91,7 +91,7 @@ function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTes
     </div>
     <${Failure} error=${pausing.error} />
     <${Failure} error=${sending.error} />
-    <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts" key=${tested.id}><${Answered} ...${tested} />
+    <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts" key=${tested.id}><${ResponseStatus} ...${tested} />
         <strong>${tested.delivered ? "The test was taken." : "The test was not taken."}</strong></p>
-      <${Answer} ...${tested} />`}</div>`;
+      <${ResponseBody} ...${tested} />`}</div>`;
 }

@@ -4,8 +4,8 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Failure, Field, inWords, say } from "../parts/parts.js";
-import { useOnce } from "./once.js";
+import { Failure, Field, messageOf, announceText } from "../parts/components.js";
+import { useIdempotencyKey } from "./idempotency.js";
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */
 
@@ -14,10 +14,10 @@ const ADDRESS = new RegExp(`videos/(${ID.source})`, "i");
 
 /** `added` gets null when it is not known how lists show the entry.
  * @param {{ playlistId: string, added: (entry: Entry | null) => void }} props */
-export default function Adding({ playlistId, added }) {
+export default function AddVideo({ playlistId, added }) {
   const [text, setText] = useState("");
   const [fault, setFault] = useState("");
-  const once = useOnce();
+  const once = useIdempotencyKey();
   const { error, isBusy, run } = useAttempt(async () => {
     const videoId = idIn(text);
     setFault(videoId ? "" : "This is neither the address of a video nor its id.");
@@ -29,11 +29,11 @@ export default function Adding({ playlistId, added }) {
     const video = await summaryOf(data.videoId).catch(() => null); // the video is added all the same
     setText("");
     added(video && { ...data, video });
-    say("Added at the end of the playlist.");
+    announceText("Added at the end of the playlist.");
   });
   // The one field is what a refusal is about; without an answer it is not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
-  const said = isAbout ? error.at("/videoId") ?? inWords(error).detail : undefined;
+  const said = isAbout ? error.at("/videoId") ?? messageOf(error).detail : undefined;
   const add = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     run();

@@ -19,25 +19,25 @@ const TRIES = 5;
 
 /** @param {string} videoId @param {{ limit: number, order: "asc" | "desc", cursor?: string }} query @param {AbortSignal} [signal]
  * @returns {Promise<EntryPage>} */
-export async function entriesOf(videoId, query, signal) {
+export async function listEntries(videoId, query, signal) {
   return (await ask(api.GET("/v1/videos/{videoId}/audit", { params: { path: { videoId }, query }, signal }))).data;
 }
 
 /** @param {string} playlistId @param {string | undefined} cursor @param {AbortSignal} signal @returns {Promise<EntryPage>} */
-export async function entriesOfPlaylist(playlistId, cursor, signal) {
+export async function listPlaylistEntries(playlistId, cursor, signal) {
   const params = { path: { playlistId }, query: { limit: 25, cursor } };
   return (await ask(api.GET("/v1/playlists/{playlistId}/audit", { params, signal }))).data;
 }
 
 /** @param {string} changesetId @param {string | undefined} cursor @param {AbortSignal} signal @returns {Promise<EntryPage>} */
-export async function entriesOfSet(changesetId, cursor, signal) {
+export async function listChangeSetEntries(changesetId, cursor, signal) {
   const params = { path: { changesetId }, query: { limit: 25, cursor } };
   return (await ask(api.GET("/v1/changesets/{changesetId}", { params, signal }))).data;
 }
 
 /** A video as it was. @param {string} videoId @param {{ version?: number, asOf?: number }} query one of them; times are epoch seconds
  * @param {AbortSignal} signal @returns {Promise<PastVideo>} */
-export async function videoAt(videoId, query, signal) {
+export async function readPastVideo(videoId, query, signal) {
   const { data } = await ask(api.GET("/v1/videos/{videoId}", { params: { path: { videoId }, query }, signal }));
   return /** @type {PastVideo} */ (data);
 }
@@ -57,14 +57,14 @@ export async function revert(videoId, version, body, { dryRun, signal }) {
 }
 
 /** @param {string} changesetId @param {string[]} force @param {boolean} dryRun @returns {Promise<Run>} */
-export async function revertSet(changesetId, force, dryRun) {
+export async function revertChangeSet(changesetId, force, dryRun) {
   const params = { path: { changesetId }, query: { dryRun } };
   return (await ask(api.POST("/v1/changesets/{changesetId}/revert", { params, body: { force } }))).data;
 }
 
 /** How far a run is. @param {string} changesetId @param {string} revertId @param {string | undefined} cursor
  * @param {AbortSignal} [signal] @returns {Promise<Run>} */
-export async function runOf(changesetId, revertId, cursor, signal) {
+export async function readRevert(changesetId, revertId, cursor, signal) {
   const params = { path: { changesetId, revertId }, query: { cursor } };
   return (await ask(api.GET("/v1/changesets/{changesetId}/reverts/{revertId}", { params, signal }))).data;
 }
@@ -74,7 +74,7 @@ export async function runOf(changesetId, revertId, cursor, signal) {
  * @param {() => Promise<T>} call
  * @param {{ waiting: (isWaiting: boolean) => void, signal?: AbortSignal }} options
  * @returns {Promise<T>} */
-export async function patiently(call, { waiting, signal }) {
+export async function retryUntilCurrent(call, { waiting, signal }) {
   try {
     for (let left = TRIES; ; left--) {
       try {

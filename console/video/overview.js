@@ -5,9 +5,9 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { count, duration, size, time } from "../core/words.js";
-import { Typed } from "../parts/parts.js";
+import { UserText } from "../parts/components.js";
 import Edit from "./edit.js";
 import Episodes from "./episodes.js";
 import { INPUTS, LABELS, PROBED } from "./labels.js";
@@ -24,7 +24,7 @@ import { Remove } from "./remove.js";
 const ORIGINS = { person: "by a person", job: "read from the film", import: "imported" };
 
 /** @param {PartProps} props */
-export default function Facts({ video, etag, isOwner, route, changed }) {
+export default function Overview({ video, etag, isOwner, route, changed }) {
   const [isEdited, setEdited] = useState(false);
   const [isRemoved, setRemoved] = useState(false);
   const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
@@ -55,9 +55,9 @@ export default function Facts({ video, etag, isOwner, route, changed }) {
 
 /** All that a video says, as it is or as it was. @param {{ video: Shown }} props */
 export function Known({ video }) {
-  return html`${video.description && html`<p class="description"><${Typed}>${video.description}<//></p>`}
+  return html`${video.description && html`<p class="description"><${UserText}>${video.description}<//></p>`}
     <${About} video=${video} />
-    <${Film} video=${video} />
+    <${SourceFile} video=${video} />
     <${Record} video=${video} />`;
 }
 
@@ -70,9 +70,9 @@ function About({ video }) {
   const keys = Object.entries(metadata);
   const values = /** @type {Record<string, unknown>} */ (/** @type {unknown} */ (video));
   const special = /** @type {Record<string, unknown>} */ ({
-    category: category && html`<a href=${to([], { category })}><${Typed}>${category}<//></a>`,
+    category: category && html`<a href=${hrefTo([], { category })}><${UserText}>${category}<//></a>`,
     tags: tags.length > 0 && html`<ul class="chips">
-      ${tags.map((tag) => html`<li key=${tag}><a href=${to([], { tag })}><${Typed}>${tag}<//></a></li>`)}</ul>`,
+      ${tags.map((tag) => html`<li key=${tag}><a href=${hrefTo([], { tag })}><${UserText}>${tag}<//></a></li>`)}</ul>`,
     language: language && html`${languageName(language)} <small>${language}</small>`,
     seriesId: video.seriesId && html`<${Series} video=${video} />`,
   });
@@ -80,12 +80,12 @@ function About({ video }) {
     const value = values[name];
     if (name in special) return special[name];
     if (value === undefined) return undefined;
-    return INPUTS[name] === "time" || name === "purgeAt" ? html`<${Time} at=${value} />` : html`<${Typed}>${value}<//>`;
+    return INPUTS[name] === "time" || name === "purgeAt" ? html`<${Time} at=${value} />` : html`<${UserText}>${value}<//>`;
   };
   return html`<dl class="fact-list">
     ${ABOUT.map((name) => html`<${Fact} key=${name} label=${LABELS[name]}>${valueOf(name)}<//>`)}
     <${Fact} label="Metadata" wide>${keys.length > 0 && html`<ul class="plain">
-      ${keys.map(([key, value]) => html`<li key=${key}><${Typed} class="key">${key}<//>: <${Typed}>${
+      ${keys.map(([key, value]) => html`<li key=${key}><${UserText} class="key">${key}<//>: <${UserText}>${
         typeof value === "boolean" ? (value ? "yes" : "no") : String(value)}<//></li>`)}</ul>`}<//>
   </dl>`;
 }
@@ -98,7 +98,7 @@ function Series({ video: { seriesId, season, episode } }) {
     return (await ask(call)).data.title ?? null;
   }, [seriesId]);
   if (!seriesId) return null;
-  return html`<a href=${to(["videos", seriesId])}><${Typed}>${series.value ?? seriesId}<//></a>
+  return html`<a href=${hrefTo(["videos", seriesId])}><${UserText}>${series.value ?? seriesId}<//></a>
     ${season !== undefined && html` season ${count(season)}`}${episode !== undefined && html` episode ${count(episode)}`}`;
 }
 
@@ -109,7 +109,7 @@ const sizeOf = (bytes) => bytes !== undefined && ` ${size(bytes)}`;
 const shown = (address) => address !== undefined && !isStored(address) && html` <code>${address}</code>`;
 
 /** @param {{ video: Shown }} props */
-function Film({ video }) {
+function SourceFile({ video }) {
   const { source, failure, frameRate } = video;
   const renditions = Object.keys(video.resolutions ?? video.renditions ?? {});
   const read = {
@@ -125,12 +125,12 @@ function Film({ video }) {
       ${PROBED.map((name) => {
         const origin = video.origins?.[name];
         return html`<${Fact} key=${name} label=${LABELS[name]}>
-          ${read[name] && html`<${Typed}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
+          ${read[name] && html`<${UserText}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
       <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">
         ${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}<//>
-      <${Fact} label="Upload">${source && html`<${Typed}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
-      <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${Typed}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
+      <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
+      <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
     </dl>`;
 }
 
@@ -138,7 +138,7 @@ function Film({ video }) {
 function Record({ video }) {
   return html`<h3>The record</h3>
     <dl class="fact-list">
-      <${Fact} label="Owner"><${Typed}>${video.userId}<//><//>
+      <${Fact} label="Owner"><${UserText}>${video.userId}<//><//>
       <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
       <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
       <${Fact} label="Changed">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
@@ -147,7 +147,7 @@ function Record({ video }) {
 }
 
 /** A field, if there is something in it.
- * @param {{ label: string, wide?: boolean, children?: import("../parts/parts.js").Children }} props */
+ * @param {{ label: string, wide?: boolean, children?: import("../parts/components.js").Children }} props */
 function Fact({ label, wide, children }) {
   const isThere = [children].flat().some((child) => child !== undefined && child !== null && child !== false && child !== "");
   return isThere ? html`<div class=${wide && "wide"}><dt>${label}</dt><dd>${children}</dd></div>` : null;

@@ -4,7 +4,7 @@ import { useRef } from "preact/hooks";
 
 /** Returns how to send a content once: until that succeeds, each attempt to send the same has the same `Idempotency-Key`.
  * @returns {<T>(content: unknown, send: (key: string) => Promise<T>) => Promise<T>} */
-export function useOnce() {
+export function useIdempotencyKey() {
   const last = useRef({ text: "", key: "" });
   return async (content, send) => {
     const text = JSON.stringify(content);

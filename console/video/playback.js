@@ -20,7 +20,7 @@ const MUCH_LARGER = 1.5;
 let preferred = "";
 
 /** A film that is shown in a video element. It chooses what plays, and goes on at the same place when an address has ended. */
-export class Showing {
+export class PlaybackSession {
   /** @type {Playback | null} */
   playback = null;
   /** Why there is nothing to play. @type {unknown} */
@@ -192,7 +192,7 @@ export class Showing {
     const { clientWidth = 0, clientHeight = 0 } = this.#element ?? {};
     const scale = devicePixelRatio;
     const best = (hasStarted ? kept : null) ?? playable.find(({ name }) => name === preferred)
-      ?? fitting(playable, clientWidth * scale, clientHeight * scale);
+      ?? bestQuality(playable, clientWidth * scale, clientHeight * scale);
     if (!best) this.current = null;
     else if (best.name !== this.current?.name || !isFine) this.#show(best);
   }
@@ -229,7 +229,7 @@ export class Showing {
  * that rendition.
  * @param {Quality[]} qualities the largest rendition first, and the source last
  * @param {number} width @param {number} height of the place, in pixels of the screen */
-export function fitting(qualities, width, height) {
+export function bestQuality(qualities, width, height) {
   const made = qualities.filter(({ name }) => name !== SOURCE);
   const enough = made.filter((one) => one.width && one.height && Math.min(width / one.width, height / one.height) <= 1);
   const [largest] = made;

@@ -4,15 +4,15 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useHold } from "../core/route.js";
-import { Dialog, Failure, say } from "../parts/parts.js";
+import { Dialog, Failure, announceText } from "../parts/components.js";
 
 /** The dialog of a form. `save` gets the version to replace: null for what must not exist yet. When somebody else was
  * faster, `fresh` reads what they saved; the form keeps what was typed until somebody decides.
  * @template T
  * @param {{ title: string, version: number | null, save: (condition: Record<string, string>) => Promise<unknown>,
  *   fresh: () => Promise<{ version: number, item: T } | null>, take: (item: T) => void, onError: (problem: Problem | null) => void,
- *   onSaved: () => void, onClose: () => void, children?: import("../parts/parts.js").Children }} props */
-export function PieceForm({ title, version, save, fresh, take, onError, onSaved, onClose, children }) {
+ *   onSaved: () => void, onClose: () => void, children?: import("../parts/components.js").Children }} props */
+export function ItemForm({ title, version, save, fresh, take, onError, onSaved, onClose, children }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
   const [theirs, setTheirs] = useState(/** @type {{ version: number, item: T } | null} */ (null));
@@ -34,7 +34,7 @@ export function PieceForm({ title, version, save, fresh, take, onError, onSaved,
     onError(null);
     try {
       await save(replaced === null ? { "If-None-Match": "*" } : { "If-Match": `"${replaced}"` });
-      say("Saved.");
+      announceText("Saved.");
       onSaved();
     } catch (reason) {
       await refused(reason).catch(setError);
@@ -83,12 +83,12 @@ export function PieceForm({ title, version, save, fresh, take, onError, onSaved,
         <button type="button" onClick=${close}>Cancel</button>
       </div>`}
     </form>
-    ${isLeaving && html`<${Leave} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
+    ${isLeaving && html`<${DiscardDialog} onStay=${() => setLeaving(false)} onLeave=${onClose} />`}
   <//>`;
 }
 
 /** Asks before it throws away what somebody typed. @param {{ onStay: () => void, onLeave: () => void }} props */
-export function Leave({ onStay, onLeave }) {
+export function DiscardDialog({ onStay, onLeave }) {
   return html`<${Dialog} title="Leave without saving?" onClose=${onStay}>
     <p>What you typed is not saved.</p>
     <div class="actions">
@@ -114,7 +114,7 @@ export function RemoveButton({ what, remove, onRemoved }) {
     try {
       await remove();
       setAsked(false);
-      say("Removed.");
+      announceText("Removed.");
       onRemoved();
     } catch (reason) {
       setError(reason);

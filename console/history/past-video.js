@@ -3,23 +3,23 @@
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
+import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Loading, Status, Typed } from "../parts/parts.js";
-import { Known } from "../video/facts.js";
-import { patiently, videoAt } from "./calls.js";
-import { Trouble } from "./trouble.js";
+import { Loading, Status, UserText } from "../parts/components.js";
+import { Known } from "../video/overview.js";
+import { retryUntilCurrent, readPastVideo } from "./requests.js";
+import { RevertError } from "./errors.js";
 import { fieldName } from "./words.js";
 
 /** Either a version, or a time in epoch seconds.
  * @param {{ video: import("../screens/video.js").Video, version?: number, asOf?: number, goBack: (wanted: import("./revert.js").Wanted) => void }} props */
-export default function Was({ video: { videoId, version: present }, version: asked, asOf, goBack }) {
+export default function PastVideo({ video: { videoId, version: present }, version: asked, asOf, goBack }) {
   const [isWaiting, setWaiting] = useState(false);
   const found = useLoad(
-    (signal) => patiently(() => videoAt(videoId, asOf ? { asOf } : { version: asked }, signal), { waiting: setWaiting, signal }),
+    (signal) => retryUntilCurrent(() => readPastVideo(videoId, asOf ? { asOf } : { version: asked }, signal), { waiting: setWaiting, signal }),
     [videoId, asked, asOf],
   );
-  const place = (/** @type {Record<string, string>} */ query) => to(["videos", videoId], { tab: "history", ...query });
+  const place = (/** @type {Record<string, string>} */ query) => hrefTo(["videos", videoId], { tab: "history", ...query });
   const then = found.value;
   const version = asked ?? then?.version ?? present;
   return html`<div class="above">
@@ -30,10 +30,10 @@ export default function Was({ video: { videoId, version: present }, version: ask
         <a class="button" href=${place({})}>Whole history</a>
       </span>
     </div>
-    <${Trouble} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
+    <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!then && found.isLoading && !isWaiting && html`<${Loading} />`}
     ${then && html`<article class="was" aria-label=${`Version ${version}`}>
-      <h3><${Typed}>${then.title}<//></h3>
+      <h3><${UserText}>${then.title}<//></h3>
       <p><${Status} of=${then.status} />${asOf && ` version ${version}`}</p>
       <${Known} video=${then} />
       ${then.without.length > 0 && html`<p class="hint">Not kept of this version: ${then.without.map((name) => fieldName(`/${name}`)).join(", ")}.</p>`}

@@ -4,14 +4,14 @@ import { html } from "htm/preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
-import { to } from "../core/route.js";
-import { counted, span } from "../core/words.js";
+import { hrefTo } from "../core/route.js";
+import { countOf, formatRange } from "../core/words.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 
 /** Text that somebody typed: its direction does not spill over into what stands beside it.
  * @param {{ children?: Children, class?: string, title?: string }} props */
-export function Typed(props) {
+export function UserText(props) {
   return html`<bdi ...${props}>${props.children}</bdi>`;
 }
 
@@ -19,7 +19,7 @@ export function Typed(props) {
  * @param {{ error: unknown, retry?: () => void }} props */
 export function Failure({ error, retry }) {
   if (!error) return null;
-  const { title, detail } = inWords(error);
+  const { title, detail } = messageOf(error);
   return html`<div class="failure" role="alert">
     <strong>${title}</strong>
     <p>${detail}</p>
@@ -28,9 +28,9 @@ export function Failure({ error, retry }) {
 }
 
 /** @param {unknown} error */
-export function inWords(error) {
+export function messageOf(error) {
   if (error instanceof Problem) {
-    const wait = error.retryAfter ? ` Try again in ${span(error.retryAfter)}.` : "";
+    const wait = error.retryAfter ? ` Try again in ${formatRange(error.retryAfter)}.` : "";
     return { title: error.title, detail: error.message + wait };
   }
   return { title: "Something went wrong", detail: error instanceof Error ? error.message : String(error) };
@@ -112,7 +112,7 @@ export function Status({ of }) {
 /** Calls `more` when it comes near to what is seen, so that a list goes on; a button for whoever cannot scroll.
  * @template T
  * @param {{ pages: import("../core/load.js").Pages<T> }} props */
-export function More({ pages }) {
+export function LoadMore({ pages }) {
   const end = useRef(/** @type {HTMLElement | null} */ (null));
   const latest = useRef(pages);
   latest.current = pages;
@@ -150,7 +150,7 @@ export function News({ pages, noun = "new change", isLast, onShow }) {
     onShow?.();
   };
   return html`<div class="news" role="status" ref=${place} tabindex="-1">
-    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${counted(pages.news, noun)}: show</button>`}
+    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${countOf(pages.news, noun)}: show</button>`}
   </div>`;
 }
 
@@ -159,7 +159,7 @@ let announce = () => undefined;
 
 /** Announce something in every page, such as that a change is saved; it disappears after some seconds.
  * @param {string} text @param {string | null} [changeSet] Id of the change set that it can be undone by. */
-export function say(text, changeSet = null) {
+export function announceText(text, changeSet = null) {
   announce(text, changeSet);
 }
 
@@ -174,6 +174,6 @@ export function Announcer() {
   // A key for each time: readers say what is new, even if it was said before.
   return html`<div class="announcer" role="status" aria-live="polite">
     ${said.text && html`<span key=${said.number}>${said.text}</span>`}
-    ${said.changeSet && html`<a href=${to(["changesets", said.changeSet])}>Undo</a>`}
+    ${said.changeSet && html`<a href=${hrefTo(["changesets", said.changeSet])}>Undo</a>`}
   </div>`;
 }

@@ -4,16 +4,16 @@ import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, usePages } from "../core/load.js";
-import { to } from "../core/route.js";
-import { counted } from "../core/words.js";
-import { Dialog, Empty, Failure, Field, More, say, Typed } from "../parts/parts.js";
-import { useOnce } from "../playlists/once.js";
-import { RemoveButton } from "./piece.js";
+import { hrefTo } from "../core/route.js";
+import { countOf } from "../core/words.js";
+import { Dialog, Empty, Failure, Field, LoadMore, announceText, UserText } from "../parts/components.js";
+import { useIdempotencyKey } from "../playlists/idempotency.js";
+import { RemoveButton } from "./item-form.js";
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
 
 /** @param {import("../screens/video.js").PartProps} props */
-export default function Collected({ video, user }) {
+export default function VideoPlaylists({ video, user }) {
   const { videoId } = video;
   const [isAdding, setAdding] = useState(false);
   const pages = usePages(async (cursor, signal) => {
@@ -28,15 +28,15 @@ export default function Collected({ video, user }) {
     ${pages.isDone && !pages.items.length && html`<${Empty}>It is in no playlist that you may see.<//>`}
     <ul class="pieces">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
-        <div><a href=${to(["playlists", playlist.playlistId])}><${Typed}>${playlist.title}<//></a>
-          <small>${playlist.userId === user.subject ? "yours" : html`of <${Typed}>${playlist.userId}<//>`}, ${playlist.visibility}</small></div>
+        <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>
+          <small>${playlist.userId === user.subject ? "yours" : html`of <${UserText}>${playlist.userId}<//>`}, ${playlist.visibility}</small></div>
         ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} what=${`it from ${playlist.title}`}
           onRemoved=${() => pages.change((items) => items.filter((other) => other !== playlist))}
           remove=${() => ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}",
             { params: { path: { playlistId: playlist.playlistId, videoId } } }))} />`}
       </li>`)}
     </ul>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
     ${isAdding && html`<${Add} videoId=${videoId} userId=${user.subject} isIn=${isIn} onClose=${() => setAdding(false)}
       onAdded=${(/** @type {Playlist} */ playlist) => {
         setAdding(false);
@@ -53,7 +53,7 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
   const pages = usePages(async (cursor, signal) =>
     (await ask(api.GET("/v1/playlists", { params: { query: { userId, limit: 100, cursor } }, signal }))).data, [userId]);
 
-  const createOnce = useOnce(), addOnce = useOnce();
+  const createOnce = useIdempotencyKey(), addOnce = useIdempotencyKey();
   // When adding fails after the playlist was made, trying again must not make another.
   const make = async () => (created.current ??= (await createOnce(title, (key) =>
     ask(api.POST("/v1/playlists", { params: { header: { "Idempotency-Key": key } }, body: { title } })))).data);
@@ -66,7 +66,7 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
         if (!(reason instanceof Problem) || reason.kind !== "already-exists") throw reason; // it is as it should be
       });
     });
-    say(`Added to ${playlist.title}.`);
+    announceText(`Added to ${playlist.title}.`);
     onAdded(playlist);
   });
   const add = (/** @type {Playlist | null} */ playlist) => {
@@ -83,12 +83,12 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
     ${pages.isDone && !pages.items.length && html`<p class="hint">You have no playlist yet.</p>`}
     <ul class="pieces choices">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
-        <div><${Typed}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && counted(playlist.entryCount, "video")}</small></div>
+        <div><${UserText}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && countOf(playlist.entryCount, "video")}</small></div>
         <button type="button" disabled=${isIn(playlist)} aria-label=${`Add to ${playlist.title}`}
           onClick=${() => add(playlist)}>${isIn(playlist) ? "In it" : "Add"}</button>
       </li>`)}
     </ul>
-    <${More} pages=${pages} />
+    <${LoadMore} pages=${pages} />
     <form onSubmit=${submit} aria-label="A new playlist">
       <${Field} label="Or a new playlist" value=${title} error=${fault} autocomplete="off" placeholder="title"
         onInput=${(/** @type {string} */ text) => {

@@ -3,14 +3,14 @@
 import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
-import { useEvery, useLoad } from "../core/load.js";
-import { to } from "../core/route.js";
-import { counted } from "../core/words.js";
-import { Failure, Status, say } from "../parts/parts.js";
+import { useInterval, useLoad } from "../core/load.js";
+import { hrefTo } from "../core/route.js";
+import { countOf } from "../core/words.js";
+import { Failure, Status, announceText } from "../parts/components.js";
 import { JOBS } from "./labels.js";
 import { nameOf } from "./names.js";
 import Posters from "./posters.js";
-import { forPeople } from "./sentences.js";
+import { humanize } from "./sentences.js";
 import Views from "./views.js";
 
 /**
@@ -26,15 +26,15 @@ const ARRIVAL_MS = 10 * 60_000;
 const ORDER = Object.keys(JOBS);
 
 /** @param {PartProps} props */
-export default function Making(props) {
-  return props.isOwner ? html`<${OwnersPart} ...${props} />` : null;
+export default function Processing(props) {
+  return props.isOwner ? html`<${OwnerSection} ...${props} />` : null;
 }
 
 /** @param {PartProps} props */
-function OwnersPart(props) {
+function OwnerSection(props) {
   const { video, changed } = props;
   const [pending, setPending] = useState(false);
-  const made = useMade(video, changed, pending);
+  const made = useJobs(video, changed, pending);
   const jobs = made.value?.jobs;
   return html`<aside class="making" aria-label="For its owner">
     ${jobs && html`<${Jobs} video=${video} jobs=${jobs} reason=${made.value?.reason} reload=${made.reload} />`}
@@ -48,7 +48,7 @@ function OwnersPart(props) {
  * @param {import("../screens/video.js").Video} video
  * @param {() => void} changed
  * @param {boolean} isPending whether a job is about to begin */
-function useMade(video, changed, isPending) {
+function useJobs(video, changed, isPending) {
   const { videoId, status } = video;
   const params = { path: { videoId } };
   const loaded = useLoad(async (signal) => {
@@ -62,7 +62,7 @@ function useMade(video, changed, isPending) {
   const [opened] = useState(Date.now);
   const isOpen = isPending || Boolean(loaded.value?.jobs.some(({ state }) => state === "queued" || state === "running"));
   const isComing = status === "processing" || (status === "uploaded" && Date.now() - opened < ARRIVAL_MS);
-  useEvery(() => {
+  useInterval(() => {
     if (loaded.isLoading) return; // or a slow answer would never come
     loaded.reload();
     if (!isOpen && status === "processing") changed(); // the last job is done, so its status changes any moment
@@ -77,7 +77,7 @@ function useMade(video, changed, isPending) {
   const lastStatus = useRef(status);
   useEffect(() => {
     if (loaded.value) loaded.reload();
-    if (lastStatus.current === "processing" && status === "ready") say("The video is ready.");
+    if (lastStatus.current === "processing" && status === "ready") announceText("The video is ready.");
     lastStatus.current = status;
   }, [status]);
   return loaded;
@@ -98,9 +98,9 @@ function Jobs({ video, jobs, reason, reload }) {
   if (!jobs.length && !isNews) return null;
   return html`<section>
     <h2>What is made of it</h2>
-    ${isNews && reason && html`<p class="reason">${forPeople(reason)}</p>`}
+    ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
     ${jobs.length > 0 && html`<details class="folded" open=${!wasDone}>
-      <summary><span role="status">${counted(jobs.length, "job")}, ${left ? `${left} not done` : "all done"}</span></summary>
+      <summary><span role="status">${countOf(jobs.length, "job")}, ${left ? `${left} not done` : "all done"}</span></summary>
       <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
     </details>`}
   </section>`;
@@ -117,7 +117,7 @@ function Work({ job, reload }) {
     setError(null);
     try {
       await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
-      say(`${name}: it begins again.`);
+      announceText(`${name}: it begins again.`);
       reload();
     } catch (reason) {
       setError(reason);
@@ -133,7 +133,7 @@ function Work({ job, reload }) {
       <p class="fault"><bdi>${job.error?.reason}</bdi></p>
       ${job.error?.final
         ? html`<p class="hint">Trying again cannot help: the film itself is the reason.</p>
-            <a class="button" href=${to(["upload"], { video: videoId })}>Upload another film</a>`
+            <a class="button" href=${hrefTo(["upload"], { video: videoId })}>Upload another film</a>`
         : html`<button type="button" disabled=${isBusy} aria-label=${`Try again: ${name}`} onClick=${retry}>Try again</button>`}`}
     <${Failure} error=${error} />
   </li>`;

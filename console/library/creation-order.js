@@ -21,7 +21,7 @@ onSession(() => {
 
 /** Call this when a video is asked for; what it returns takes the id of the video, once there is one.
  * @returns {(videoId: string) => void} */
-export function creating() {
+export function noteCreation() {
   const number = ++last;
   return (videoId) => {
     if (!user()) return;
@@ -35,7 +35,7 @@ export function creating() {
  * All others stay where they are.
  * @template {{ videoId: string, createdAt: number }} T
  * @param {T[]} items by `createdAt` @param {boolean} isNewestFirst @returns {T[]} */
-export function inOrder(items, isNewestFirst) {
+export function sortByCreation(items, isNewestFirst) {
   const sorted = [...items];
   const number = (/** @type {T} */ { videoId }) => numbers.get(videoId) ?? 0;
   /** The places of those of this tab, by second. @type {Map<number, number[]>} */

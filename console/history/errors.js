@@ -2,12 +2,12 @@
 
 import { html } from "htm/preact";
 import { Problem } from "../core/api.js";
-import { Failure } from "../parts/parts.js";
+import { Failure } from "../parts/components.js";
 import { fieldName } from "./words.js";
 
 /** What does not succeed, with the fields that it is about; or that the newest changes are waited for.
  * @param {{ error: unknown, isWaiting?: boolean, retry?: () => void }} props */
-export function Trouble({ error, isWaiting, retry }) {
+export function RevertError({ error, isWaiting, retry }) {
   if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>The newest changes are still on their way. It tries again …</p>`;
   const faults = error instanceof Problem ? error.errors : [];
   return html`<${Failure} error=${error} retry=${retry} />
