@@ -122,7 +122,7 @@ class TestBrokenCalls:
 
     @pytest.mark.parametrize("at", range(CALLS + 1))
     @pytest.mark.parametrize("incident", [faults.lose_request, faults.lose_response, faults.throttle, faults.fail])
-    def test_what_is_answered_is_what_happened(
+    def test_returned_count_matches_the_stored_count_after_a_fault(
         self, table: Table, line: FaultLine, incident: Incident, at: int
     ) -> None:
         line.arm(incident, at)

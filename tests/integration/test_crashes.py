@@ -346,7 +346,7 @@ def test_without_a_key_too_it_happens_wholly_or_not_at_all(
 
 @each_incident(*REFUSED, *BROKEN)
 @each_call(*REPEATABLE, *UNREPEATABLE)
-def test_as_deployed_a_client_does_not_notice_one_incident(
+def test_single_fault_is_hidden_from_the_client_with_deployed_retries(
     deployed: Service, undisturbed: Undisturbed, case: Case, call: int, incident: Incident
 ) -> None:
     # A lost answer too: the write that is repeated fails on its condition, and is recognised as our own.
@@ -484,7 +484,7 @@ def _unprocessed(service: Service, video_id: str) -> Incident:
     return unprocessed
 
 
-def test_what_a_batch_read_leaves_out_is_asked_for_again(deployed: Service) -> None:
+def test_unprocessed_keys_of_a_batch_read_are_requested_again(deployed: Service) -> None:
     video_id = deployed.arrange(VIEW)
     deployed.line.arm(_unprocessed(deployed, video_id), at=0)
     reply = deployed.instance().get(f"/v1/videos/{video_id}")

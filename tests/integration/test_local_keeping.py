@@ -107,7 +107,7 @@ def test_a_film_that_was_taken_and_the_message_about_it_survive_a_kill(laptop: L
         assert message["Body"] == "a film has arrived"
 
 
-def test_what_a_first_deploy_left_that_was_broken_off_is_in_nobodys_way(laptop: Laptop) -> None:
+def test_leftovers_of_an_interrupted_first_deploy_are_discarded(laptop: Laptop) -> None:
     with laptop.run() as first:
         first.client("s3").create_bucket(Bucket="films")
         first.client("s3").put_object(Bucket="films", Key="a.mp4", Body=b"a film")
@@ -117,7 +117,7 @@ def test_what_a_first_deploy_left_that_was_broken_off_is_in_nobodys_way(laptop: 
         assert second.client("s3").list_buckets()["Buckets"] == []
 
 
-def test_what_does_not_end_in_time_is_not_killed_in_silence(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_killed_after_the_stop_timeout_is_reported(laptop: Laptop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ministack, "STOP_SECONDS", 0.0)
     with laptop.run() as run:
         run.engine.save()

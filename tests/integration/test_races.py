@@ -144,7 +144,7 @@ def test_batches_on_the_same_videos_lose_nothing(api: Api, table: Table, instanc
     assert entries == {(video_id, tag) for video_id, video in stored.items() for tag in video["tags"]}
 
 
-def test_each_answer_to_a_patch_shows_what_that_patch_made(api: Api, instance: Instance) -> None:
+def test_every_concurrent_patch_response_shows_its_own_result(api: Api, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
 
     replies = at_once(instance, [patching({"metadata": {f"k{n}": n}}) for n in range(THREADS)])
@@ -274,7 +274,7 @@ def test_deletes_and_patches_at_once_leave_a_deleted_video(api: Api, table: Tabl
     assert video["version"] == 2 + len(applied)
 
 
-def test_one_of_two_restores_wins(api: Api, table: Table, instance: Instance) -> None:
+def test_second_of_two_concurrent_restores_is_409(api: Api, table: Table, instance: Instance) -> None:
     api.publish(videoId=VIDEO_ID)
     api.delete(PATH)
 
@@ -352,7 +352,7 @@ def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, s
 
 
 @pytest.mark.parametrize(("one", "other", "state"), MEETINGS)
-def test_one_request_in_the_middle_of_another_is_as_if_one_came_after_the_other(
+def test_interleaved_requests_are_serializable(
     new_table: NewTable,
     recorded_client: tuple["DynamoDBClient", FaultLine],
     line: FaultLine,

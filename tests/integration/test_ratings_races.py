@@ -148,7 +148,7 @@ MAX_CALLS = 5
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("other", REQUESTS)
 @pytest.mark.parametrize("one", REQUESTS)
-def test_one_rating_in_the_middle_of_another_is_as_if_one_came_after_the_other(
+def test_interleaved_ratings_are_serializable(
     api: Api,
     table: Table,
     recorded_client: tuple["DynamoDBClient", FaultLine],
@@ -250,7 +250,7 @@ class TestBrokenCalls:
         assert rating("bob", 8)(make_api(through(table, recorded_client))).status == 200
         assert_exact_ratings(table, streams)
 
-    def test_and_when_they_do_not_end_the_client_is_asked_to_retry(
+    def test_lasting_conflict_with_an_import_is_409_with_retry_after(
         self,
         api: Api,
         table: Table,

@@ -106,7 +106,7 @@ class TestPut:
             (FILM, {"If-None-Match": ""}),
         ],
     )
-    def test_another_film_than_was_announced_is_refused(
+    def test_upload_that_differs_from_its_announcement_is_refused(
         self, api: Api, browser: httpx.Client, film: bytes, change: dict[str, str]
     ) -> None:
         _, begun = _begin(api)

@@ -60,9 +60,7 @@ def checked(table: Table) -> set[str]:
     return webhooks
 
 
-def test_of_many_that_are_created_at_once_as_many_are_as_a_user_may_have(
-    api: Api, table: Table, instance: Instance
-) -> None:
+def test_concurrent_creates_stop_at_the_webhook_limit(api: Api, table: Table, instance: Instance) -> None:
     for _ in range(MAX_WEBHOOKS - 4):
         create(api)
     requests: list[Request] = [lambda api: api.post("/v1/webhooks", NEW)] * 8
@@ -139,7 +137,7 @@ def test_a_call_that_breaks_is_made_again_and_counts_once(
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after])
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_what_is_killed_leaves_a_whole_webhook_or_none(
+def test_killed_request_leaves_a_complete_webhook_or_none(
     api: Api,
     table: Table,
     audit: Table,

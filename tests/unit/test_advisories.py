@@ -46,7 +46,7 @@ def test_two_databases_that_know_of_nothing_are_a_success(ask: Asked) -> None:
     )
 
 
-def test_each_finding_is_a_line_and_a_failure(ask: Asked) -> None:
+def test_every_finding_is_printed_and_fails_the_command(ask: Asked) -> None:
     status, said, _ = ask([CLEAN, WEAK], WEAK_NODE)
     assert status == advisories.FOUND
     assert "  pillow 1.0: PYSEC-1, fixed in 1.1, 2.0\n" in said

@@ -101,7 +101,9 @@ class TestContribution:
     @pytest.mark.parametrize(
         "times", [{"publishAt": NOW + 1}, {"createdAt": NOW - 1, "expiresAt": NOW}], ids=["still a secret", "expired"]
     )
-    def test_nor_do_those_of_one_that_nobody_can_see(self, api: Api, table: Table, times: Item) -> None:
+    def test_tags_of_a_listed_video_outside_its_time_window_do_not_count(
+        self, api: Api, table: Table, times: Item
+    ) -> None:
         video_id = api.publish(tags=["drama"], **times)["videoId"]
         part = contribution(table.get(schema.VIDEO.key(videoId=video_id)))
         assert part
@@ -118,7 +120,7 @@ class TestContribution:
         assert part.counts() == {"deleted": 1, "bytes": 0, "milliseconds": 0}
         assert not part.tags
 
-    def test_one_that_is_gone_counts_nothing(self) -> None:
+    def test_absent_video_has_no_contribution(self) -> None:
         assert contribution(None) is None
 
 
@@ -134,7 +136,7 @@ class TestRouter:
         assert self._sent(streams.stream_record(None, VIDEO)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize("change", [{"tags": {"x"}}, {"fileSize": 11}, {"duration": 1}], ids=str)
-    def test_so_is_a_change_of_what_counts(self, change: Item) -> None:
+    def test_change_of_tags_size_or_duration_queues_an_aggregate_message(self, change: Item) -> None:
         assert self._sent(streams.stream_record(VIDEO, VIDEO | change)) == {"aggregates": [aggregates_message("v")]}
 
     @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ class TestRouter:
         assert self._sent(streams.stream_record(None, playlist)) == {}
         assert self._sent(streams.stream_record(playlist, playlist | {"title": "u"})) == {}
 
-    def test_what_is_in_a_playlist_or_beside_a_video_sends_nothing(self) -> None:
+    def test_playlist_entries_markers_totals_and_profiles_queue_nothing(self) -> None:
         for key in (
             schema.MEMBERSHIP.key(playlistId="p", videoId="v"),
             schema.MARKER.key(videoId="v"),
@@ -183,7 +185,7 @@ class TestRouter:
             assert self._sent(streams.stream_record({**key}, None)) == {}
             assert self._sent(streams.stream_record(None, {**key})) == {}
 
-    def test_what_stands_before_a_record_that_fails_is_counted(self, table: Table) -> None:
+    def test_records_before_a_failing_record_are_counted(self, table: Table) -> None:
         queues: defaultdict[str, FakeQueue] = defaultdict(FakeQueue)
         handle = FakeResources(table, Clock(), queues=queues).make(stream_router.lambda_handler)
         unreadable = streams.stream_record(None, VIDEO, sequence=2)
@@ -294,7 +296,9 @@ class TestSettling:
         assert names == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
         assert_exact(table)
 
-    def test_as_far_as_one_can_hold_them(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_videos_are_settled_in_transactions_of_limited_size(
+        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.background.aggregates.LARGEST_TRANSACTION", 10)
         video_ids = [api.publish(tags=[f"t{n}-{m}" for m in range(3)])["videoId"] for n in range(5)]
         with record_operations(table.client) as operations:
@@ -377,7 +381,7 @@ def meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> _Meanwhile:
 
 
 class TestMeetingOthers:
-    def test_another_worker_with_the_same_message_counts_nothing_twice(
+    def test_concurrent_worker_with_the_same_message_counts_nothing_twice(
         self, api: Api, table: Table, meanwhile: _Meanwhile
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
@@ -482,7 +486,7 @@ class TestYears:
             background.settle_totals()
         assert [operation.name for operation in operations] == ["BatchGetItem", "TransactWriteItems", "BatchGetItem"]
 
-    def test_as_many_are_moved_at_a_time_as_a_transaction_holds(self, api: Api, table: Table) -> None:
+    def test_entries_are_moved_in_transactions_of_limited_size(self, api: Api, table: Table) -> None:
         video = api.publish(releaseYear=1999)
         content = CreditContent.model_validate({"ordering": 1, "roles": [{"category": "actor"}]})
         credits_ = [credit_item(video, f"nm{n}", content, caller=JOB, now=NOW) for n in range(LARGEST_TRANSACTION)]
@@ -546,7 +550,9 @@ class TestYears:
         assert EntryUpdater(table).update_entries(video_id, NOW) is None
         assert _years(table, video_id) == [2000] * 2
 
-    def test_nor_does_one_that_is_written(self, api: Api, table: Table, meanwhile: _Meanwhile) -> None:
+    def test_entry_written_concurrently_does_not_stop_the_move_of_the_others(
+        self, api: Api, table: Table, meanwhile: _Meanwhile
+    ) -> None:
         video_id = _credited(api, releaseYear=1999)
         _date(api, video_id, 2000)
         meanwhile.before(lambda: _credit(api, video_id, "nm2", ordering=9))
@@ -554,7 +560,7 @@ class TestYears:
         assert _years(table, video_id) == [2000] * 3
 
     @pytest.mark.parametrize("year", [2000, None])
-    def test_nothing_of_a_removed_video_is_moved(
+    def test_entries_of_a_removed_video_are_not_moved(
         self, api: Api, table: Table, meanwhile: _Meanwhile, year: int | None
     ) -> None:
         video_id = _credited(api, releaseYear=1999)
@@ -586,7 +592,7 @@ class TestWorker:
     def _message(self, video_id: str, *, entries: bool = False) -> str:
         return json.dumps(aggregates_message(video_id, entries=entries))
 
-    def test_one_bad_message_fails_alone(self, api: Api, table: Table) -> None:
+    def test_invalid_message_fails_alone(self, api: Api, table: Table) -> None:
         good = api.publish()["videoId"]
         worker = _worker(table)
         event = streams.sqs_event(self._message(good), "no json", '{"schema": "other"}', self._message("absent"))
@@ -687,7 +693,7 @@ class TestWorker:
         assert [operation.name for operation in operations].count("TransactWriteItems") == 2
         assert _years(table, video_id) == [2000] * 3
 
-    def test_only_those_that_others_get_in_the_way_of_come_again(
+    def test_messages_with_write_conflicts_are_redelivered_and_others_are_not(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.background.aggregates.VIDEOS_AT_A_TIME", 1)

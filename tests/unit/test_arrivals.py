@@ -138,13 +138,17 @@ class TestAccepted:
             "arrivedAt": NOW + 60,
         }
 
-    def test_it_only_reads_and_updates(self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table) -> None:
+    def test_arrival_only_reads_and_updates(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
         key = _upload(api, objects, api.create()["videoId"])
         with record_operations(table.client) as operations:
             _deliver(arrivals, _created(key))
         assert [operation.name for operation in operations] == ["GetItem", "UpdateItem", "GetItem", "UpdateItem"]
 
-    def test_one_that_came_in_parts(self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table) -> None:
+    def test_multipart_upload_is_accepted(
+        self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table
+    ) -> None:
         key = _upload(api, objects, api.create()["videoId"])
         assert _deliver(arrivals, _created(key, name="ObjectCreated:CompleteMultipartUpload")) == []
         assert "source" in _video(table, key.partition("/")[0])
@@ -189,7 +193,7 @@ class TestRefused:
             (FILM, "text/html", "The file's type is text/html, not video/mp4 as announced."),
         ],
     )
-    def test_what_was_not_announced(
+    def test_file_that_differs_from_its_announcement_is_refused(
         self, api: Api, arrivals: LambdaHandler, objects: Objects, table: Table, data: bytes, kind: str, reason: str
     ) -> None:
         video_id = api.create()["videoId"]
@@ -290,7 +294,7 @@ class TestIgnored:
         assert api.delete(f"/v1/videos/{video_id}/upload/{upload_id}").status == 204
         assert self._unchanged(table, arrivals, _created(key))
 
-    def test_one_that_is_aborted_at_this_moment(
+    def test_upload_aborted_during_the_arrival_is_ignored(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         key = _upload(api, objects, api.create()["videoId"])
@@ -327,7 +331,7 @@ class TestIgnored:
         item = _video(table, video_id)
         assert (item["status"], "source" in item, "failure" in item) == ("deleted", taken, False)
 
-    def test_one_that_is_deleted_at_this_moment(
+    def test_video_deleted_during_the_arrival_keeps_its_source(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         video_id = api.create()["videoId"]
@@ -404,7 +408,7 @@ class TestPoison:
         ],
         ids=repr,
     )
-    def test_it_does_not_hold_up_the_others(
+    def test_invalid_message_does_not_stop_the_others(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, body: Any
     ) -> None:
         keys = [_upload(api, objects, api.create()["videoId"]) for _ in range(2)]
@@ -446,7 +450,7 @@ class TestFaults:
         return (item["status"], _upload_state(table, key)) == expected and item["version"] == 2
 
     @pytest.mark.parametrize("data", CALLS)
-    def test_one_that_passes_is_not_noticed(
+    def test_transient_fault_is_retried(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects, data: bytes
     ) -> None:
         line = FaultLine(table.client, objects.client, carry=botocore_stubber)
@@ -474,7 +478,7 @@ class TestFaults:
                 assert _deliver(arrivals, _created(key)) == []
                 assert self._is_done(table, video_id, key, data), (incident, at)
 
-    def test_one_that_stays_lets_the_message_be_delivered_again(
+    def test_lasting_fault_leaves_the_message_for_redelivery(
         self, api: Api, table: Table, arrivals: LambdaHandler, objects: Objects
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):

@@ -20,7 +20,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.text(min_size=1), values, max_size=5))
-def test_what_is_encoded_is_decoded_to_the_same(item: Item) -> None:
+def test_encoded_item_is_decoded_to_the_same_item(item: Item) -> None:
     assert decode_item(encode_item(item)) == item
 
 
@@ -47,7 +47,7 @@ def test_binary_is_read_from_bytes_and_from_the_wire() -> None:
     assert decode({"B": b"\x00\xff"}) == decode({"B": "AP8="}) == b"\x00\xff"
 
 
-def test_what_dynamodb_cannot_hold_is_refused() -> None:
+def test_unsupported_dynamodb_type_is_refused() -> None:
     with pytest.raises(TypeError, match="complex"):
         encode(complex(1, math.pi))
     with pytest.raises(TypeError, match="NS"):

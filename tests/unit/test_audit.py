@@ -122,14 +122,14 @@ class TestVideos:
             ],
         }
 
-    def test_its_key_orders_a_video_by_time_and_then_by_sequence(self) -> None:
+    def test_entry_key_sorts_by_time_and_then_by_sequence(self) -> None:
         times = [(NOW, 9), (NOW, 10), (NOW + 1, 2), (NOW + 1, 10**30)]
         keys = [audited(None, video(), at=at, sequence=sequence)["sk"] for at, sequence in times]
         assert keys == sorted(keys)
         assert keys[0] == f"{NOW * 1000}#{9:040}"
         assert audited(None, video())["pk"] == f"VIDEO#{VIDEO_ID}"
 
-    def test_it_is_kept_for_the_configured_days(self) -> None:
+    def test_entry_expires_after_the_configured_days(self) -> None:
         assert audited(None, video(), at=NOW + 0.9)["purgeAt"] == NOW + DAYS * 86400
 
     def test_a_change_says_from_what_to_what(self) -> None:
@@ -182,17 +182,17 @@ class TestVideos:
         before = video()
         assert changes(before, stamped(before | {"hash": b"\xff"})) == [{"field": "/hash", "to": "/w=="}]
 
-    def test_what_only_the_service_needs_is_not_a_change(self) -> None:
+    def test_internal_attributes_are_not_listed_as_changes(self) -> None:
         before = video()
         rewritten = stamped(before) | {"rel": "X", "relShard": 3, "schemaVersion": 2, "categoryShard": 1}
         assert changes(before, rewritten) == []
 
-    def test_each_version_has_an_entry_also_one_that_changed_nothing(self) -> None:
+    def test_every_version_has_an_entry_even_without_changes(self) -> None:
         before = video()
         made = audited(before, stamped(before))
         assert (made["action"], made["version"], made["changes"]) == ("changed", 2, [])
 
-    def test_what_is_written_without_a_version_has_an_entry_only_if_it_changed_something(self) -> None:
+    def test_write_without_a_version_has_an_entry_only_if_fields_changed(self) -> None:
         before = video()
         assert entry_of(before, before | {"rel": "X", "relShard": 3}) is None
         assert changes(before, before | {"title": "by hand"}) == [
@@ -272,7 +272,7 @@ class TestJobs:
             (job("done"), None, None),
         ],
     )
-    def test_its_fate_is_audited_and_its_heartbeats_are_not(
+    def test_job_outcomes_have_entries_and_heartbeats_have_none(
         self, old: Item | None, new: Item | None, action: str | None
     ) -> None:
         made = entry_of(old, new)
@@ -350,7 +350,7 @@ class TestSize:
         assert document(made)["omitted"] == made["omitted"]
 
     @pytest.mark.parametrize("value", [[1] * 120_000, [""] * 80_000, [{}] * 80_000, [True] * 49_000, "\x01" * 41_000])
-    def test_what_is_kept_whole_is_never_too_large_for_dynamodb(self, value: Any) -> None:
+    def test_value_stored_whole_fits_the_dynamodb_item_limit(self, value: Any) -> None:
         made = audited(video(), stamped(video() | {"x": value}))
         self._fits(made)
         assert _size(made) < 400 * 1024
@@ -558,7 +558,7 @@ class TestTheFunction:
 
     @pytest.mark.parametrize("incident", [throttled, answer_lost], ids=lambda incident: incident.__name__)
     @pytest.mark.parametrize("call", range(11))
-    def test_as_deployed_one_incident_needs_no_second_delivery(self, incident: Incident, call: int) -> None:
+    def test_single_fault_needs_no_redelivery_with_deployed_retries(self, incident: Incident, call: int) -> None:
         cloud = Cloud({call: incident})
         assert cloud.deliver(HISTORY, attempts=2) == []
         assert cloud.calls.count("answer") == 1
@@ -576,7 +576,7 @@ class TestTheFunction:
         assert cloud.deliver(HISTORY) == []
         assert (cloud.items, cloud.lines) == (undisturbed().items, undisturbed().lines)
 
-    def test_what_never_succeeds_is_given_up_and_none_of_it_archived(self) -> None:
+    def test_batch_that_never_succeeds_is_given_up_and_not_archived(self) -> None:
         cloud = Cloud(dict.fromkeys(range(1000), throttled))
         given_up = cloud.deliver(HISTORY, retries=2)
         assert expected_lines(given_up) == expected_lines(HISTORY)
@@ -596,7 +596,7 @@ class TestTheFunction:
         assert cloud.lines == expected_lines([raw for raw in batch if raw is not batch[place]])
         assert len(cloud.items) == len(cloud.lines)
 
-    def test_each_record_twice_and_in_reverse_makes_the_same_entries(self) -> None:
+    def test_records_delivered_twice_and_in_reverse_make_the_same_entries(self) -> None:
         cloud = Cloud()
         assert cloud.deliver(*([raw] for raw in reversed([*HISTORY, *HISTORY]))) == []
         assert cloud.items == undisturbed().items
@@ -628,7 +628,7 @@ PREMIERE = premiere(*range(1, 6))
 
 
 class TestManyItems:
-    def test_their_entries_are_stored_at_a_time_and_those_of_one_item_after_each_other(self) -> None:
+    def test_entries_of_many_items_are_stored_concurrently_in_bounded_bursts(self) -> None:
         cloud = Cloud()
         assert cloud.deliver(premiere(*range(1, 41))) == []
         assert cloud.ahead
@@ -724,7 +724,7 @@ def test_a_shard_that_is_read_again_from_anywhere_loses_nothing(data: st.DataObj
     assert len(cloud.items) == len(expected_lines(shard))
 
 
-def test_it_works_the_same_on_a_table_and_a_bucket() -> None:
+def test_audit_function_produces_the_same_on_a_mocked_table_and_bucket() -> None:
     with mock_aws():
         client = make_client()
         create_audit_table(client, "VideoAudit")

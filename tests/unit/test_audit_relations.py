@@ -49,7 +49,7 @@ def made_of(backstage: BackgroundWork, *entities: str) -> list[Item]:
     return [kept for kept in made if kept and (not entities or kept["entity"] in entities)]
 
 
-def test_what_people_write_is_audited() -> None:
+def test_audited_fields_match_the_client_writable_models() -> None:
     assert set(CREDIT_FIELDS) == set(CreditContent.model_fields)
     assert set(RELEASE_FIELDS) == set(ReleaseContent.model_fields)
     assert set(CHAPTERS_FIELDS) == set(ChaptersContent.model_fields)
@@ -57,7 +57,7 @@ def test_what_people_write_is_audited() -> None:
 
 
 class TestCredits:
-    def test_what_a_person_did_is_created_changed_and_removed(self, api: Api, background: BackgroundWork) -> None:
+    def test_credit_entries_record_create_change_and_remove(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish()["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
         made_of(background)
@@ -90,9 +90,7 @@ class TestCredits:
         assert removed["by"] == {"kind": "person", "id": "admin"}
         assert removed["changes"] == [{"field": "/ordering", "from": 2}, {"field": "/roles", "from": ROLES}]
 
-    def test_each_is_of_the_request_that_made_it_and_shown_to_the_owner_of_the_video(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_credit_entry_has_its_request_id_and_the_video_owner(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.publish(owner="bob")["videoId"]
         path = f"/v1/videos/{video_id}/credits/nm1"
         made_of(background)
@@ -104,7 +102,7 @@ class TestCredits:
         assert removed[CHANGESET] == removed["correlationId"]
         assert created[CHANGESET] != removed[CHANGESET]
 
-    def test_one_that_moves_with_its_video_or_goes_with_it_is_no_news(
+    def test_credit_moved_or_deleted_with_its_video_has_no_entry(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish(releaseYear=1990)["videoId"]
@@ -119,7 +117,7 @@ class TestCredits:
         made = [made for raw in records if (made := entry(Record(raw), DAYS)) and made["entity"] == "credit"]
         assert [kept["action"] for kept in made] == ["created"]
 
-    def test_one_that_was_to_be_removed_and_is_written_again_stays(
+    def test_credit_put_again_after_an_interrupted_removal_is_kept(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -134,9 +132,7 @@ class TestCredits:
         table.delete(key)
         assert [kept["action"] for kept in made_of(background, "credit")] == ["created", "changed"]
 
-    def test_one_of_an_earlier_release_has_no_owner_and_stays_as_it_is_when_it_is_put_again(
-        self, api: Api, table: Table
-    ) -> None:
+    def test_credit_without_owner_is_unchanged_by_an_identical_put(self, api: Api, table: Table) -> None:
         video_id = api.publish()["videoId"]
         path, content = f"/v1/videos/{video_id}/credits/nm1", {"ordering": 1, "roles": ROLES}
         api.put(path, content)
@@ -183,7 +179,7 @@ def anybody(_: Item | None) -> bool:
 class TestCaptions:
     """Their items, as the function `captions` writes them once their text is an object."""
 
-    def test_what_a_person_did_is_created_changed_and_removed(
+    def test_caption_entries_record_create_change_and_remove(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -215,7 +211,7 @@ class TestCaptions:
         assert (removed["action"], removed["version"], removed["by"]["id"]) == ("removed", 2, "job:admin")
         assert removed["changes"] == [{"field": f"/{name}", "from": SECOND[name]} for name in sorted(CAPTION_FIELDS)]
 
-    def test_each_language_has_entries_of_its_own_and_the_same_text_again_has_none(
+    def test_caption_languages_have_separate_entries_and_identical_text_has_none(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         video_id = api.publish()["videoId"]
@@ -225,7 +221,9 @@ class TestCaptions:
         made = made_of(background, "captions")
         assert [(kept["language"], kept["action"]) for kept in made] == [("en", "created"), ("en-NZ", "created")]
 
-    def test_what_goes_with_its_video_is_no_news(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_captions_and_chapters_deleted_with_their_video_have_no_entry(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = api.publish()["videoId"]
         CaptionStore(table).put(video_id, "en", FIRST, ALICE, NOW, anybody)
         api.put(f"/v1/videos/{video_id}/chapters", {"chapters": CHAPTERS_OF_TWO})
@@ -261,7 +259,9 @@ class TestChapters:
 
 
 class TestRatings:
-    def test_only_what_was_imported_is_in_the_trail(self, api: Api, table: Table, background: BackgroundWork) -> None:
+    def test_rating_by_a_user_has_no_entry_and_an_imported_one_has(
+        self, api: Api, table: Table, background: BackgroundWork
+    ) -> None:
         video_id = api.publish(owner="bob")["videoId"]
         background.settle()
         ratings = RatingStore(table)
@@ -283,7 +283,7 @@ class TestRatings:
         assert {kept[CHANGESET] for kept in made} == {"import-1"}
         assert made[0]["by"] == {"kind": "job", "id": "job:import"}
 
-    def test_what_is_taken_away_again_is_removed_and_what_goes_with_its_video_is_no_news(self) -> None:
+    def test_removed_import_has_an_entry_unless_deleted_with_its_video(self) -> None:
         totals: Item = RATING_TOTALS.key(videoId="v") | {"votes": 3, "updatedBy": "admin", "writeId": "a"}
         imported = totals | {"imported": {"average": 5.0, "votes": 1}}
         made = entry(Record(stream_record(imported, totals | {"writeId": "b"})), DAYS)
@@ -313,7 +313,7 @@ def member(table: Table, film: str) -> Item:
 
 
 class TestPlaylists:
-    def test_each_version_has_one_entry(self, api: Api, background: BackgroundWork) -> None:
+    def test_every_playlist_version_has_one_entry(self, api: Api, background: BackgroundWork) -> None:
         film = api.publish()["videoId"]
         made_of(background)
         playlist_id = new_playlist(api, film)
@@ -377,7 +377,7 @@ class TestPlaylists:
             moved[film] for film in sorted(moved, key=lambda film: f"/entries/{film}")
         ]
 
-    def test_what_the_write_before_moved_is_not_said_again(
+    def test_playlist_entry_omits_moves_of_the_previous_write(
         self, api: Api, table: Table, background: BackgroundWork
     ) -> None:
         film = api.publish()["videoId"]
@@ -395,7 +395,7 @@ class TestPlaylists:
             [{"field": "/title", "from": "New", "to": "Newer"}],
         ]
 
-    def test_its_end_is_an_entry_too(self, api: Api, table: Table) -> None:
+    def test_playlist_expiry_has_an_entry(self, api: Api, table: Table) -> None:
         stored = table.get(PLAYLIST.key(playlistId=new_playlist(api))) or {}
         expired = entry(Record(stream_record(stored, None, identity=EXPIRY)), DAYS)
         assert expired is not None
@@ -409,7 +409,7 @@ class TestPlaylists:
         assert {kept["entity"] for kept in made_of(background)} == {"playlist"}
 
     @pytest.mark.parametrize("seed", [0, 3])
-    def test_its_entries_are_what_all_changes_together_say_whatever_happened(
+    def test_playlist_entries_equal_the_sum_of_all_recorded_changes(
         self, api: Api, table: Table, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch, seed: int
     ) -> None:
         chance = random.Random(seed)
@@ -471,9 +471,7 @@ def _something(
 
 
 class TestRestoring:
-    def test_one_that_was_deleted_comes_back_as_it_was(
-        self, api: Api, table: Table, background: BackgroundWork
-    ) -> None:
+    def test_deleted_playlist_is_restored_unchanged(self, api: Api, table: Table, background: BackgroundWork) -> None:
         film = api.publish()["videoId"]
         playlist_id = new_playlist(api, film, visibility="public")
         path = f"/v1/playlists/{playlist_id}"
@@ -495,12 +493,12 @@ class TestRestoring:
         assert [(kept["action"], kept["correlationId"]) for kept in made_of(background)] == [("restored", "of-alice")]
         assert (table.get(PROFILE.key(userId="alice")) or {})["playlists"] == 1
 
-    def test_one_that_is_not_deleted_stays_as_it_is(self, api: Api, table: Table) -> None:
+    def test_restore_of_a_playlist_that_is_not_deleted_changes_nothing(self, api: Api, table: Table) -> None:
         playlist_id = new_playlist(api)
         assert PlaylistStore(table).restore(playlist_id, ALICE, NOW)["version"] == 1
         assert (table.get(PROFILE.key(userId="alice")) or {})["playlists"] == 1
 
-    def test_of_its_owner_and_admins_alone_and_while_its_time_is_not_up(self, api: Api, table: Table) -> None:
+    def test_restore_is_for_owner_and_admins_before_the_purge_time(self, api: Api, table: Table) -> None:
         playlist_id = new_playlist(api, visibility="public")
         api.delete(f"/v1/playlists/{playlist_id}")
         store, admin = PlaylistStore(table), Caller.job("admin")

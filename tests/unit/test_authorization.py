@@ -453,7 +453,7 @@ def test_any_other_subject_can_use_everything(world: World, subject: str) -> Non
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if not route.scope], ids=lambda route: route.operation)
-def test_what_needs_no_token_is_there_for_all(api: Api, route: Route) -> None:
+def test_public_route_needs_no_token(api: Api, route: Route) -> None:
     reply = api.request(route.method, _path(route, asset="start.js"), user="", scopes="")
     assert reply.status == 200
 
@@ -574,6 +574,8 @@ def test_a_webhook(world: World, operation: str, thing: str, expected: dict[str,
 
 
 @pytest.mark.parametrize(("operation", "thing", "expected"), _rows(OTHERS))
-def test_what_is_done_to_no_one_thing(world: World, operation: str, thing: str, expected: dict[str, str]) -> None:
+def test_operations_without_a_single_resource_match_the_access_table(
+    world: World, operation: str, thing: str, expected: dict[str, str]
+) -> None:
     query = "userId=alice" if operation == "listChanges" else ""
     _each_caller(lambda caller: _outcome(world.ask(operation, caller, query)), expected)

@@ -93,7 +93,7 @@ class TestBatchGet:
         assert reply.json["items"] == [api.get(f"/v1/videos/{video_id}").json for video_id in ids]
         assert (reply.json["missing"], reply.json["remaining"]) == ([], [])
 
-    def test_what_is_not_there_and_what_is_hidden_are_both_missing(self, api: Api, clock: Clock) -> None:
+    def test_absent_and_hidden_videos_are_both_listed_as_missing(self, api: Api, clock: Clock) -> None:
         hidden, shown = api.create("alice"), api.publish("alice", expiresAt=NOW + 5, title="shown")
         gone = api.create("bob")
         api.delete(_path(gone), user="bob")
@@ -122,7 +122,7 @@ class TestBatchGet:
         assert [item["videoId"] for item in reply.json["items"]] == ids
         assert [operation.name for operation in operations] == ["BatchGetItem", "BatchGetItem"]
 
-    def test_what_would_be_too_large_for_one_answer_remains(self, api: Api) -> None:
+    def test_batch_get_returns_remaining_ids_when_the_response_is_full(self, api: Api) -> None:
         large: dict[str, Any] = {"metadata": {f"{n:02d}": WIDE * 512 for n in range(50)}}  # 100 KB
         ids = [api.create(**large)["videoId"] for _ in range(60)]
         answers: list[str] = []
@@ -147,7 +147,7 @@ class TestBatchGet:
             ({"videoIds": [MISSING], "x": 1}, "/x"),
         ],
     )
-    def test_what_is_not_valid_is_named(self, api: Api, table: Table, body: Any, pointer: str) -> None:
+    def test_invalid_batch_get_is_422_with_its_pointer(self, api: Api, table: Table, body: Any, pointer: str) -> None:
         with record_operations(table.client) as operations:
             reply = api.post("/v1/videos/batch-get", body)
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, pointer)
@@ -159,7 +159,7 @@ class TestBatchGet:
 
 
 class TestResults:
-    def test_each_operation_does_what_a_request_of_its_own_does(self, api: Api) -> None:
+    def test_every_operation_has_the_effect_of_a_single_request(self, api: Api) -> None:
         changed, gone = api.create(title="old"), api.create()
 
         made, patched, deleted = _batch(
@@ -173,7 +173,7 @@ class TestResults:
         assert api.get(_path(gone)).json["status"] == "deleted"
         assert api.get(_path(made)).json["tags"] == ["a"]
 
-    def test_one_that_fails_keeps_none_of_the_others_back(self, api: Api) -> None:
+    def test_failed_operation_does_not_stop_the_others(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
         items = _batch(
             api,
@@ -246,7 +246,7 @@ class TestResults:
             ]
             assert requests == []
 
-    def test_what_a_patch_makes_of_a_video_is_pointed_to_in_the_patch(self, api: Api) -> None:
+    def test_invalid_patch_result_points_into_the_patch(self, api: Api) -> None:
         video = api.create(metadata={f"a{n}": n for n in range(30)})
         (item,) = _batch(api, _patch(video, {"metadata": {f"b{n}": n for n in range(21)}}))
         assert item["problem"]["errors"][0]["pointer"] == "/operations/0/patch/metadata"
@@ -325,13 +325,13 @@ class TestIdempotencyKey:
         assert len({item["videoId"] for item in first}) == 3
         assert len(api.get("/v1/videos", query="userId=alice").json["items"]) == 3
 
-    def test_what_failed_can_be_corrected_under_its_key(self, api: Api) -> None:
+    def test_failed_operation_can_be_corrected_under_the_same_key(self, api: Api) -> None:
         first = _batch(api, _creation(), _creation(title=""), headers=KEY)
         again = _batch(api, _creation(), _creation(title="now"), headers=KEY)
         assert (_statuses(first), _statuses(again)) == ([201, 422], [201, 201])
         assert again[0] == first[0]
 
-    def test_another_creation_in_the_same_place_is_refused(self, api: Api) -> None:
+    def test_different_creation_under_the_same_key_is_refused(self, api: Api) -> None:
         _batch(api, _creation(title="a"), headers=KEY)
         (item,) = _batch(api, _creation(title="b"), headers=KEY)
         assert _slugs([item]) == ["idempotency-key-reused"]
@@ -349,7 +349,7 @@ class TestIdempotencyKey:
 
 
 class TestDryRun:
-    def test_it_says_what_would_change_and_writes_nothing(self, api: Api) -> None:
+    def test_dry_run_lists_changes_and_writes_nothing(self, api: Api) -> None:
         changed, gone = api.create(title="old", tags=["b"], metadata={"x": 1}), api.create()
         items = _rehearsed(
             api,
@@ -371,7 +371,7 @@ class TestDryRun:
         assert api.get(_path(changed)).json["title"] == "old"
         assert api.get(_path(gone)).json["status"] == "uploaded"
 
-    def test_it_says_what_would_fail(self, api: Api) -> None:
+    def test_dry_run_reports_the_same_failures_as_the_batch(self, api: Api) -> None:
         mine, yours, hidden = api.create("alice"), api.publish("bob"), api.create("bob")
         operations = [
             _patch(mine, {"title": "x"}, ifMatch='"7"'),
@@ -386,7 +386,7 @@ class TestDryRun:
         assert _statuses(expected) == [412, 403, 404, 404, 409, 422, 422]
         assert _batch(api, *operations) == expected
 
-    def test_each_operation_meets_what_those_before_it_would_leave(self, api: Api) -> None:
+    def test_dry_run_applies_operations_in_order(self, api: Api) -> None:
         video, new = api.create("admin"), {"videoId": str(uuid4())}
         operations = [
             _deletion(video),
@@ -446,7 +446,7 @@ class TestTrouble:
         (item,) = _batch(api, _creation())
         assert item["status"] == 201
 
-    def test_one_that_stays_throttled_is_reported_and_the_others_are_done(
+    def test_operation_that_stays_throttled_is_503_and_the_others_succeed(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         videos = [api.create(title=str(n)) for n in range(5)]
@@ -457,14 +457,12 @@ class TestTrouble:
         assert items[2]["problem"]["type"].endswith(":unavailable")
         assert [api.get(_path(video)).json["title"] for video in videos] == ["new", "new", "2", "new", "new"]
 
-    def test_one_that_others_are_in_the_way_of_is_tried_again(
-        self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_transaction_conflict_is_retried(self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         _throttle(monkeypatch, table, code="TransactionConflictException", times=2 * REQUEST_ATTEMPTS + 1)
         (item,) = _batch(api, _creation())
         assert item["status"] == 201
 
-    def test_and_reported_as_contention_when_they_stay(
+    def test_lasting_transaction_conflict_is_409_contention(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         _throttle(monkeypatch, table, code="TransactionConflictException")
@@ -472,7 +470,7 @@ class TestTrouble:
         assert (item["status"], item["problem"]["title"]) == (409, "Too much contention")
 
     @pytest.mark.parametrize("tags", [[], ["a"]])
-    def test_what_was_done_though_no_answer_came_is_not_taken_for_anothers(
+    def test_write_with_a_lost_response_is_recognized_as_its_own(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, tags: list[str]
     ) -> None:
         video = api.create(title="old", tags=["old"])
@@ -552,7 +550,7 @@ def _lose_answers(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str,
     monkeypatch.setattr(table.client, operation, call)
 
 
-def test_what_is_not_an_operation_fails_alone(api: Api) -> None:
+def test_operation_that_is_not_an_object_fails_alone(api: Api) -> None:
     reply = api.post("/v1/videos/batch", {"operations": [{"op": "create", "video": {"title": "t"}}, 5, None, []]})
     assert [item["status"] for item in reply.json["items"]] == [201, 422, 422, 422]
     assert reply.json["items"][1]["problem"]["errors"] == [{"pointer": "/operations/1", "detail": "must be an object"}]

@@ -95,7 +95,7 @@ def answer(body: object, status: int = 200) -> Answer:
         (answer({}, 404), ["status 404 in place of 200: {}"]),
     ],
 )
-def test_what_a_peer_leaves_out_is_noticed(theirs: Answer, found: list[str]) -> None:
+def test_field_missing_from_a_peer_response_is_reported(theirs: Answer, found: list[str]) -> None:
     assert list(differences(GET, answer({"title": "A", "version": 3, "schemaVersion": 3}), theirs)) == found
 
 

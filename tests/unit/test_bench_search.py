@@ -27,7 +27,7 @@ def test_made_up_films_are_the_same_each_time() -> None:
     assert made() == made()
 
 
-def test_each_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_catalogue_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     demo = search.demo_films()
     assert len(demo) > 3_000
     for name, value in {"QUESTIONS": 3, "COMMITS": 2, "CUES": 5, "VOCABULARY": 500}.items():

@@ -127,7 +127,7 @@ def test_the_same_captions_once_more_write_nothing(
 
 
 @pytest.mark.parametrize("kind", ["application/xml", "text/plain", "", "text/vtt; charset=iso-8859-1"])
-def test_another_content_type_is_refused_with_those_that_are_taken(api: Api, film: str, kind: str) -> None:
+def test_unsupported_content_type_is_415_with_the_supported_types(api: Api, film: str, kind: str) -> None:
     reply = put(api, film, kind=kind)
     assert (reply.status, reply.slug) == (415, "unsupported-media-type")
     assert WEBVTT in reply.json["detail"]
@@ -218,7 +218,7 @@ def test_a_language_is_the_same_however_it_is_spelled(api: Api, film: str, sent:
 
 
 @pytest.mark.parametrize("language", ["e_n", "en-", "x" * 36, "1"])
-def test_what_is_no_language_is_refused(api: Api, film: str, language: str) -> None:
+def test_invalid_language_is_400(api: Api, film: str, language: str) -> None:
     for reply in (put(api, film, language=language), read(api, film, language), remove(api, film, language)):
         assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "language")
 
@@ -240,7 +240,7 @@ def test_if_none_match_creates_and_never_replaces(api: Api, film: str) -> None:
     assert put(api, film, OTHER, headers={"If-None-Match": "*"}).status == 412
 
 
-def test_who_may_write_captions(api: Api, film: str, objects: Objects) -> None:
+def test_captions_are_writable_by_owner_and_admins_only(api: Api, film: str, objects: Objects) -> None:
     private = str(api.create("alice")["videoId"])
     assert put(api, film, user="bob").status == 403
     assert put(api, private, user="bob").status == 404
@@ -412,7 +412,7 @@ def test_chapters_that_are_proposed_are_shown_to_the_owner_and_admins(
     assert chapters_of(api, film, user="bob").status == 404
 
 
-def test_they_stand_beside_those_that_were_written_and_the_etag_is_of_these(
+def test_proposed_chapters_are_shown_with_written_ones_and_do_not_change_the_etag(
     api: Api, film: str, background: BackgroundWork
 ) -> None:
     proposing(background, film)
@@ -425,7 +425,7 @@ def test_they_stand_beside_those_that_were_written_and_the_etag_is_of_these(
     assert divide(api, film, CHAPTERS_SENT[:1], headers={"If-Match": shown.etag}).status == 200
 
 
-def test_nothing_is_proposed_of_an_earlier_film_or_of_one_scene(
+def test_chapters_of_an_earlier_file_or_of_one_scene_are_not_proposed(
     api: Api, film: str, background: BackgroundWork
 ) -> None:
     proposing(background, film)

@@ -32,7 +32,7 @@ def test_a_file_is_read_as_cues_in_milliseconds() -> None:
         pytest.param("1\n0:0:1,000-->0:0:2,000\nHello\n", id="short-times"),
     ],
 )
-def test_what_players_accept_is_read(text: str) -> None:
+def test_subrip_variants_that_players_accept_are_read(text: str) -> None:
     assert subrip.read(text) == [Cue(1000, 2000, "Hello")]
 
 

@@ -64,7 +64,7 @@ def test_lines_end_as_they_like_and_a_byte_order_mark_is_passed(end: str, mark: 
         pytest.param(_file(" \n00:01.000 --> 00:02.000\nHello"), id="line-that-looks-blank-before-the-times"),
     ],
 )
-def test_what_is_around_the_cues_is_dropped(text: str) -> None:
+def test_text_around_the_cues_is_dropped(text: str) -> None:
     assert webvtt.read(text) == [Cue(1000, 2000, "Hello")]
 
 
@@ -147,7 +147,7 @@ def test_text_beyond_ascii_is_kept_byte_for_byte(text: str) -> None:
         ("<v\tAda>tab</v >", "<v Ada>tab</v>"),
     ],
 )
-def test_what_browsers_read_without_doubt_is_written_as_it_should_be(text: str, kept: str) -> None:
+def test_text_that_browsers_tolerate_is_normalised(text: str, kept: str) -> None:
     assert _cue(text).text == kept
 
 
@@ -307,7 +307,7 @@ def _cues(draw: st.DrawFn) -> list[Cue]:
 
 
 @given(_cues())
-def test_what_is_written_is_read_again(cues: list[Cue]) -> None:
+def test_written_cues_are_read_back_unchanged(cues: list[Cue]) -> None:
     read = webvtt.read(webvtt.write(cues))
     assert webvtt.read(webvtt.write(read)) == read
     # A language or a voice is written with one space before it; everything else is as it was.

@@ -40,7 +40,7 @@ class TestTakingBack:
         assert list(changes_between(state, old)) == []
 
     @given(ITEMS)
-    def test_nothing_differs_from_itself(self, item: dict[str, Any]) -> None:
+    def test_item_has_no_changes_from_itself(self, item: dict[str, Any]) -> None:
         assert list(changes_between(item, item)) == []
 
     def test_the_item_that_it_is_taken_back_in_stays_as_it_is(self) -> None:
@@ -62,14 +62,14 @@ class TestTakingBack:
 
 class TestPointers:
     @given(st.lists(NAMES, max_size=4))
-    def test_its_parts_are_those_that_it_was_made_of(self, parts: list[str]) -> None:
+    def test_parts_of_a_pointer_are_those_it_was_built_from(self, parts: list[str]) -> None:
         assert split_pointer("".join(f"/{escape_pointer(part)}" for part in parts)) == parts
 
     @pytest.mark.parametrize(
         ("field", "other", "is_covered"),
         [("", "/a", True), ("/a", "/a", True), ("/a", "/a/b", True), ("/a/b", "/a", False), ("/a", "/ab", False)],
     )
-    def test_one_covers_its_own_place_and_all_in_it(self, field: str, other: str, is_covered: bool) -> None:
+    def test_pointer_covers_itself_and_its_descendants(self, field: str, other: str, is_covered: bool) -> None:
         assert covers(field, other) == is_covered
         assert overlap(field, other) == overlap(other, field) == (is_covered or covers(other, field))
 
@@ -97,7 +97,7 @@ class TestFitting:
         assert item["changes"] == changes
 
     @pytest.mark.parametrize("count", [9, 10, 11, 99, 100, 101, 999, 1000, 1001])
-    def test_what_is_omitted_leaves_room_to_say_so(self, count: int) -> None:
+    def test_entry_with_omitted_changes_stays_within_its_limit(self, count: int) -> None:
         changes = [{"field": f"/{number:04}", "to": 0} for number in range(count)]
         whole = len(json_of({"changes": changes}))
         for largest in range(whole - 80, whole + 1):

@@ -29,7 +29,7 @@ NOTHING = dict.fromkeys(EVERYTHING, False)
 
 
 class TestAtOnce:
-    def test_what_a_set_created_goes_again_and_the_undo_can_itself_be_undone(self, reverts: RevertTestbed) -> None:
+    def test_created_items_are_deleted_and_the_revert_can_be_reverted(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         assert whole.there() == EVERYTHING
         report = reverts.require_undone("import-1")
@@ -54,14 +54,14 @@ class TestAtOnce:
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "unchanged")
         assert not WRITES & {operation.name for operation in seen}
 
-    def test_what_is_gone_for_good_already_needs_no_undo(self, reverts: RevertTestbed) -> None:
+    def test_permanently_deleted_items_are_unchanged(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         remove_video(reverts.table, whole.video_ids[0])
         reverts.table.delete(PLAYLIST.key(playlistId=whole.playlist_id))
         reverts.settle()
         assert _by_entity(reverts.require_undone("import-1")) == dict.fromkeys(EVERYTHING, "unchanged")
 
-    def test_what_is_gone_for_good_cannot_be_changed_back(self, reverts: RevertTestbed) -> None:
+    def test_change_to_a_permanently_deleted_video_fails_to_revert(self, reverts: RevertTestbed) -> None:
         (video_id,) = reverts.create_whole("import-1").video_ids
         reverts.write(
             "PUT",
@@ -88,7 +88,7 @@ class TestAtOnce:
         assert whole.there() == NOTHING
         assert rehearsed["items"] == reverts.require_undone(carried_out["revertId"])["items"]
 
-    def test_what_a_person_changed_since_is_left_alone_and_named(self, reverts: RevertTestbed) -> None:
+    def test_items_changed_since_by_a_person_are_skipped_with_the_author(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
@@ -103,7 +103,7 @@ class TestAtOnce:
         (left,) = _by_entity(report, "skipped")["playlist"]
         assert (left["reason"], left["by"]) == ("changedSince", {"kind": "person", "id": "alice"})
 
-    def test_what_a_person_changed_since_goes_too_if_it_is_forced(self, reverts: RevertTestbed) -> None:
+    def test_items_changed_since_by_a_person_are_reverted_when_forced(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         credit = {"name": "Sam", "ordering": 1, "roles": ROLES}
         reverts.write("PUT", f"/v1/videos/{whole.video_ids[0]}/credits/sam", credit, headers={"If-Match": '"1"'})
@@ -115,7 +115,7 @@ class TestAtOnce:
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(11))
-def test_one_that_broke_off_at_any_write_is_finished_by_the_next_request(
+def test_revert_interrupted_at_any_write_is_completed_by_the_next_request(
     reverts: RevertTestbed, at: int, after: bool
 ) -> None:
     whole = reverts.create_whole("import-1")
@@ -147,7 +147,7 @@ class TestCreditsReleasesAndRatings:
         assert ("name" in credit, credit["ordering"], credit["version"]) == (False, 3, 4)
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
-    def test_what_was_removed_is_put_back_as_it_was(self, reverts: RevertTestbed, kind: str) -> None:
+    def test_removed_item_is_restored_unchanged(self, reverts: RevertTestbed, kind: str) -> None:
         whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/{kind}"
         before = reverts.api.get(path).json
@@ -157,7 +157,7 @@ class TestCreditsReleasesAndRatings:
         after = reverts.api.get(path).json
         assert {**after, "updatedAt": 0} == {**before, "updatedAt": 0}
 
-    def test_what_was_put_back_by_somebody_else_stays_as_they_have_it(self, reverts: RevertTestbed) -> None:
+    def test_item_recreated_by_another_user_is_skipped(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         reverts.write("DELETE", path)
@@ -176,7 +176,7 @@ class TestCreditsReleasesAndRatings:
         rating = reverts.api.get(f"/v1/videos/{video_id}/rating").json
         assert rating["imported"] == {"average": 7.5, "votes": 10}
 
-    def test_only_admins_take_an_imported_rating_back(self, reverts: RevertTestbed) -> None:
+    def test_imported_rating_is_reverted_by_admins_only(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         report = reverts.require_undone("import-1", user="alice")
         assert _by_entity(report) == dict.fromkeys(EVERYTHING, "reverted") | {"rating": "skipped"}
@@ -273,7 +273,7 @@ class TestCaptionsAndChapters:
         assert self._said(reverts, video_id) == HELLO
 
     @pytest.mark.parametrize("since", [f"{GOODBYE}\n", GOODBYE.replace("Goodbye", "Bye-bye")])
-    def test_what_somebody_else_wrote_since_stays_whole_unless_its_text_is_forced(
+    def test_captions_changed_since_are_skipped_unless_their_text_is_forced(
         self, reverts: RevertTestbed, say: Say, since: str
     ) -> None:
         """Also when their text is as long as the one before it: the size and cues of another would cut it."""
@@ -313,7 +313,7 @@ class TestCaptionsAndChapters:
         assert (reverts.stored(), self._said(reverts, video_id)) == (before, GOODBYE)
         assert reverts.require_undone(changeset_id, user="alice")["items"] == rehearsed
 
-    def test_they_are_taken_back_by_their_owner_and_admins_alone(self, reverts: RevertTestbed, say: Say) -> None:
+    def test_captions_are_reverted_by_owner_and_admins_only(self, reverts: RevertTestbed, say: Say) -> None:
         video_id = reverts.create()
         changeset_id = say(video_id, HELLO)
         assert reverts.undo(changeset_id, user="bob").status == 404
@@ -376,7 +376,7 @@ class TestPlaylists:
         return [(item["videoId"], item["addedAt"]) for item in items]
 
     @pytest.mark.parametrize("change", ["removed", "moved", "appended", "renamed", "deleted"])
-    def test_each_change_is_taken_back(self, reverts: RevertTestbed, change: str) -> None:
+    def test_every_kind_of_playlist_change_is_reverted(self, reverts: RevertTestbed, change: str) -> None:
         playlist_id, video_ids = self._list(reverts)
         path, other = f"/v1/playlists/{playlist_id}", reverts.create()
         before = self._entries_of(reverts, playlist_id), reverts.api.get(path).json
@@ -440,7 +440,7 @@ class TestPlaylists:
         assert (item["result"], len(item["fields"])) == ("reverted", 5)
         assert self._entries_of(reverts, playlist_id) == before
 
-    def test_one_that_somebody_else_deleted_stays_deleted(self, reverts: RevertTestbed) -> None:
+    def test_playlist_deleted_by_another_user_stays_deleted(self, reverts: RevertTestbed) -> None:
         playlist_id, _ = self._list(reverts, 1)
         reverts.write("PATCH", f"/v1/playlists/{playlist_id}", {"title": "Other"})
         changeset_id = reverts.last_changeset_of_playlist(playlist_id)
@@ -451,7 +451,7 @@ class TestPlaylists:
 
 
 class TestOthersParts:
-    def test_they_are_neither_shown_nor_touched(self, reverts: RevertTestbed) -> None:
+    def test_items_of_other_owners_are_neither_listed_nor_changed(self, reverts: RevertTestbed) -> None:
         ours, theirs = reverts.create(), reverts.create("bob")
         for video_id in (ours, theirs):
             reverts.videos.change(video_id, reverts.admin("set"), reverts.now, lambda item: item | {"title": "New"})
@@ -475,7 +475,7 @@ class TestOthersParts:
 
 
 class TestTheTrailIsBehind:
-    def test_nothing_is_written_and_the_client_told_to_try_again(self, reverts: RevertTestbed) -> None:
+    def test_revert_writes_nothing_and_is_503_while_the_trail_is_behind(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         path = f"/v1/videos/{whole.video_ids[0]}/credits/sam"
         assert reverts.api.put(path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'}).status == 200
@@ -488,7 +488,7 @@ class TestTheTrailIsBehind:
         assert _by_entity(reverts.require_undone("import-1"))["credit"] == "skipped"
         assert whole.there()["credit"]
 
-    def test_what_it_lacks_after_a_day_is_by_an_unknown_hand(self, reverts: RevertTestbed) -> None:
+    def test_change_missing_from_the_trail_after_a_day_has_an_unknown_author(self, reverts: RevertTestbed) -> None:
         (video_id,) = reverts.create_whole("import-1").video_ids
         path = f"/v1/videos/{video_id}/credits/sam"
         reverts.write("PUT", path, {"ordering": 4, "roles": ROLES}, headers={"If-Match": '"1"'})
@@ -499,7 +499,7 @@ class TestTheTrailIsBehind:
         (item,) = reverts.require_undone(changeset_id)["items"]
         assert [left["by"]["id"] for left in item["skipped"]] == ["unknown"]
 
-    def test_what_a_set_created_stays_when_it_is_not_as_the_trail_knows_it(self, reverts: RevertTestbed) -> None:
+    def test_created_item_that_differs_from_the_trail_is_skipped(self, reverts: RevertTestbed) -> None:
         whole = reverts.create_whole("import-1")
         (video_id,) = whole.video_ids
         credit, title = f"/v1/videos/{video_id}/credits/sam", f"/v1/playlists/{whole.playlist_id}"
@@ -529,7 +529,7 @@ class TestBadRequests:
             ("never-was", "", None, 404),
         ],
     )
-    def test_they_are_refused_and_nothing_is_written(
+    def test_invalid_request_is_refused_without_writes(
         self, reverts: RevertTestbed, changeset_id: str, query: str, body: Any, status: int
     ) -> None:
         with record_operations(reverts.table.client) as seen:

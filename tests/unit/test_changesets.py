@@ -76,7 +76,7 @@ def _put(trailed: AuditedService, changeset_id: str, count: int, **fields: objec
 
 
 class TestWhatIsShown:
-    def test_each_change_that_one_request_made(self, trailed: AuditedService) -> None:
+    def test_changeset_lists_each_change_of_its_request(self, trailed: AuditedService) -> None:
         changeset_id, video_ids = _batch(trailed, "alice", "bob")
         assert trailed.api.patch(f"/v1/videos/{video_ids[0]}", {"title": "Later"}).status == 200
         trailed.settle()
@@ -85,7 +85,7 @@ class TestWhatIsShown:
         assert [item["changes"] for item in items] == 2 * [[{"field": "/title", "from": "A film", "to": "New"}]]
         assert {item["correlationId"] for item in items} == {changeset_id}
 
-    def test_what_the_openapi_document_says(self, trailed: AuditedService) -> None:
+    def test_changeset_conforms_to_the_openapi_schema(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice", "bob")
         schema = {"$ref": "#/components/schemas/AuditPage", "components": document()["components"]}
         for query in ("", "limit=1"):
@@ -112,7 +112,7 @@ class TestWhoMayRead:
         assert _pages_of_videos(trailed, changeset_id, user="alice") == [[of_alice]]
         assert _pages_of_videos(trailed, changeset_id, user="bob") == [[of_bob]]
 
-    def test_who_owns_nothing_of_it_learns_no_more_than_of_one_that_never_was(self, trailed: AuditedService) -> None:
+    def test_changeset_of_other_owners_is_404_like_an_unknown_one(self, trailed: AuditedService) -> None:
         changeset_id, _ = _batch(trailed, "alice")
         replies = [_get(trailed, id_, user="carol") for id_ in (changeset_id, "never-was")]
         assert [reply.status for reply in replies] == [404, 404]
@@ -128,7 +128,7 @@ class TestWhoMayRead:
 class TestPages:
     @pytest.mark.parametrize("limit", [1, 3, 6, 7])
     @pytest.mark.parametrize("user", ["admin", "alice"])
-    def test_they_hold_everything_once_and_are_full(self, trailed: AuditedService, limit: int, user: str) -> None:
+    def test_pages_are_full_and_contain_each_entry_once(self, trailed: AuditedService, limit: int, user: str) -> None:
         _put(trailed, "set", 7)
         whole = _pages_of_videos(trailed, "set", "limit=100", user)[0]
         assert len({*whole}) == 7

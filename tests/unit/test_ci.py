@@ -80,13 +80,13 @@ def test_a_browser_that_is_there_will_do(machine: Machine, name: str) -> None:
     assert machine.called == [TEST]
 
 
-def test_so_will_one_that_is_named(machine: Machine) -> None:
+def test_browser_named_in_the_environment_is_used(machine: Machine) -> None:
     machine.settings["CHROMIUM"] = "/opt/chromium"
     machine.run()
     assert machine.called == [TEST]
 
 
-def test_who_is_not_root_asks_sudo_which_asks_nobody(machine: Machine) -> None:
+def test_user_other_than_root_installs_with_noninteractive_sudo(machine: Machine) -> None:
     machine.is_used_by(1000)
     machine.has("sudo", 'shift; "$@"')
     machine.run()
@@ -118,7 +118,7 @@ def test_where_there_is_no_apt_nothing_is_installed(machine: Machine) -> None:
     assert machine.called == [TEST]
 
 
-def test_its_status_is_that_of_the_tests(machine: Machine) -> None:
+def test_ci_exits_with_the_status_of_the_tests(machine: Machine) -> None:
     machine.has("make", "exit 3")
     assert machine.run() == 3
 

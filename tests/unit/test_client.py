@@ -196,7 +196,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_both_clients_make_the_same_of_an_answer(server: Server, name: str) -> None:
+def test_clients_parse_every_dynamodb_response_alike(server: Server, name: str) -> None:
     outcomes = []
     for make in (ours, reference):
         server.answers = [ANSWERS[name]]
@@ -223,7 +223,7 @@ def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, bod
 @pytest.mark.parametrize(
     "said", [answer([], 500), answer([]), b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-3\r\n{}\r\n0\r\n\r\n"]
 )
-def test_what_http_and_json_allow_and_dynamodb_does_not_is_no_answer(server: Server, said: bytes) -> None:
+def test_response_that_dynamodb_never_sends_is_unavailable(server: Server, said: bytes) -> None:
     server.answers = [said]
     assert outcome(ours(server))[0] is Unavailable
 
@@ -256,7 +256,7 @@ def test_a_request_whose_answer_is_lost_is_sent_again_if_it_may_be(server: Serve
 
 
 class TestConnections:
-    def test_one_is_kept_and_used_again(self, server: Server) -> None:
+    def test_connection_is_reused(self, server: Server) -> None:
         client = ours(server)
         for _ in range(3):
             server.answers = [answer({"Item": KEY})]
@@ -310,14 +310,14 @@ class TestConnections:
             client.get_item(TableName="T", Key=KEY)
         assert [piece[:4] + piece[-1:] for piece in pieces] == [b"POST}", b"POST}"]
 
-    def test_one_is_kept_after_an_error(self, server: Server) -> None:
+    def test_connection_is_reused_after_an_error_response(self, server: Server) -> None:
         client = ours(server)
         server.answers = [answer({"__type": "ThrottlingException"}, 400), answer({})]
         with pytest.raises(ErrorResponse):
             client.get_item(TableName="T", Key=KEY)
         assert (client.get_item(TableName="T", Key=KEY), server.connections) == ({}, 1)
 
-    def test_one_that_has_ended_meanwhile_is_opened_again_before_anything_is_sent(self, server: Server) -> None:
+    def test_connection_closed_while_idle_is_reopened_before_sending(self, server: Server) -> None:
         server.keeps = False
         client = ours(server)
         for _ in range(3):
@@ -326,7 +326,7 @@ class TestConnections:
             _wait_for_the_end(client)
         assert (server.connections, len(server.requests)) == (3, 3)
 
-    def test_one_that_the_server_closes_by_its_answer_is_not_kept(self, server: Server) -> None:
+    def test_connection_is_not_pooled_after_connection_close(self, server: Server) -> None:
         client = ours(server)
         server.answers = [answer({}, connection="close")]
         client.get_item(TableName="T", Key=KEY)
@@ -424,7 +424,7 @@ class TestRequests:
         ours(server).get_item(TableName="T", Key=KEY)
         assert server.requests[0][0]["x-amzn-trace-id"] == "Root=1-5759e988"
 
-    def test_what_json_cannot_hold_is_refused_before_anything_is_sent(self, server: Server) -> None:
+    def test_item_that_json_cannot_encode_is_refused_before_sending(self, server: Server) -> None:
         with pytest.raises(TypeError):
             ours(server).put_item(TableName="T", Item={"a": {"S": object()}})
         assert server.connections == 0
@@ -457,7 +457,7 @@ class TestSecrets:
     """The secret that seals cursors, read from Secrets Manager."""
 
     @pytest.mark.parametrize("name", SECRETS)
-    def test_both_clients_make_the_same_of_an_answer(
+    def test_clients_parse_every_secret_response_alike(
         self, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         server.keeps = False
@@ -468,7 +468,7 @@ class TestSecrets:
         assert outcomes[0] == outcomes[1]
         assert isinstance(outcomes[0][0], str) is name.startswith("it")
 
-    def test_both_clients_ask_the_same(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_clients_send_the_same_secret_request(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
         for choice in ("ours", "boto3"):
             server.answers = [SECRET]
             assert self._outcome(server, choice, monkeypatch) == "a secret ü"
@@ -528,7 +528,9 @@ class TestEvents:
         ],
         ids=["an entry", "a request", "a fault", "no answer"],
     )
-    def test_what_is_refused_is_named(self, server: Server, bus: Any, given: bytes, error: str) -> None:
+    def test_refused_event_is_reported_with_its_error_code(
+        self, server: Server, bus: Any, given: bytes, error: str
+    ) -> None:
         server.answers, server.keeps = [given], False
         (said,) = self._put(bus)
         assert (said.status, said.error) == (None, f"The bus answered {error}.")
@@ -623,7 +625,9 @@ class TestTheEnvironment:
         ],
         ids=str,
     )
-    def test_what_only_boto3_does_is_refused(self, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_settings_that_only_boto3_supports_are_refused(
+        self, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(Unsupported):

@@ -151,7 +151,7 @@ class TestFiles:
         assert (reply.status, reply.headers["content-type"]) == (404, "application/problem+json")
         assert json.loads(reply.body)["type"] == "urn:video-metadata:problem:not-found"
 
-    def test_that_are_absent_are_not_remembered_as_such(self) -> None:
+    def test_absent_console_file_is_not_cached(self) -> None:
         """A release that is taken back brings them again."""
         assert get("absent.js").headers["cache-control"] == "no-store"
 

@@ -134,7 +134,7 @@ def _messages(lines: list[Line], correlation_id: str) -> list[str]:
 
 
 class TestAnUpload:
-    def test_its_id_is_on_all_that_is_done_with_the_film(self, service: Service) -> None:
+    def test_upload_correlation_id_is_on_every_item_and_log_line(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         service.settle()
         with log_lines() as lines:
@@ -174,7 +174,7 @@ class TestAnUpload:
         assert {line.get("correlation_id") for line in lines} == {begun}
         assert all(line["function_request_id"] for line in lines)
 
-    def test_what_the_sweeper_tries_again_is_still_done_for_it(self, service: Service) -> None:
+    def test_job_resent_by_the_sweeper_keeps_its_correlation_id(self, service: Service) -> None:
         video_id = service.api.create()["videoId"]
         begun = service.upload(video_id, film(1))
         service.backstage.queues["probe"].take()  # and lost
@@ -227,7 +227,7 @@ class TestAnUpload:
         assert line["outcome"] == "ignored: no such upload was begun"
         assert "correlation_id" not in line
 
-    def test_one_that_cannot_be_taken_in_is_reported_under_its_id(
+    def test_failed_arrival_is_logged_under_the_id_of_its_upload(
         self, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def busy(_: str) -> None:
@@ -244,7 +244,7 @@ class TestAnUpload:
 
 
 class TestOtherWrites:
-    def test_each_item_that_names_its_author_names_the_request(self, service: Service) -> None:
+    def test_every_item_with_an_author_names_its_request(self, service: Service) -> None:
         new = {"title": "t", "tags": ["Short"], "userId": "alice", "status": "ready"}
         created = service.send("POST", "/v1/videos", new, user="admin", headers={"Idempotency-Key": "k"})
         (video,) = [item for item in _all(service.table) if item["sk"] == VIDEO.sk]

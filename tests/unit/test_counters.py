@@ -89,7 +89,7 @@ class TestOneItem:
         assert counters.add(VIDEO, {"views": 2, "owner": 1}, NOW) == 2
         assert counters.read([VIDEO])[VIDEO].sums == dict.fromkeys(SUMS, 0) | {"views": 2, "owner": 1}
 
-    def test_it_says_nothing_of_shards(self, counters: ViewCounters, table: Table) -> None:
+    def test_unsharded_counter_has_no_shard_attributes(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
         assert _first(table) == KEY | ONE | {"hour": "2025-06-15T15", "schemaVersion": SCHEMA_VERSION}
 
@@ -116,7 +116,7 @@ class TestThrottled:
         assert sent[-1] == 1
         assert [sums["views"] for sums in counters.read([VIDEO])[VIDEO].shards.values()] == [1, 1]
 
-    def test_they_double_until_there_is_room(self, counters: ViewCounters, table: Table) -> None:
+    def test_throttled_shards_double_until_a_write_succeeds(self, counters: ViewCounters, table: Table) -> None:
         with throttling(table, *range(8), but=_doubles):
             assert counters.add(VIDEO, ONE, NOW) == 1
         assert _control(table) == {"shards": 16, "spread": 16}
@@ -133,7 +133,7 @@ class TestThrottled:
         assert sent == [0] * 4
         assert table.get(KEY) is None
 
-    def test_what_others_doubled_is_not_doubled_again(self, counters: ViewCounters, table: Table) -> None:
+    def test_throttled_writer_adopts_a_doubling_by_another_writer(self, counters: ViewCounters, table: Table) -> None:
         _store(table, 0, views=1, shards=8, spread=8)
         with throttling(table, 0) as sent:
             assert counters.add(VIDEO, ONE, NOW) == 2
@@ -223,7 +223,7 @@ class TestSpread:
         assert [operation.name for operation in operations] == ["BatchGetItem"] * 2
         assert counters.add(VIDEO, ONE, NOW) == counters.count(VIDEO, NOW) == 1116
 
-    def test_others_that_cannot_be_read_cost_no_view(self, counters: ViewCounters, table: Table) -> None:
+    def test_unreadable_shards_do_not_lose_the_view(self, counters: ViewCounters, table: Table) -> None:
         def between(operation: str, parameters: Any, send: Callable[..., Any]) -> Any:
             if operation == "BatchGetItem":
                 raise ErrorResponse(400, {"__type": "ThrottlingException", "message": ""})
@@ -312,7 +312,7 @@ class TestFold:
         )
         assert _control(table) == {"spread": 4} | expected
 
-    def test_what_the_stream_adds_throttles_nobody(self, counters: ViewCounters, table: Table) -> None:
+    def test_counts_added_by_the_stream_do_not_prevent_calming(self, counters: ViewCounters, table: Table) -> None:
         counters.calm(VIDEO, NOW)
         counters.add(VIDEO, {"keyed": 10 * CALM * LOOK_SECONDS}, NOW)
         counters.calm(VIDEO, self.LATER)
@@ -338,7 +338,9 @@ class TestFold:
         assert counters.counts({VIDEO: _first(table)}) == {VIDEO: counters.read([VIDEO])[VIDEO].views}
         assert counters.read([VIDEO])[VIDEO].views == 11_131
 
-    def test_it_waits_until_no_writer_remembers(self, counters: ViewCounters, table: Table, calm: None) -> None:
+    def test_merge_waits_until_no_writer_has_cached_the_shards(
+        self, counters: ViewCounters, table: Table, calm: None
+    ) -> None:
         counters.calm(VIDEO, self.FOLDED - 1)
         assert "folded" not in _control(table)
         assert FOLD_SECONDS > 10 * KNOWN_SECONDS
@@ -351,7 +353,9 @@ class TestFold:
             assert counters.counts({VIDEO: _first(table)}) == {VIDEO: 11_116}
         assert [operation.name for operation in operations] == ["UpdateItem", "GetItem"]
 
-    def test_one_that_knew_the_shards_counts_none_of_them_twice(self, counters: ViewCounters, table: Table) -> None:
+    def test_reader_with_cached_shards_counts_none_twice_after_a_merge(
+        self, counters: ViewCounters, table: Table
+    ) -> None:
         other = ViewCounters(table)
         assert counters.count(VIDEO, NOW) == 11_115
         for now in (NOW, self.LATER, self.FOLDED):
@@ -360,7 +364,7 @@ class TestFold:
         assert counters.count(VIDEO, self.FOLDED) == 11_115
 
     @pytest.mark.usefixtures("folded")
-    def test_what_each_shard_holds_can_still_be_read(self, counters: ViewCounters) -> None:
+    def test_every_shard_is_still_readable_after_a_merge(self, counters: ViewCounters) -> None:
         read = counters.read([VIDEO])[VIDEO]
         assert [read.shards[shard]["views"] for shard in range(4)] == [10, 100, 1000, 10_000]
         assert read.views == 11_115
@@ -373,7 +377,7 @@ class TestFold:
         assert (_first(table), table.get(VIEW_COUNTER.key(videoId=OTHER, shard=0))) == (before, None)
 
     @pytest.mark.parametrize("step", ["calm", "folded"])
-    def test_another_storm_opens_the_shards_again(
+    def test_throttling_after_calming_or_merging_opens_the_shards_again(
         self, counters: ViewCounters, table: Table, request: pytest.FixtureRequest, step: str
     ) -> None:
         request.getfixturevalue(step)
@@ -443,7 +447,7 @@ class TestReaders:
             ["BatchGetItem"] * 2,
         ]
 
-    def test_what_a_caller_may_not_see_is_not_summed(self, api: Api, table: Table) -> None:
+    def test_counter_of_a_video_hidden_from_the_caller_is_not_read(self, api: Api, table: Table) -> None:
         _store(table, 0, views=7, shards=2, spread=2)
         api.patch(f"/v1/videos/{VIDEO}", {"visibility": "private"})
         with record_operations(table.client) as operations:

@@ -278,7 +278,7 @@ def test_a_cursor_of_credits_belongs_to_its_video_and_caller(api: Api, film: Fil
     assert api.get(f"/v1/videos/{video_id}/releases", query=f"cursor={cursor}").status == 400
 
 
-def test_one_credit_is_read_by_its_person(api: Api, film: Film) -> None:
+def test_single_credit_is_read_by_its_person(api: Api, film: Film) -> None:
     video_id = film()
     sent = put(api, video_id)
     path = f"/v1/videos/{video_id}/credits"
@@ -310,7 +310,7 @@ def test_a_person_s_videos_say_what_the_person_did(api: Api, film: Film) -> None
     assert reply.json["nextCursor"] is None
 
 
-def test_both_years_are_part_of_the_range(api: Api, film: Film) -> None:
+def test_year_range_includes_both_years(api: Api, film: Film) -> None:
     for year in (1989, 1990, 1995, 1999, 2000):
         put(api, film(releaseYear=year))
     put(api, film())

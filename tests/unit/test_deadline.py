@@ -130,7 +130,7 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
     assert pages > 2
 
 
-def test_what_is_written_may_take_longer(slow: Slow) -> None:
+def test_write_may_take_longer_than_the_read_deadline(slow: Slow) -> None:
     """To give up a write early would leave its caller in doubt."""
     take = slow.clock.advance
     with listen(slow.api.table.client, lambda *_: take(READ_SECONDS)):

@@ -403,7 +403,7 @@ def _begun(api: Api, objects: Objects, film: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("operation", ["createUpload", "completeUpload", "abortUpload", "chooseThumbnail", "retryJob"])
-def test_what_others_prevent_is_a_declared_conflict_that_can_be_tried_again(
+def test_write_contention_is_a_declared_409_with_retry_after(
     api: Api, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     (route,) = [route for route in ROUTES if route.operation == operation]

@@ -57,7 +57,7 @@ def only_failing(*ids: str, status: int = 500) -> Callable[[dict[str, Any]], Rec
 
 
 class TestWhoIsWoken:
-    def test_those_who_follow_the_owner_and_those_who_follow_everybody(self, service: DeliveryTestbed) -> None:
+    def test_change_notifies_webhooks_of_the_owner_and_of_all_users(self, service: DeliveryTestbed) -> None:
         service.create("mine")
         service.create("theirs", ROOT)
         service.create("all", ROOT, everybody=True)
@@ -168,7 +168,7 @@ class TestWhoIsWoken:
             assert service.handle(changed_message(["alice"]), age=BEHIND_SECONDS)
         assert len(service.queue.waiting) == 1
 
-    def test_one_that_was_just_resumed_is_looked_at_again_when_the_index_has_it(self, service: DeliveryTestbed) -> None:
+    def test_sweeper_requeues_a_just_resumed_webhook_once_it_is_indexed(self, service: DeliveryTestbed) -> None:
         """A change that came meanwhile woke nobody."""
         service.create(paused=True)
         service.resume()
@@ -183,7 +183,7 @@ class TestWhoIsWoken:
 
 
 class TestWhatIsSent:
-    def test_each_change_once_signed_and_in_order(self, service: DeliveryTestbed) -> None:
+    def test_changes_are_sent_once_signed_and_in_order(self, service: DeliveryTestbed) -> None:
         service.create()
         changes = [service.change(f"c{number}") for number in range(5)]
         service.deliver()
@@ -195,7 +195,7 @@ class TestWhatIsSent:
         assert len(service.receiver.requests) == 5
         assert service.is_caught_up()
 
-    def test_what_came_before_the_webhook_is_not_sent(self, service: DeliveryTestbed) -> None:
+    def test_change_made_before_the_webhook_is_not_sent(self, service: DeliveryTestbed) -> None:
         service.change("before")
         service.create()
         service.change("after")
@@ -215,7 +215,7 @@ class TestWhatIsSent:
         assert got["all"] == {f"c{number}" for number in range(9)}
         assert got["mine"] == got["all"] - {"c0", "c3", "c6"}
 
-    def test_only_of_its_types(self, service: DeliveryTestbed) -> None:
+    def test_change_of_another_type_is_not_sent(self, service: DeliveryTestbed) -> None:
         service.create(types=["video.deleted", "credit.*"])
         for type_ in ("video.changed", "video.deleted", "credit.created", "rating.changed"):
             service.change(type_, type_=type_)
@@ -266,13 +266,13 @@ class TestWhatIsSent:
         assert service.receiver.requests == []
         assert service.is_caught_up()
 
-    def test_nothing_new_writes_nothing(self, service: DeliveryTestbed) -> None:
+    def test_delivery_without_new_changes_writes_nothing(self, service: DeliveryTestbed) -> None:
         service.create(everybody=True, caller=ROOT)
         with record_operations(service.table.client) as seen:
             service.deliver()
         assert [operation.name for operation in seen] == ["GetItem", "GetItem", *["Query"] * 4]
 
-    def test_what_a_change_costs(self, service: DeliveryTestbed) -> None:
+    def test_delivery_of_one_change_uses_a_fixed_number_of_requests(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         with record_operations(service.table.client) as seen:
@@ -297,7 +297,7 @@ class TestWhatFails:
         assert service.receiver.ids == ["a", "b", "b", "c"]
         assert service.is_caught_up()
 
-    def test_what_was_taken_is_not_sent_again(self, service: DeliveryTestbed) -> None:
+    def test_accepted_change_is_not_sent_again_when_another_video_fails(self, service: DeliveryTestbed) -> None:
         """Other videos go on behind it, until a page of them is taken."""
         service.create()
         for number in range(MAX_DELIVERED + 9):
@@ -355,7 +355,7 @@ class TestWhatFails:
         assert service.place()["failingSince"] == int(service.clock())
         assert service.queue.waits[0] <= 6
 
-    def test_one_video_that_is_never_taken_does_not_hide_behind_others_for_good(
+    def test_webhook_is_paused_when_one_video_always_fails_while_others_succeed(
         self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 4)
@@ -418,7 +418,7 @@ class TestWhatFails:
         service.deliver()
         assert service.receiver.ids == ["a", "b", "b", "c"]
 
-    def test_it_is_paused_also_if_its_description_changes_meanwhile(self, service: DeliveryTestbed) -> None:
+    def test_webhook_is_paused_when_its_description_changes_concurrently(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
@@ -430,7 +430,7 @@ class TestWhatFails:
         assert service.deliver()
         assert (service.hook()["paused"], service.hook()["description"]) == (True, "mine")
 
-    def test_what_is_no_longer_kept_pauses_it(self, service: DeliveryTestbed) -> None:
+    def test_webhook_is_paused_when_its_next_changes_have_expired(self, service: DeliveryTestbed) -> None:
         service.create()
         for day in range(3):
             service.changes(*[f"{day}-{number}" for number in range(500)])
@@ -531,7 +531,7 @@ class TestWhatWakesIt:
         service.deliver()
         assert service.receiver.ids == ["a"]
 
-    def test_one_worker_at_a_time_and_it_looks_again_for_those_it_kept_away(self, service: DeliveryTestbed) -> None:
+    def test_lease_holder_reads_again_for_a_worker_that_it_turned_away(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
 
@@ -565,7 +565,7 @@ class TestWhatWakesIt:
         assert service.receiver.ids == ["a", "b"]
         assert service.is_caught_up()
 
-    def test_of_two_that_pass_over_changes_the_later_begins_anew(self, service: DeliveryTestbed) -> None:
+    def test_worker_overtaken_while_it_skips_changes_reads_again(self, service: DeliveryTestbed) -> None:
         """The first took the turn without a lease, and did not see what the second was woken for."""
         service.create(types=["video.deleted"])
         service.change("a")
@@ -640,7 +640,9 @@ class TestWhatWakesIt:
         assert service.receiver.ids == [f"c{number}" for number in range(40)]
         assert service.is_caught_up()
 
-    def test_also_between_two_pages(self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_worker_out_of_time_releases_the_lease_between_two_pages(
+        self, service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(delivering_module, "MAX_DELIVERED", 2)
         service.create()
         for number in range(6):
@@ -710,7 +712,9 @@ class TestWhoeverMeddles:
         assert service.receiver.ids == ["a", "b", "c", "a", "b", "c"]
         assert service.is_caught_up()
 
-    def test_another_address_gets_all_that_is_not_written_down(self, service: DeliveryTestbed, meddled: Any) -> None:
+    def test_new_url_receives_every_change_not_yet_recorded_as_delivered(
+        self, service: DeliveryTestbed, meddled: Any
+    ) -> None:
         meddled(lambda: service.hooks.change("hook", {"url": "https://other.example"}, ALICE, NOW, always_in_time))
         assert [url for url, _, _ in service.receiver.requests] == [URL] * 3 + ["https://other.example"] * 3
 
@@ -765,7 +769,7 @@ class TestWhoeverMeddles:
         service.work()
         assert [url for url, _, _ in service.receiver.requests] == [URL, "https://other.example"]
 
-    def test_what_is_deleted_stays_deleted(self, service: DeliveryTestbed, meddled: Any) -> None:
+    def test_webhook_deleted_during_delivery_stays_deleted(self, service: DeliveryTestbed, meddled: Any) -> None:
         meddled(lambda: service.hooks.delete("hook", ALICE, NOW, always_in_time))
         assert (service.hook(), service.place()) == ({}, {})
         assert service.deliver()
@@ -789,7 +793,7 @@ class TestWhoeverMeddles:
 
 
 class TestWhatItsOwnerSees:
-    def test_each_attempt_with_its_answer(self, service: DeliveryTestbed) -> None:
+    def test_attempt_list_shows_each_attempt_with_its_response(self, service: DeliveryTestbed) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing(500, body=b"out of order")
@@ -829,14 +833,16 @@ class TestWhatIsMeasured:
 
         return emitted
 
-    def test_what_was_taken_and_how_long_that_took(self, service: DeliveryTestbed, metrics: Any) -> None:
+    def test_accepted_delivery_emits_count_lag_and_wait(self, service: DeliveryTestbed, metrics: Any) -> None:
         service.create()
         service.change("a")
         service.clock.advance(3)
         service.deliver()
         assert metrics() == [{"DeliveriesDone": 1, "DeliveryLag": 3007, "DeliveryWait": 3}]
 
-    def test_what_failed_is_its_owners_business_and_not_waiting(self, service: DeliveryTestbed, metrics: Any) -> None:
+    def test_failed_delivery_emits_failure_and_pause_counts_but_no_wait(
+        self, service: DeliveryTestbed, metrics: Any
+    ) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -847,7 +853,9 @@ class TestWhatIsMeasured:
         service.wait()
         assert metrics() == [{"DeliveriesFailed": 1}] * 7 + [{"WebhooksPaused": 1}]
 
-    def test_one_that_no_worker_takes_is_the_sweepers_to_measure(self, service: DeliveryTestbed, metrics: Any) -> None:
+    def test_sweeper_emits_the_wait_of_a_webhook_that_no_worker_leases(
+        self, service: DeliveryTestbed, metrics: Any
+    ) -> None:
         service.create()
         service.change("a")
         service.receiver.answer = failing()
@@ -926,7 +934,7 @@ class TestTheBus:
             ]
         ]
 
-    def test_that_of_an_empty_service_gets_nothing_and_comes_to_rest(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_of_an_empty_service_sends_nothing_and_queues_nothing(self, service: DeliveryTestbed, bus: Bus) -> None:
         service.deliver(BUS)
         assert bus.puts == []
         assert service.queue.waiting == []
@@ -942,7 +950,7 @@ class TestTheBus:
             assert len(videos) == len(set(videos))
         assert all(bus.ids.index(f"c{number}") < bus.ids.index(f"c{number + 13}") for number in range(13))
 
-    def test_what_it_refuses_is_put_again_and_nothing_else(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_resends_only_the_refused_events(self, service: DeliveryTestbed, bus: Bus) -> None:
         for id_ in "abc":
             service.change(id_, id_)
         bus.codes = [None, "ThrottlingException"]
@@ -953,7 +961,7 @@ class TestTheBus:
         assert bus.ids.count(refused) == 2
         assert len(bus.ids) == 4
 
-    def test_it_is_never_paused(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_is_never_paused_by_failures(self, service: DeliveryTestbed, bus: Bus) -> None:
         service.change("a")
         bus.codes = ["InternalFailure"] * 12
         service.deliver(BUS)
@@ -966,7 +974,9 @@ class TestTheBus:
         service.deliver(BUS)
         assert service.sweep() == 0
 
-    def test_it_goes_on_with_what_is_kept(self, service: DeliveryTestbed, bus: Bus) -> None:
+    def test_bus_continues_from_the_oldest_retained_change_after_expiry(
+        self, service: DeliveryTestbed, bus: Bus
+    ) -> None:
         service.change("a")
         service.deliver(BUS)
         for day in range(3):
@@ -982,7 +992,7 @@ class TestTheBus:
         assert service.place(BUS) == {}
 
 
-def test_nothing_is_sent_when_the_secret_cannot_be_read(
+def test_delivery_sends_nothing_when_the_secret_cannot_be_read(
     service: DeliveryTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreadable() -> str:

@@ -60,7 +60,9 @@ def test_a_write_whose_answer_was_lost_is_known_by_whose_it_is(hooks: WebhookSto
     assert line.calls == ["UpdateItem", "UpdateItem", "GetItem"]
 
 
-def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places: DeliveryStateStore) -> None:
+def test_write_with_a_lost_response_fails_when_the_lease_was_taken_since(
+    hooks: WebhookStore, places: DeliveryStateStore
+) -> None:
     created(hooks)
     line, place = FaultLine(places.table.client), read_state(places)
 
@@ -88,7 +90,7 @@ def test_but_not_if_somebody_took_the_turn_after_it(hooks: WebhookStore, places:
     ],
     ids=["pause", "address", "types", "replay", "delete"],
 )
-def test_what_changes_what_is_delivered_takes_the_turn(
+def test_change_of_the_delivered_events_takes_the_lease(
     hooks: WebhookStore, places: DeliveryStateStore, meddle: Any
 ) -> None:
     created(hooks)
@@ -114,7 +116,9 @@ def test_a_webhook_is_paused_with_a_reason_and_waits_for_nothing(
         hooks.change("a", {"paused": False}, ALICE, NOW, lambda version: version == 1)
 
 
-def test_not_if_it_was_changed_in_some_other_way(hooks: WebhookStore, places: DeliveryStateStore) -> None:
+def test_pause_fails_when_the_webhook_was_changed_since_it_was_read(
+    hooks: WebhookStore, places: DeliveryStateStore
+) -> None:
     created(hooks)
     place, hook = read_state(places), hook_of(places)
     hooks.change("a", {"description": "mine"}, ALICE, NOW, always)

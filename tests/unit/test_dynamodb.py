@@ -157,7 +157,7 @@ def test_a_lasting_conflict_ends() -> None:
 
 
 @pytest.mark.parametrize("failure", [ReadTimeoutError(endpoint_url="x"), _error("InternalServerError")], ids=repr)
-def test_what_may_be_done_twice_is_tried_again_and_what_may_not_is_not(failure: Exception) -> None:
+def test_idempotent_request_is_retried_after_an_unknown_outcome_and_others_are_not(failure: Exception) -> None:
     requests: dict[Callable[[Table], object], int] = {
         lambda table: table.get(KEY): REQUEST_ATTEMPTS,
         lambda table: table.write(table.put(KEY, condition=ABSENT)): REQUEST_ATTEMPTS,
@@ -249,7 +249,7 @@ class TestTheParser:
         table.write(table.put(item, condition=ABSENT))
         assert table.get(KEY, consistent=True) == item
 
-    def test_it_agrees_with_botocores(self, table: Table) -> None:
+    def test_parser_agrees_with_botocore(self, table: Table) -> None:
         table.write(table.put({**KEY, "bytes": b"\x00", "n": 1}, condition=ABSENT))
         plain = boto3.client("dynamodb")
         ours = table.client.get_item(TableName=table.name, Key={"pk": {"S": "p"}, "sk": {"S": "s"}})
@@ -366,7 +366,7 @@ class TestBatches:
         assert [operation.name for operation in operations] == ["BatchWriteItem"] * 3
         assert table.batch_get(keys) == []
 
-    def test_what_is_left_unprocessed_is_deleted_again(self) -> None:
+    def test_unprocessed_deletes_are_sent_again(self) -> None:
         left = {"T": [{"DeleteRequest": {"Key": {"pk": {"S": "p"}}}}]}
         table, client = _table({"UnprocessedItems": left}, {"UnprocessedItems": {}})
         table.batch_delete([KEY, {"pk": "q", "sk": "s"}])
@@ -401,7 +401,7 @@ class TestConditionalDelete:
         assert table.get(other) is None
 
 
-def test_what_may_have_happened_is_never_said_not_to_have() -> None:
+def test_write_with_an_unknown_outcome_never_raises_not_applied() -> None:
     table, _ = _table(ReadTimeoutError(endpoint_url="x"), _error("ThrottlingException"))
     with pytest.raises(Unavailable) as caught:
         table.write(table.put(KEY, condition=ABSENT))
@@ -530,7 +530,9 @@ class TestItemsOfANewerRelease:
         assert before
         assert table.client.scan(TableName=table.name)["Items"] == before
 
-    def test_they_are_counted_for_the_alarm(self, api: Api, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_items_of_a_newer_release_are_counted_for_the_alarm(
+        self, api: Api, path: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         api.get(path)
         assert metrics(capsys) == [{"environment": "test", "NewerItems": 1}]
 

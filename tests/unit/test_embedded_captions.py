@@ -88,7 +88,7 @@ def test_the_texts_of_a_film_are_captions_of_it(workers: ProcessingWorkers, cont
     assert output(workers, video_id) == {"captions": [{"track": 1, "language": "en", "cues": 2}], "skipped": []}
 
 
-def test_each_language_is_taken_and_its_name_is_the_services(workers: ProcessingWorkers) -> None:
+def test_every_subtitle_language_is_extracted_under_its_normalised_tag(workers: ProcessingWorkers) -> None:
     video_id = uploaded(
         workers, SubtitleSpec("eng"), GERMAN, SubtitleSpec("pt-br"), SubtitleSpec("haw"), SubtitleSpec("?")
     )
@@ -134,13 +134,13 @@ def test_captions_that_were_sent_stay(workers: ProcessingWorkers) -> None:
     assert (left["language"], left["reason"]) == ("en", "The video has captions in this language that were sent.")
 
 
-def test_who_sends_captions_replaces_those_of_the_film(workers: ProcessingWorkers) -> None:
+def test_uploaded_captions_replace_those_extracted_from_the_file(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, SubtitleSpec())
     assert send(workers, video_id) == 200
     assert [(item["origin"], item["version"]) for item in listed(workers, video_id)] == [("owner", 2)]
 
 
-def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(workers: ProcessingWorkers) -> None:
+def test_new_source_file_replaces_only_extracted_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "mi")
     other = SubtitleSpec("eng", ((0, 900, "Another film."),))
@@ -153,7 +153,7 @@ def test_another_film_replaces_what_was_taken_of_the_first_and_nothing_else(work
     assert "Another film." in said(workers, video_id)
 
 
-def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(workers: ProcessingWorkers) -> None:
+def test_source_file_without_subtitles_removes_extracted_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, SubtitleSpec(), GERMAN)
     send(workers, video_id, "de")
     workers.upload(film(1, TINY), video_id, "0002")
@@ -162,7 +162,7 @@ def test_what_was_taken_goes_with_the_arrival_of_a_film_without_subtitles(worker
     assert [item["language"] for item in listed(workers, video_id)] == ["de"]
 
 
-def test_what_is_told_late_of_an_earlier_film_removes_nothing_of_the_present_one(workers: ProcessingWorkers) -> None:
+def test_late_record_of_an_earlier_file_removes_no_current_captions(workers: ProcessingWorkers) -> None:
     video_id = uploaded(workers, GERMAN)
     uploaded(workers, SubtitleSpec(), video_id=video_id, upload="0002")
     workers.backstage.replay()
@@ -224,7 +224,7 @@ def test_more_languages_than_one_transaction_takes_are_left() -> None:
     assert (len(texts), len(left), left[0]["reason"]) == (90, 9, "The film has more than 90 languages.")
 
 
-def test_what_captions_do_not_take_is_left_out() -> None:
+def test_cue_outside_the_caption_limits_is_omitted() -> None:
     kept = (1000, 2000, "Kept.")
     strange = [(0, 900, "x" * 2001), (5, 5, "never shown"), (9, 360_000_001, "too late"), (0, 900, "{\\b1}")]
     assert [cue.text for cue in extract_cues(track(*strange, kept, kept))] == ["Kept."]
@@ -361,7 +361,7 @@ def test_the_video_itself_is_not_written(workers: ProcessingWorkers) -> None:
     assert len(listed(workers, video_id)) == 1
 
 
-def test_who_wrote_them_and_for_which_request_is_known(workers: ProcessingWorkers, table: Table) -> None:
+def test_extracted_captions_record_their_author_and_request(workers: ProcessingWorkers, table: Table) -> None:
     video_id = uploaded(workers, SubtitleSpec())
     item = table.get(CAPTION.key(videoId=video_id, language="en"))
     assert item is not None

@@ -85,7 +85,7 @@ class TestOthersWhoHide:
             assert len(operations) <= most, name
 
     @pytest.mark.parametrize("state", HIDING)
-    def test_nothing_that_is_hidden_is_in_the_index(self, api: Api, table: Table, state: str) -> None:
+    def test_entries_of_a_hidden_video_are_not_in_the_index(self, api: Api, table: Table, state: str) -> None:
         film(api, **HIDING[state])
         assert entries_of(table) == dict.fromkeys(("tag", "region", "person", "feed"), 0)
         assert where_shown(api) == set()
@@ -128,7 +128,7 @@ class TestMoves:
             assert where_shown(api) == (set(LISTS) if entries else set())
 
     @pytest.mark.parametrize("away", ["delete", "private"])
-    def test_what_is_written_while_the_video_is_hidden_shows_once_it_is_listed(
+    def test_tags_set_while_the_video_is_hidden_are_listed_once_it_is_public(
         self, api: Api, background: BackgroundWork, away: str
     ) -> None:
         video_id = film(api, visibility="private", tags=[])
@@ -164,7 +164,7 @@ class TestMoves:
             assert [operation.name for operation in operations] == ["GetItem", "Query", "Query"]
 
     @pytest.mark.parametrize("kind", ["credits/sam", "releases/NZ/mi"])
-    def test_what_is_put_while_the_video_moves_is_listed_where_the_video_is(
+    def test_item_put_while_its_video_is_hidden_concurrently_is_not_indexed(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         video_id = film(api)
@@ -206,7 +206,7 @@ class TestTime:
         assert api.get("/v1/tags").json["items"] == tags
         assert background.sweep()["scheduled"] == 0
 
-    def test_what_expires_shows_to_nobody_from_that_second_on(
+    def test_expired_video_is_in_no_list_from_that_second(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, expiresAt=NOW + 10)
@@ -214,7 +214,7 @@ class TestTime:
         clock.advance(10)
         assert where_shown(api) == set()
 
-    def test_what_comes_before_the_next_sweep_is_looked_at_in_its_second_too(
+    def test_publication_before_the_next_sweep_is_scheduled_to_its_second(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, publishAt=NOW + SOON)
@@ -247,7 +247,7 @@ class TestTime:
         background.settle_totals()
         assert where_shown(api) == set(LISTS)
 
-    def test_what_was_missed_is_sent_for_ever_more_rarely(
+    def test_missed_publication_is_queued_with_increasing_intervals(
         self, api: Api, clock: Clock, background: BackgroundWork
     ) -> None:
         film(api, publishAt=NOW + 3600)
@@ -352,7 +352,7 @@ class TestTime:
         assert [operation.name for operation in operations] == ["GetItem", "DeleteItem"]
 
     @pytest.mark.parametrize("field", ["publishAt", "expiresAt"])
-    def test_its_author_its_version_and_the_time_of_its_removal_stay(
+    def test_moving_the_entries_keeps_author_version_and_purge_time(
         self, api: Api, table: Table, clock: Clock, field: str
     ) -> None:
         video_id = film(api, **{field: NOW + 10})

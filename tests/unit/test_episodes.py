@@ -63,7 +63,7 @@ class TestListing:
             cursor = f"&cursor={page['nextCursor']}"
         assert (seen, cursor) == (ids, "&cursor=None")
 
-    def test_it_takes_one_query_however_many_there_are(self, api: Api, table: Table, series: str) -> None:
+    def test_episode_list_takes_one_query_for_any_number_of_episodes(self, api: Api, table: Table, series: str) -> None:
         for number in range(1, 30):
             episode(api, series, 1, number)
         with record_operations(table.client) as operations:
@@ -77,9 +77,7 @@ class TestListing:
         assert (item["video"]["videoId"], item["video"]["title"]) == (video_id, "The end")
         assert "seriesId" not in item["video"]
 
-    def test_others_can_neither_put_videos_into_a_series_nor_make_it_dear(
-        self, api: Api, table: Table, series: str
-    ) -> None:
+    def test_episodes_of_other_owners_are_neither_listed_nor_read(self, api: Api, table: Table, series: str) -> None:
         for number in range(30):
             episode(api, series, 0, number, user="bob")
         own = episode(api, series, 1, 2)
@@ -100,7 +98,7 @@ class TestListing:
         [{"visibility": "private"}, {"publishAt": NOW + 1000}, {"createdAt": NOW - 2000, "expiresAt": NOW - 1000}],
         ids=str,
     )
-    def test_what_is_hidden_is_not_even_in_the_index(
+    def test_hidden_episode_is_not_in_the_index(
         self, api: Api, table: Table, series: str, hiding: dict[str, Any]
     ) -> None:
         hidden = episode(api, series, **hiding)
@@ -132,7 +130,7 @@ class TestFollowing:
         assert api.post(f"/v1/videos/{video_id}/restore").status == 200
         assert listed(api, series) == [video_id]
 
-    def test_what_a_job_changed_moves_with_the_other_entries(self, api: Api, table: Table, series: str) -> None:
+    def test_episode_changed_by_a_job_is_moved_by_the_entry_mover(self, api: Api, table: Table, series: str) -> None:
         video_id = episode(api, series, publishAt=NOW - 1000, expiresAt=NOW + 1000)
         jobs, mover = VideoStore(table, moves_entries=False), EntryUpdater(table)
         jobs.change(video_id, Caller.job("test"), NOW, lambda item: item | {"status": "processing"})

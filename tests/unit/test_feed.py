@@ -107,7 +107,7 @@ class TestAChange:
         assert "fieldsOmitted" not in made
         assert made == change_of(entry | {"changes": [{"field": "/title"}]}), "the same entry makes the same"
 
-    def test_of_captions_says_in_which_language_and_of_chapters_only_whose_they_are(self) -> None:
+    def test_change_of_captions_has_language_and_fields_and_of_chapters_only_fields(self) -> None:
         entry = {"pk": "p", "sk": "s", "action": "changed", "owner": "alice", "videoId": "v", "version": 2}
         texts = [{"field": f"/{name}", "from": "1", "to": "2"} for name in ("cues", "size", "text")]
         captions = change_of(entry | {"entity": "captions", "language": "mi", "changes": texts})
@@ -130,7 +130,7 @@ class TestAChange:
         assert len(made["fields"]) == named
         assert made.get("fieldsOmitted", False) == (named < len(lengths))
 
-    def test_of_an_entry_that_was_cut_says_so(self) -> None:
+    def test_change_of_a_truncated_entry_has_fields_omitted(self) -> None:
         entry = {"pk": "p", "sk": "s", "entity": "video", "action": "changed", "changes": [], "omitted": 3}
         assert change_of(entry)["fieldsOmitted"]
 
@@ -184,7 +184,7 @@ class TestAppending:
             append_changes(chance.choice(writers), change(number))
         assert read_all(writers[0]) == dense(*range(1, 101))
 
-    def test_one_who_is_behind_closes_a_tail_with_less_and_that_replaces_nothing(
+    def test_writer_with_a_stale_tail_never_replaces_a_longer_block(
         self, trail: Table, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         name = logs_of(change())[0]  # the first that is appended to
@@ -233,7 +233,7 @@ class TestAppending:
         append_changes(feed, change(1), change(2), change(1), repeated=[change(1)["id"]])
         assert read_all(feed) == dense(1, 2)
 
-    def test_one_who_knew_more_of_a_log_than_a_restored_table_has_looks_again(self, feed: Feed, trail: Table) -> None:
+    def test_writer_ahead_of_a_restored_log_fails_once_and_then_appends(self, feed: Feed, trail: Table) -> None:
         for number in range(1, 12):
             append_changes(feed, change(number))
         for item in items_of(trail):
@@ -288,7 +288,7 @@ class TestWhatIsDeliveredAgain:
         append_changes(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
 
     @pytest.mark.parametrize("count", [60, 120, 240])
-    def test_each_batch_of_a_stream_that_starts_over_reads_as_much_however_long_the_log_is(
+    def test_redelivered_batch_reads_a_number_of_blocks_logarithmic_in_the_log(
         self, feed: Feed, trail: Table, clock: Clock, reads: list[int], count: int
     ) -> None:
         self.fill(feed, clock, range(1, count + 1))
@@ -311,7 +311,7 @@ class TestWhatIsDeliveredAgain:
         assert reads == [5]
 
     @pytest.mark.parametrize("at", [2, 20, 40, 59, 60])
-    def test_what_was_appended_long_after_its_time_is_found_there(
+    def test_redelivered_change_appended_late_is_not_appended_again(
         self, feed: Feed, trail: Table, clock: Clock, at: int
     ) -> None:
         self.fill(feed, clock, [1, *range(3, at + 1)])
@@ -323,14 +323,16 @@ class TestWhatIsDeliveredAgain:
             self.redeliver(trail, clock, 1, 2, 3)
             assert read_all(feed) == expected
 
-    def test_what_was_never_appended_is_appended_at_the_end(self, feed: Feed, trail: Table, clock: Clock) -> None:
+    def test_redelivered_change_never_appended_is_appended_at_the_end(
+        self, feed: Feed, trail: Table, clock: Clock
+    ) -> None:
         self.fill(feed, clock, [1, *range(3, 61)])
         self.redeliver(trail, clock, 1, 2, 3)
         assert read_all(feed) == dense(1, *range(3, 61), 2)
         self.redeliver(trail, clock, 1, 2, 3)
         assert read_all(feed) == dense(1, *range(3, 61), 2)
 
-    def test_what_was_appended_by_a_clock_that_is_behind_is_found_before_its_time(
+    def test_redelivered_change_appended_by_a_slow_clock_is_not_appended_again(
         self, feed: Feed, trail: Table, clock: Clock
     ) -> None:
         self.fill(feed, clock, range(1, 30))
@@ -409,7 +411,7 @@ class TestReading:
         assert not feed.read(ALICES, OLDEST, 1000).is_end
         assert read_all(feed) == dense(*range(1, 21))
 
-    def test_what_is_past_its_time_is_gone_though_dynamodb_has_it_still(self, feed: Feed, clock: Clock) -> None:
+    def test_expired_changes_are_gone_before_dynamodb_deletes_them(self, feed: Feed, clock: Clock) -> None:
         append_changes(feed, change(1))
         place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(2, 12):
@@ -448,9 +450,7 @@ class TestReading:
         with pytest.raises(Gone):
             feed.read(ALICES, LogCursor(1, 3), 1)
 
-    def test_who_began_before_the_first_change_is_told_when_that_is_no_longer_kept(
-        self, feed: Feed, clock: Clock
-    ) -> None:
+    def test_cursor_before_the_first_change_is_gone_when_that_change_expires(self, feed: Feed, clock: Clock) -> None:
         place = feed.read(ALICES, OLDEST, 1000).cursor
         for number in range(1, 12):
             append_changes(feed, change(number))
@@ -526,7 +526,7 @@ class TestFollowing:
     def test_a_page_is_in_the_order_of_time(self, ask: Ask, told_of: list[Change]) -> None:
         assert [item["id"] for item in ask("limit=100").json["items"]] == [made["id"] for made in told_of[:100]]
 
-    def test_it_says_all_of_the_change_and_where_it_stands(self, ask: Ask, told_of: list[Change]) -> None:
+    def test_feed_item_has_all_change_fields_with_shard_and_position(self, ask: Ask, told_of: list[Change]) -> None:
         (first,) = ask("limit=1").json["items"]
         assert first == told_of[0] | {"shard": shard_of(FILMS[1]), "position": 1}
 
@@ -551,7 +551,7 @@ class TestFollowing:
         wanted = sorted(made["id"] for made in told_of if made["type"] == "video.created")
         assert sorted(item["id"] for item in followed(ask, "types=video.created")) == wanted
 
-    def test_it_is_caught_up_only_when_nothing_was_cut_off(self, ask: Ask, told_of: list[Change]) -> None:
+    def test_page_is_caught_up_only_when_nothing_was_cut_off(self, ask: Ask, told_of: list[Change]) -> None:
         page = ask("limit=100").json
         assert (len(page["items"]), page["caughtUp"]) == (100, False)
         rest = ask(f"limit=20&after={page['nextCursor']}").json
@@ -560,7 +560,7 @@ class TestFollowing:
         assert (again["items"], again["caughtUp"]) == ([], True)
 
     @pytest.mark.usefixtures("told_of")
-    def test_from_now_on_begins_behind_all_that_there_is(self, ask: Ask, feed: Feed) -> None:
+    def test_cursor_now_skips_all_existing_changes(self, ask: Ask, feed: Feed) -> None:
         page = ask("after=now").json
         assert (page["items"], page["caughtUp"]) == ([], True)
         append_changes(feed, change(999))
@@ -708,7 +708,7 @@ class TestTheAuditFunction:
         assert queue.sent
 
     @pytest.mark.parametrize("after", range(5))
-    def test_one_that_gets_the_same_batch_meanwhile_tells_of_it_instead(
+    def test_concurrent_invocation_with_the_same_batch_publishes_each_change_once(
         self, trail: Table, clock: Clock, feed: Feed, monkeypatch: pytest.MonkeyPatch, after: int
     ) -> None:
         begin_write, done = trail.begin_write, list[Write]()

@@ -97,7 +97,7 @@ def trail(table: Table, clock: Clock, api: Api) -> Trail:
 
 
 class TestWhatIsShown:
-    def test_who_changed_what_and_when_newest_first(self, trail: Trail) -> None:
+    def test_history_lists_changes_with_author_and_time_newest_first(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "New")
         reply = trail.get(video_id)
@@ -116,7 +116,7 @@ class TestWhatIsShown:
         }
         assert (created["action"], created["by"]) == ("created", {"kind": "person", "id": "alice"})
 
-    def test_what_the_openapi_document_says(self, trail: Trail) -> None:
+    def test_history_conforms_to_the_openapi_schema(self, trail: Trail) -> None:
         video_id = trail.create(tags=["a"], metadata={"k": 1})
         trail.patch(video_id, "New")
         trail.store.add(_cut_entry(video_id))
@@ -128,7 +128,7 @@ class TestWhatIsShown:
         elsewhere = ("playlistId", "personId", "region", "language", "kind")
         assert tuple(cut) == tuple(name for name in FIELDS if name not in elsewhere)
 
-    def test_nothing_internal(self, trail: Trail) -> None:
+    def test_history_omits_internal_attributes(self, trail: Trail) -> None:
         video_id = trail.create()
         assert not {"pk", "sk", "purgeAt", "owner", "schemaVersion"} & trail.get(video_id).json["items"][0].keys()
 
@@ -158,7 +158,7 @@ class TestWhatIsShown:
 
 
 class TestWhoMayRead:
-    def test_its_owner_and_admins(self, trail: Trail) -> None:
+    def test_history_is_readable_by_owner_and_admins(self, trail: Trail) -> None:
         video_id = trail.create()
         assert [trail.get(video_id, user=user).status for user in ("alice", "admin")] == [200, 200]
 
@@ -206,7 +206,9 @@ class TestPeriods:
             ("from=253402300799", []),
         ],
     )
-    def test_they_begin_included_and_end_excluded(self, trail: Trail, query: str, expected: list[str]) -> None:
+    def test_period_includes_its_start_and_excludes_its_end(
+        self, trail: Trail, query: str, expected: list[str]
+    ) -> None:
         video_id = trail.create()
         trail.patch(video_id, "1", "2", "3", every=10)
         assert trail.titles(video_id, f"{query}&order=asc") == expected
@@ -238,7 +240,7 @@ class TestPages:
     @pytest.mark.parametrize("order", ["asc", "desc"])
     @pytest.mark.parametrize("every", [0, 1])
     @pytest.mark.parametrize("limit", [1, 4, 9, 10, 100])
-    def test_they_hold_everything_once_and_are_full(self, trail: Trail, limit: int, every: int, order: str) -> None:
+    def test_pages_are_full_and_contain_each_entry_once(self, trail: Trail, limit: int, every: int, order: str) -> None:
         video_id = trail.create()
         titles = [str(n) for n in range(9)]
         trail.patch(video_id, *titles, every=every)
@@ -251,7 +253,7 @@ class TestPages:
         trail.patch(video_id, *(str(n) for n in range(30)), every=0)
         assert [len(page) for page in pages(trail, video_id, "")] == [25, 6]
 
-    def test_what_is_new_meanwhile_does_not_shift_them(self, trail: Trail) -> None:
+    def test_new_entries_do_not_shift_later_pages(self, trail: Trail) -> None:
         video_id = trail.create()
         trail.patch(video_id, "1", "2", "3")
         first = trail.get(video_id, "limit=2").json
@@ -321,7 +323,7 @@ class TestPages:
 class TestThrottling:
     @pytest.mark.parametrize("operation", ["GetItem", "Query"])
     @pytest.mark.parametrize(("refusals", "status"), [(1, 200), (REQUEST_ATTEMPTS - 1, 200), (REQUEST_ATTEMPTS, 503)])
-    def test_it_is_tried_again_and_then_reported(
+    def test_throttled_request_is_retried_and_then_503(
         self, trail: Trail, operation: str, refusals: int, status: int
     ) -> None:
         video_id = trail.create()
@@ -412,7 +414,7 @@ def made_up(entity: str, number: int, owner: str | None = "alice", **fields: Any
     return entry | fields
 
 
-def test_what_lies_beside_a_video_is_in_its_history(trail: Trail) -> None:
+def test_history_of_a_video_includes_credits_releases_and_ratings(trail: Trail) -> None:
     video_id = trail.create()
     beside: list[Item] = [
         {"entity": "credit", "personId": "sam", "action": "removed"},
@@ -451,7 +453,7 @@ class TestPlaylists:
     def _get(trail: Trail, playlist_id: str, query: str = "", **options: Any) -> Reply:
         return trail.api.get(f"/v1/playlists/{playlist_id}/audit", query=query, **options)
 
-    def test_who_changed_what_newest_first_and_in_pages(self, trail: Trail) -> None:
+    def test_playlist_history_lists_changes_newest_first_in_pages(self, trail: Trail) -> None:
         playlist_id = self._create(trail)
         reply = self._get(trail, playlist_id, "limit=2")
         assert [item["version"] for item in _validated(reply)] == [3, 2]
@@ -464,7 +466,7 @@ class TestPlaylists:
         period = self._get(trail, playlist_id, f"from={NOW + 2}&to={NOW + 3}&order=asc")
         assert [item["version"] for item in period.json["items"]] == [2]
 
-    def test_its_owner_and_admins_may_read_it(self, trail: Trail) -> None:
+    def test_playlist_history_is_readable_by_owner_and_admins_only(self, trail: Trail) -> None:
         hidden, shown = self._create(trail), self._create(trail, visibility="public")
         statuses = {
             user: [self._get(trail, playlist_id, user=user).status for playlist_id in (hidden, shown, MISSING)]

@@ -48,7 +48,7 @@ def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> R
 
 
 class TestThePlan:
-    def test_what_only_the_set_changed_comes_back(self) -> None:
+    def test_plan_restores_fields_that_only_the_set_changed(self) -> None:
         plan = planned(
             {"a": 2, "b": 5, "m": {"k": 1}}, [made(1, "set", ("/a", 1, 2), ("/b", None, 5), ("/m/l", 3, None))]
         )
@@ -60,7 +60,7 @@ class TestThePlan:
         later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "set", ("/a", 3, None))]
         assert planned({}, later).state == {"a": 1}
 
-    def test_what_somebody_changed_since_is_named_with_who_and_when(self) -> None:
+    def test_plan_skips_fields_changed_since_and_names_author_and_time(self) -> None:
         later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "bob", ("/a", 2, 7))]
         plan = planned({"a": 7, "b": 2}, later)
         assert plan.state == {"a": 7, "b": 1}
@@ -81,17 +81,17 @@ class TestThePlan:
         assert (plan.state, [left.field for left in plan.skipped]) == ({"m": {"k": 1}, "a": 3}, ["/a"])
         assert planned({"m": {"k": 3}, "a": 3}, later, force=[""]).state == {"m": {"k": 1}, "a": 1}
 
-    def test_what_is_as_before_the_set_needs_nothing_and_no_mention(self) -> None:
+    def test_plan_omits_fields_that_already_have_their_earlier_value(self) -> None:
         later = [made(1, "set", ("/a", 1, 2)), made(2, "set", ("/a", 2, 3)), made(3, "bob", ("/a", 3, 1))]
         plan = planned({"a": 1}, later)
         assert (plan.changes, plan.skipped, plan.already) == ([], [], ["/a"])
 
-    def test_what_the_set_overwrote_comes_back_as_somebody_made_it(self) -> None:
+    def test_plan_restores_another_authors_value_that_the_set_overwrote(self) -> None:
         later = [made(1, "set", ("/a", 1, 2)), made(2, "bob", ("/a", 2, 5)), made(3, "set", ("/a", 5, 6))]
         plan = planned({"a": 6}, later)
         assert (plan.state, [left.by for left in plan.skipped]) == ({"a": 5}, [BOB])
 
-    def test_what_the_run_has_written_is_not_somebody_elses(self) -> None:
+    def test_plan_ignores_earlier_writes_of_the_same_run(self) -> None:
         later = [made(1, "set", ("/a", 1, 2), ("/b", 1, 2)), made(2, "run", ("/a", 2, 1))]
         assert planned({"a": 1, "b": 2}, later).state == {"a": 1, "b": 1}
 
@@ -106,14 +106,14 @@ class TestThePlan:
     def test_a_value_that_was_cut_when_it_was_set_can_go_again(self) -> None:
         assert planned({"a": "whole"}, [made(1, "set", ("/a", "old", "who"), cut="toBytes")]).state == {"a": "old"}
 
-    def test_what_people_do_not_write_is_passed_over(self) -> None:
+    def test_plan_ignores_fields_that_clients_cannot_write(self) -> None:
         plan = planned({"server": 2, "a": 2}, [made(1, "set", ("/server", 1, 2), ("/a", 1, 2))])
         assert (plan.state, plan.skipped) == ({"server": 2, "a": 1}, [])
 
     def test_true_and_one_are_different(self) -> None:
         assert planned({"a": True}, [made(1, "set", ("/a", 1, True))]).state["a"] == 1
 
-    def test_who_keeps_what_was_created(self) -> None:
+    def test_keeper_is_the_later_author_of_a_change_to_a_created_item(self) -> None:
         created, job, other = made(1, "set"), made(2, "x"), made(3, "another-import", ("/a", 1, 2))
         job["by"], other["by"] = {"kind": "job", "id": "job:probe"}, {"kind": "job", "id": IMPORT}
         assert find_later_author([created], [job, created], "run") is None
@@ -161,7 +161,7 @@ def set_of(past: AuditedService, video_id: str) -> list[Item]:
 
 
 class TestFields:
-    def test_they_come_back_in_one_change_by_who_asked_and_for_the_run(self, past: Undoing) -> None:
+    def test_fields_are_reverted_in_one_change_by_the_requester(self, past: Undoing) -> None:
         video_id = past.create(title="Right", tags=["a"], metadata={"k": 1})
         before = past.read_without_audit_fields(video_id)
         past.rename(video_id, title="Wrong", tags=["b"], metadata={"k": None, "l": 1})
@@ -210,7 +210,7 @@ class TestFields:
         assert past.item(video_id) == before
         assert dry == past.take_back(entries)
 
-    def test_what_todays_model_refuses_is_refused(self, past: Undoing) -> None:
+    def test_revert_that_violates_the_current_model_is_refused(self, past: Undoing) -> None:
         video_id = past.create()
         past.rename(video_id, seriesId=SERIES, season=1)
         entries = set_of(past, video_id)
@@ -229,7 +229,7 @@ class TestFields:
 
 
 class TestWholeVideos:
-    def test_what_was_created_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
+    def test_created_video_is_deleted_and_can_be_restored(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id = result["videoId"]
         assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
@@ -237,14 +237,14 @@ class TestWholeVideos:
         assert past.take_back(set_of(past, video_id), run="another").result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "uploaded"
 
-    def test_also_once_jobs_have_worked_on_it(self, past: Undoing) -> None:
+    def test_created_video_is_deleted_after_jobs_processed_it(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         entries = set_of(past, result["videoId"])
         past.arrive(result["videoId"])
         past.probe(result["videoId"])
         assert past.take_back(entries).result == "reverted"
 
-    def test_but_not_once_a_person_has(self, past: Undoing) -> None:
+    def test_created_video_is_skipped_after_a_person_changed_it_unless_forced(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
         past.patch(video_id, user="admin", title="Useful")
@@ -256,7 +256,7 @@ class TestWholeVideos:
         assert past.take_back(entries, force=["/title"]).result == "skipped"
         assert past.take_back(entries, force=[""]).result == "reverted"
 
-    def test_what_the_same_set_created_and_changed_goes(self, past: Undoing) -> None:
+    def test_video_created_and_changed_by_the_same_set_is_deleted(self, past: Undoing) -> None:
         video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3302"
         past.batch(
             {"op": "create", "video": {"title": "Mistake", "videoId": video_id, "userId": "alice"}},
@@ -266,13 +266,13 @@ class TestWholeVideos:
         assert len(set_of(past, video_id)) == 2
         assert past.take_back(set_of(past, video_id)).fields == ("/status",)
 
-    def test_what_was_deleted_is_restored(self, past: Undoing) -> None:
+    def test_deleted_video_is_restored(self, past: Undoing) -> None:
         video_id = past.create()
         past.batch({"op": "delete", "videoId": video_id})
         assert past.take_back(set_of(past, video_id)) == RevertResult("reverted", ("/status",))
         assert past.item(video_id).keys() & {"deletedAt", "purgeAt", "statusBeforeDelete"} == set()
 
-    def test_to_what_it_would_be_by_now(self, past: Undoing) -> None:
+    def test_deleted_video_is_restored_to_the_status_it_would_have_now(self, past: Undoing) -> None:
         video_id = past.create()
         past.batch({"op": "delete", "videoId": video_id})
         entries = set_of(past, video_id)
@@ -280,14 +280,14 @@ class TestWholeVideos:
         assert past.take_back(entries).result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "processing"
 
-    def test_what_was_restored_is_deleted_again(self, past: Undoing) -> None:
+    def test_restored_video_is_deleted_again(self, past: Undoing) -> None:
         video_id = past.create()
         past.write("DELETE", f"/v1/videos/{video_id}")
         past.write("POST", f"/v1/videos/{video_id}/restore")
         assert past.take_back(set_of(past, video_id)).result == "reverted"
         assert past.read_without_audit_fields(video_id)["status"] == "deleted"
 
-    def test_what_somebody_restored_since_stays(self, past: Undoing) -> None:
+    def test_video_restored_by_another_request_since_is_skipped(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
         past.write("DELETE", f"/v1/videos/{video_id}")
@@ -308,7 +308,7 @@ class TestWholeVideos:
 
 
 class TestAgain:
-    def test_another_run_finds_nothing_to_do_and_names_the_same(self, past: Undoing) -> None:
+    def test_second_run_writes_nothing_and_reports_the_same_skips(self, past: Undoing) -> None:
         video_id = past.create(title="Right", category="right")
         past.rename(video_id, title="Wrong", category="wrong")
         entries = set_of(past, video_id)
@@ -319,7 +319,7 @@ class TestAgain:
         assert (second.result, second.skipped) == ("skipped", first.skipped)
         assert {operation.name for operation in operations} == {"GetItem", "Query"}
 
-    def test_nor_where_the_set_wrote_more_than_once(self, past: Undoing) -> None:
+    def test_second_run_writes_nothing_when_the_set_wrote_twice(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.batch(*({"op": "patch", "videoId": video_id, "patch": {"title": title}} for title in ("Wrong", "Worse")))
         entries = set_of(past, video_id)
@@ -335,7 +335,7 @@ class TestAgain:
         assert past.take_back(entries, settle=False) == first == RevertResult("reverted", ("/title",))
         assert past.item(video_id)["version"] == 3
 
-    def test_also_after_somebody_else_wrote(self, past: Undoing) -> None:
+    def test_same_run_repeats_its_outcome_after_another_user_wrote(self, past: Undoing) -> None:
         (result,) = past.batch({"op": "create", "video": {"title": "Mistake"}})
         video_id, entries = result["videoId"], set_of(past, result["videoId"])
         first = past.take_back(entries)
@@ -399,7 +399,7 @@ class TestWhenItCannot:
         with pytest.raises(Gone):
             past.take_back(entries)
 
-    def test_what_was_before_the_set_need_not_be_known_any_more(self, past: Undoing) -> None:
+    def test_revert_does_not_need_entries_before_the_set(self, past: Undoing) -> None:
         video_id = past.create(title="Right")
         past.settle()
         (created,) = past.entries(video_id)
@@ -429,7 +429,7 @@ class TestWhenItCannot:
             past.take_back(entries)
         assert past.read_without_audit_fields(video_id)["title"] == "Wrong"
 
-    def test_somebody_elses_video(self, past: Undoing) -> None:
+    def test_video_of_another_owner_is_not_found(self, past: Undoing) -> None:
         video_id = past.create("bob", title="Right")
         past.patch(video_id, user="bob", title="Wrong")
         with pytest.raises(NotFound):

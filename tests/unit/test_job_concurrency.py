@@ -77,7 +77,7 @@ def test_a_hundred_films_of_one_owner_leave_another_among_the_first(table: Table
     assert sent == [*(f"alice-{number:04}" for number in range(SHARE)), "bob-0100"]
 
 
-def test_each_that_ends_lets_the_next_of_its_owner_begin_in_the_order_of_arrival(work: Work, clock: Clock) -> None:
+def test_finished_job_lets_the_next_of_its_owner_start_in_arrival_order(work: Work, clock: Clock) -> None:
     videos = []
     for _ in range(SHARE + 3):
         videos.append(work.upload("alice"))
@@ -111,7 +111,7 @@ def test_waiting_is_not_an_attempt(work: Work) -> None:
     assert (message.videoId, message.attempt) == (last, 1)
 
 
-def test_one_that_is_tried_again_keeps_its_place(work: Work) -> None:
+def test_retried_job_keeps_its_place_in_the_quota(work: Work) -> None:
     work.upload("alice")
     (first,) = work.received()
     for _ in range(SHARE):
@@ -122,7 +122,7 @@ def test_one_that_is_tried_again_keeps_its_place(work: Work) -> None:
     assert (again.videoId, again.attempt) == (first.videoId, 2)
 
 
-def test_one_that_is_deleted_while_it_waits_is_passed_over(work: Work) -> None:
+def test_job_deleted_while_it_waits_is_skipped(work: Work) -> None:
     videos = [work.upload("alice") for _ in range(SHARE + 2)]
     begun = work.received()
     waiting = [video_id for video_id in videos if video_id not in {message.videoId for message in begun}]
@@ -133,7 +133,7 @@ def test_one_that_is_deleted_while_it_waits_is_passed_over(work: Work) -> None:
     assert sum(share["sk"].startswith("WAITS#") for share in work.shares()) == 0
 
 
-def test_one_that_is_deleted_while_it_has_a_place_gives_it_up(work: Work) -> None:
+def test_job_deleted_while_it_holds_a_place_releases_it(work: Work) -> None:
     for _ in range(SHARE + 1):
         work.upload("alice")
     begun = work.received()
@@ -150,7 +150,7 @@ def test_records_that_are_delivered_again_send_nothing_beyond_the_share(work: Wo
     assert {message.videoId for message in work.received()} <= before
 
 
-def test_what_could_not_be_sent_is_sent_when_the_record_is_delivered_again(
+def test_message_that_could_not_be_sent_is_sent_when_the_record_is_redelivered(
     work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(SHARE + 1):
@@ -188,7 +188,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
     assert [message.videoId for message in work.received()] == [last]
 
 
-def test_it_is_found_by_the_next_film_too(work: Work, clock: Clock) -> None:
+def test_unreleased_place_is_recovered_by_the_next_upload(work: Work, clock: Clock) -> None:
     for _ in range(SHARE):
         work.upload("alice")
     for message in work.received():

@@ -72,7 +72,7 @@ class TestWhatAChangeSetsInMotion:
             f"s3://sources/{video_id}/0001",
         )
 
-    def test_then_it_gets_its_pictures_and_one_message_for_each_wanted_rendition(
+    def test_probed_video_queues_thumbnail_jobs_and_one_message_per_rendition(
         self, api: Api, background: BackgroundWork
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -101,7 +101,7 @@ class TestWhatAChangeSetsInMotion:
         background.settle()
         assert background.jobs.list_for_video(video_id) == before
 
-    def test_another_film_replaces_all_jobs_and_what_they_made(self, api: Api, background: BackgroundWork) -> None:
+    def test_new_source_file_replaces_all_jobs_and_their_results(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _finish(background, background.message("transcode", "transcode.360p").ticket)
         background.arrive(video_id, upload="0002", etag="e2")
@@ -251,7 +251,7 @@ class TestDeletion:
         assert [body["kind"] for body in background.queues["transcode"].take()] == ["transcode.240p"]
         assert len(background.queues["thumbnails"].take()) == 2
 
-    def test_what_had_failed_is_not_tried_again_by_it(self, api: Api, background: BackgroundWork) -> None:
+    def test_restoring_a_video_does_not_retry_its_failed_jobs(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _fail(background, background.message("transcode", "transcode.360p").ticket)
         api.delete(f"/v1/videos/{video_id}")
@@ -448,7 +448,7 @@ class TestSweeper:
         assert not any(background.sweep().values())
         assert background.states(video_id) == before
 
-    def test_it_stops_in_time_and_leaves_the_rest_to_the_next(
+    def test_sweeper_stops_before_its_deadline_and_leaves_the_rest(
         self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         background.uploaded_film(api)
@@ -459,7 +459,7 @@ class TestSweeper:
         assert background.sweep()["failed"] == 1
 
     @pytest.mark.parametrize("error", [Unavailable(), KeyError("a kind of a later release")], ids=repr)
-    def test_one_that_cannot_be_handled_does_not_hold_up_the_others(
+    def test_sweeper_skips_a_job_that_raises_and_handles_the_others(
         self, api: Api, background: BackgroundWork, clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception
     ) -> None:
         background.uploaded_film(api)
@@ -474,7 +474,7 @@ class TestSweeper:
         monkeypatch.setattr(JobStore, "fail", sometimes)
         assert {name: count for name, count in background.sweep().items() if count} == {"failed": 3, "skipped": 1}
 
-    def test_each_hour_it_finds_videos_whose_stream_record_was_given_up(
+    def test_sweeper_finds_videos_with_a_lost_stream_record_every_hour(
         self, api: Api, background: BackgroundWork, clock: Clock
     ) -> None:
         video_id = api.create()["videoId"]
@@ -610,7 +610,7 @@ class TestWhatAPersonWrote:
             background.probe(video_id, duration=duration)
             assert api.get(f"/v1/videos/{video_id}").json["duration"] == duration
 
-    def test_what_another_film_had_and_this_one_has_not_goes(self, api: Api, background: BackgroundWork) -> None:
+    def test_field_probed_only_in_the_earlier_file_is_removed(self, api: Api, background: BackgroundWork) -> None:
         video_id = api.create(title="t")["videoId"]
         films: tuple[tuple[str, Item], ...] = (("0001", {"audioCodec": "aac"}), ("0002", {}))
         for upload, sound in films:
@@ -619,7 +619,9 @@ class TestWhatAPersonWrote:
         document = api.get(f"/v1/videos/{video_id}").json
         assert ("audioCodec" in document, "audioCodec" in document["origins"]) == (False, False)
 
-    def test_what_a_person_writes_later_stays(self, api: Api, background: BackgroundWork) -> None:
+    def test_field_written_by_a_person_is_kept_when_a_new_file_is_probed(
+        self, api: Api, background: BackgroundWork
+    ) -> None:
         video_id = background.uploaded_film(api)
         api.patch(f"/v1/videos/{video_id}", {"duration": 7})
         background.arrive(video_id, upload="0002")
@@ -627,7 +629,7 @@ class TestWhatAPersonWrote:
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["duration"], document["origins"]["duration"]) == (7, "person")
 
-    def test_what_was_written_before_origins_were_kept_counts_as_a_persons(
+    def test_field_without_an_origin_counts_as_written_by_a_person(
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = api.create(duration=1)["videoId"]
@@ -640,7 +642,7 @@ class TestWhatAPersonWrote:
         background.probe(video_id)
         assert api.get(f"/v1/videos/{video_id}").json["duration"] == 1
 
-    def test_their_pictures_and_renditions_come_before_those_of_jobs(
+    def test_thumbnails_and_renditions_of_a_person_override_those_of_jobs(
         self, api: Api, background: BackgroundWork
     ) -> None:
         mine = {"poster": {"url": "https://mine/poster.jpg"}}

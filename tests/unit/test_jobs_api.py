@@ -51,7 +51,7 @@ class TestListing:
             "transcode.360p": ("running", 1, 40),
         }
 
-    def test_nothing_is_revealed_of_jobs_of_an_earlier_owner_of_the_id(
+    def test_jobs_of_an_earlier_video_with_the_same_id_are_not_listed(
         self, api: Api, background: BackgroundWork, table: Table
     ) -> None:
         video_id = background.uploaded_film(api)
@@ -81,7 +81,7 @@ class TestWhyNotReady:
         expected = f"Looking at the film has been waiting for a worker for 7 seconds (attempt 1 of {LAST_ATTEMPT})."
         assert answer["reason"] == expected
 
-    def test_what_has_failed_comes_first(self, api: Api, background: BackgroundWork) -> None:
+    def test_why_not_ready_names_a_failed_job_before_a_running_one(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         _report(api, background, "360p", state="running", progress=40)
         answer = _why(api, video_id)
@@ -132,7 +132,7 @@ class TestWhyNotReady:
         api.clock.advance(60)
         assert "Making the rendition 240p has been waiting for 60 seconds to be queued" in _why(api, video_id)["reason"]
 
-    def test_what_was_made_of_another_film_says_nothing_of_this_one(self, api: Api, background: BackgroundWork) -> None:
+    def test_why_not_ready_ignores_jobs_of_an_earlier_source_file(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         for name in RENDITIONS:
             _done(api, background, name)
@@ -185,7 +185,7 @@ class TestRetry:
             assert (reply.status, len(background.queues["transcode"].take())) == (202, sent)
         assert background.job(video_id, "transcode.360p")["attempt"] == 1
 
-    def test_it_is_the_owners(self, api: Api, background: BackgroundWork) -> None:
+    def test_retry_is_allowed_to_owner_and_admin_with_write_scope(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api, visibility="public")
         api.patch(f"/v1/videos/{video_id}", {"status": "ready"})
         path = f"/v1/videos/{video_id}/jobs/poster/retry"
@@ -240,7 +240,7 @@ class TestChoosingAThumbnail:
         background.settle()
         assert len(background.queues["thumbnails"].sent) == sent
 
-    def test_it_takes_the_place_of_a_poster_of_ones_own(self, api: Api, background: BackgroundWork) -> None:
+    def test_chosen_poster_frame_replaces_a_poster_set_by_the_owner(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api, thumbnails={"poster": {"url": "https://mine/p.jpg"}})
         self._choose(api, video_id, 1)
         assert "poster" not in api.get(f"/v1/videos/{video_id}").json["thumbnails"]
@@ -257,7 +257,7 @@ class TestChoosingAThumbnail:
     ) -> None:
         assert self._choose(api, background.uploaded_film(api), position).status == 422
 
-    def test_it_takes_the_place_of_all_its_sizes(self, api: Api, background: BackgroundWork) -> None:
+    def test_chosen_poster_frame_replaces_every_size_of_the_poster(self, api: Api, background: BackgroundWork) -> None:
         url = {"url": "https://mine/p.jpg"}
         mine = {"poster": url, "poster-320.webp": url, "posterior": url}
         video_id = background.uploaded_film(api, thumbnails=mine)
@@ -270,7 +270,7 @@ class TestChoosingAThumbnail:
         background.arrive(video_id)
         assert self._choose(api, video_id, 1).status == 409
 
-    def test_it_is_the_owners_and_within_the_quota(self, api: Api, background: BackgroundWork) -> None:
+    def test_choosing_a_poster_frame_requires_the_owner_and_quota(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         assert self._choose(api, video_id, 1, user="bob").status == 404
         background.spend_quota("alice")
@@ -302,14 +302,14 @@ class TestReports:
             assert _report(api, background, state="running", **change).status == 409
         assert background.job(video_id, "transcode.360p")["progress"] == 70
 
-    def test_only_the_worker_that_took_a_job_reports_on_it(self, api: Api, background: BackgroundWork) -> None:
+    def test_report_by_another_worker_than_the_lease_holder_is_409(self, api: Api, background: BackgroundWork) -> None:
         background.uploaded_film(api)
         assert _report(api, background, state="running", worker="one").status == 200
         assert _report(api, background, state="running", worker="two").status == 409
         assert _report(api, background, state="running", progress=5).status == 409
         assert _report(api, background, state="running", worker="one", progress=5).status == 200
 
-    def test_what_others_prevent_is_to_be_reported_again_because_a_409_ends_the_work(
+    def test_report_under_write_contention_is_503_so_that_the_worker_retries(
         self, api: Api, background: BackgroundWork, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         background.uploaded_film(api)
@@ -419,7 +419,7 @@ class TestReports:
         other = str(background.message("transcode", "transcode.360p").output).replace("360p.mp4", "other.mp4")
         assert _report(api, background, state="done", uri=other).status == 409
 
-    def test_only_transcoders_report(self, api: Api, background: BackgroundWork) -> None:
+    def test_report_is_refused_to_owners_and_accepted_from_admins(self, api: Api, background: BackgroundWork) -> None:
         video_id = background.uploaded_film(api)
         path = f"/v1/videos/{video_id}/renditions/360p"
         body = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}

@@ -65,14 +65,14 @@ def _is_of_testbed(file: str, folder: str) -> bool:
 
 
 @pytest.mark.parametrize("folder", ["local", "tools"])
-def test_only_tests_and_benchmarks_import_the_testbed(folder: str) -> None:
+def test_testbed_is_imported_only_by_tests_and_benchmarks(folder: str) -> None:
     importers = {
         file for file, name in _imports(folder) if name.startswith(TESTBED) and not _is_of_testbed(file, folder)
     }
     assert importers == set()
 
 
-def test_only_the_tests_of_benchmarks_import_them() -> None:
+def test_benchmarks_are_imported_only_by_their_tests() -> None:
     importers = {file for file, name in _imports("tests") if name.split(".")[0] == "bench"}
     assert {file for file in importers if not Path(file).name.startswith("test_bench")} == set()
     assert importers != set()
@@ -119,7 +119,7 @@ def test_no_function_imports_another() -> None:
 
 
 @pytest.mark.parametrize("folder", ["shared", "functions"])
-def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
+def test_boto3_is_imported_only_by_stores_and_their_client(folder: str) -> None:
     importers = {file for file, name in _all_imports(folder) if name.split(".")[0] in ("boto3", "botocore")}
     assert importers <= {
         f"shared/{store}.py"
@@ -127,7 +127,7 @@ def test_only_stores_and_their_client_import_boto3(folder: str) -> None:
     }
 
 
-def test_only_the_pool_of_threads_makes_threads_for_concurrent_calls() -> None:
+def test_thread_pools_are_created_only_by_the_shared_module() -> None:
     importers = {
         file
         for folder in ("shared", "functions", "tools", "local", "bench")

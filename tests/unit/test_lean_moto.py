@@ -321,7 +321,7 @@ def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes
     assert seen[0][1] == []
 
 
-def test_they_are_as_they_would_be_made(empty_tables: bytes) -> None:
+def test_restored_empty_tables_equal_newly_created_ones(empty_tables: bytes) -> None:
     with mock_aws():
         put_back(empty_tables)
         copied = _described(boto3.client("dynamodb"))

@@ -112,7 +112,7 @@ class TestExpressions:
     @pytest.mark.parametrize(
         "text", ["SET #a.#b = :one", "ADD #a :one DELETE #b :one", "SET #a = list_append(#a, :one)"]
     )
-    def test_what_it_does_not_know_it_refuses(self, text: str) -> None:
+    def test_unsupported_update_expression_raises_not_implemented(self, text: str) -> None:
         table = _simulated().table
         with pytest.raises(NotImplementedError):
             table.write(table.update(KEY, Expression.of(text, one=1)))

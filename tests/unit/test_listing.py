@@ -67,7 +67,7 @@ def test_the_last_full_page_has_no_next() -> None:
     assert (len(page.items), page.resume) == (4, None)
 
 
-def test_what_is_hidden_behind_the_last_is_not_a_next_page() -> None:
+def test_hidden_entries_after_the_last_item_are_no_next_page() -> None:
     page = _page(_entries(9), {"0000", "0001"}, 2, None, 1000)
     assert (page.items, page.resume) == (["0000", "0001"], None)
 

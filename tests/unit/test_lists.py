@@ -40,7 +40,7 @@ class TestStats:
     """`include=stats`"""
 
     @pytest.mark.parametrize("query", ["", "userId=alice", "category=a", "tag=t"])
-    def test_each_video_of_a_list_has_its_view_count(self, api: Api, query: str) -> None:
+    def test_list_with_stats_has_the_view_count_of_each_video(self, api: Api, query: str) -> None:
         for views in range(3):
             video_id = api.publish(title=str(views), category="a", tags=["t"])["videoId"]
             for _ in range(views):
@@ -49,7 +49,7 @@ class TestStats:
         assert {item["title"]: item["viewCount"] for item in items} == {"0": 0, "1": 1, "2": 2}
         assert all("viewCount" not in item for item in api.get("/v1/videos", query=query).json["items"])
 
-    def test_it_is_one_batch_read_more_and_only_if_asked_for(self, api: Api, table: Table) -> None:
+    def test_stats_cost_one_batch_read_and_only_when_included(self, api: Api, table: Table) -> None:
         for _ in range(5):
             api.publish()
         sent = []
@@ -61,7 +61,7 @@ class TestStats:
         assert len(operations[1].parameters["RequestItems"][table.name]["Keys"]) == 5
 
     @pytest.mark.parametrize("query", ["include=stats&fields=title", "include=credits", "include="])
-    def test_what_it_cannot_bring_along_is_refused(self, api: Api, query: str) -> None:
+    def test_unsupported_include_is_400(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, "include")
 
@@ -82,11 +82,11 @@ class TestSelectors:
         for user in ("alice", "admin"):
             assert _titles(catalogue, "userId=alice", user=user) == [f"alice {name}" for name in names]
 
-    def test_others_see_of_an_owner_what_is_published(self, catalogue: Api) -> None:
+    def test_other_users_see_the_published_videos_of_an_owner(self, catalogue: Api) -> None:
         assert _titles(catalogue, "userId=alice", user="bob") == ["alice new", "alice other", "alice old"]
         assert _titles(catalogue, "userId=alice&status=failed", user="bob") == []
 
-    def test_what_strangers_cannot_see_is_not_even_looked_for(self, catalogue: Api, table: Table) -> None:
+    def test_status_hidden_from_other_users_is_not_queried(self, catalogue: Api, table: Table) -> None:
         for status in ("uploaded", "processing", "failed", "deleted"):
             with record_operations(table.client) as operations:
                 reply = catalogue.get("/v1/videos", query=f"userId=alice&status={status}", user="bob")
@@ -230,7 +230,7 @@ class TestPages:
         assert catalogue.get("/v1/videos", query=query, user="bob").status == 400
         assert _titles(catalogue, query) == ["bob old", "alice old"]
 
-    def test_only_some_fields(self, catalogue: Api, table: Table) -> None:
+    def test_list_projects_only_the_requested_fields(self, catalogue: Api, table: Table) -> None:
         with record_operations(table.client) as operations:
             reply = catalogue.get("/v1/videos", query="category=b&fields=title,duration&limit=1")
         assert reply.json["items"] == [{"title": "bob other", "duration": 5000}]
@@ -261,7 +261,7 @@ def test_separators_too_many_do_no_harm(catalogue: Api, query: str) -> None:
 
 class TestWhatCannotBeServed:
     @pytest.mark.parametrize("query", ["title=x", "language=en", "createdAt=1"])
-    def test_what_no_index_answers_is_refused_with_what_can_be_asked(self, api: Api, query: str) -> None:
+    def test_query_without_an_index_is_refused_with_the_supported_parameters(self, api: Api, query: str) -> None:
         reply = api.get("/v1/videos", query=query)
         assert (reply.status, reply.slug) == (400, "unserved-query")
         assert all(

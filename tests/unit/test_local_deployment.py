@@ -41,7 +41,7 @@ def test_the_same_sources_have_the_same_fingerprint(sources: Path) -> None:
         pytest.param(lambda root: (root / "cdk.json").write_text("{}"), id="the CDK's settings"),
     ],
 )
-def test_what_decides_a_deployment_changes_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:
+def test_relevant_change_changes_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:
     before = fingerprint(ENDPOINT, ISSUER, root=sources)
     change(sources)
     assert fingerprint(ENDPOINT, ISSUER, root=sources) != before
@@ -56,7 +56,7 @@ def test_what_decides_a_deployment_changes_the_fingerprint(sources: Path, change
         pytest.param(lambda root: os.utime(root / "app.py", (1, 1)), id="a file's date"),
     ],
 )
-def test_nothing_else_changes_it(sources: Path, change: Callable[[Path], object]) -> None:
+def test_irrelevant_change_keeps_the_fingerprint(sources: Path, change: Callable[[Path], object]) -> None:
     before = fingerprint(ENDPOINT, ISSUER, root=sources)
     change(sources)
     assert fingerprint(ENDPOINT, ISSUER, root=sources) == before

@@ -228,7 +228,7 @@ def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.M
 
 
 class TestKeeping:
-    def test_what_was_saved_is_there_after_a_kill_and_the_rest_is_not(self, runs: Runs) -> None:
+    def test_saved_state_survives_a_kill_and_unsaved_state_does_not(self, runs: Runs) -> None:
         keeper = runs.start()
         create_table()
         put("kept")
@@ -333,7 +333,7 @@ class TestKeeping:
         put("new")
         assert len(dynamodb.stream_records_since(TABLE, position, 100)) == 2
 
-    def test_what_could_not_be_written_is_written_the_next_time(
+    def test_state_that_could_not_be_saved_is_saved_the_next_time(
         self, runs: Runs, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         keeper = runs.start()
@@ -387,14 +387,14 @@ class TestStreams:
             put(film_)
         return readers
 
-    def test_each_reads_by_itself_every_record_in_order(self, readers: "_Readers") -> None:
+    def test_every_stream_reader_gets_every_record_in_order_independently(self, readers: "_Readers") -> None:
         assert readers.begun() == {"router", "audit"}
         for name in ("router", "audit"):
             readers.run(name)
             assert readers.calls.pop(name) == [["a", "b"], ["c"]]
             assert not readers.calls
 
-    def test_one_that_is_not_through_is_not_begun_again_and_delays_no_other(
+    def test_busy_stream_reader_is_not_started_again_and_delays_no_other(
         self, readers: "_Readers", monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(lambda_svc._esm_inflight, "audit", 1)
@@ -403,12 +403,12 @@ class TestStreams:
         put("d")
         assert readers.begun() == {"router"}
 
-    def test_one_that_has_read_everything_is_not_begun(self, readers: "_Readers") -> None:
+    def test_stream_reader_that_is_up_to_date_is_not_started(self, readers: "_Readers") -> None:
         readers.begun()
         readers.run("router")
         assert readers.begun() == {"audit"}
 
-    def test_one_that_fails_is_called_again_after_a_moment_with_the_same_records(self, readers: "_Readers") -> None:
+    def test_failed_stream_reader_gets_the_same_records_after_a_backoff(self, readers: "_Readers") -> None:
         readers.begun()
         readers.failing.add("router")
         readers.run("router")
@@ -458,7 +458,7 @@ class TestExpiry:
         specification = {"Enabled": True, "AttributeName": "purgeAt"}
         call("UpdateTimeToLive", TableName=TABLE, TimeToLiveSpecification=specification)
 
-    def test_what_has_expired_goes_and_the_stream_says_that_dynamodb_removed_it(self) -> None:
+    def test_expired_item_is_removed_with_dynamodb_as_the_stream_identity(self) -> None:
         put("over", purgeAt={"N": str(NOW)})
         expire(NOW)
         removal = records()[-1]
@@ -481,7 +481,7 @@ class TestExpiry:
         expire(NOW)
         assert names() == {"a"}
 
-    def test_what_people_remove_is_not_said_to_be_dynamodbs_doing(self) -> None:
+    def test_item_deleted_by_a_client_has_no_stream_identity(self) -> None:
         put("over", purgeAt={"N": str(NOW)})
         expire(NOW)
         put("a")

@@ -287,7 +287,7 @@ class TestHosts:
     @pytest.mark.parametrize(
         ("site", "status"), [("none", 200), ("same-origin", 200), ("same-site", 403), ("cross-site", 403)]
     )
-    def test_only_pages_of_the_same_origin_get_the_state_of_ministack(self, site: str, status: int) -> None:
+    def test_ministack_state_is_served_to_same_origin_pages_only(self, site: str, status: int) -> None:
         assert ask("GET", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == status
         assert ask("POST", f"{API}/_ministack/health", {"Sec-Fetch-Site": site}).status == 403
 
@@ -307,7 +307,7 @@ class TestObjects:
         assert ask("PUT", url, headers, b"film").read == b"film"
         assert "does not match" in refusal(ask("PUT", url, headers | {"Content-Type": "text/html"}))
 
-    def test_another_use_of_a_presigned_url_is_refused(self) -> None:
+    def test_altered_or_expired_presigned_url_is_refused(self) -> None:
         url = presigned("GET", FILM)
         for method, changed, why in (
             ("PUT", url, "does not match"),
@@ -342,12 +342,12 @@ class TestObjects:
         [(API, API), ("http://127.0.0.1:3000", None), ("http://localhost:4566", None), ("", None)],
     )
     @pytest.mark.parametrize("path", [PICTURE, "/films/refused"])
-    def test_only_pages_of_the_console_read_objects(self, origin: str, allowed: str | None, path: str) -> None:
+    def test_objects_are_readable_by_console_pages_only(self, origin: str, allowed: str | None, path: str) -> None:
         headers = ask("GET", OBJECTS + path, {"Origin": origin}).headers
         assert (headers.get("access-control-allow-origin"), headers["vary"]) == (allowed, "Origin")
 
     @pytest.mark.parametrize(("origin", "status"), [(API, 204), ("https://evil.example", 403)])
-    def test_only_the_console_s_preflights_succeed(self, origin: str, status: int) -> None:
+    def test_preflight_succeeds_for_the_console_only(self, origin: str, status: int) -> None:
         assert ask("OPTIONS", FILM, {"Origin": origin}).status == status
 
     def test_an_object_cannot_run_scripts(self) -> None:

@@ -22,7 +22,7 @@ def journal(file: Path) -> Iterator[Journal]:
     journal.close()
 
 
-def test_another_process_finds_what_was_written_though_nobody_closed_it(journal: Journal, file: Path) -> None:
+def test_journal_left_unclosed_is_read_by_another_process(journal: Journal, file: Path) -> None:
     journal.write([("t", "a", "1", "{}"), ("t", "b", "1", "{}")], [("s", 7, "[]")])
     journal.write([("t", "a", "1", '{"new": 1}'), ("t", "b", "1", None)], [])
     other = Journal(file)

@@ -377,7 +377,7 @@ def test_empty_partitions_are_not_stored() -> None:
     assert assert_as_ministack(request)["Count"] == 0
 
 
-def test_what_is_saved_of_a_table_has_no_ordered_partitions() -> None:
+def test_saved_table_state_has_no_ordered_partitions() -> None:
     call("CreateTable", TableName=TABLE, **SCHEMA)
     call("PutItem", TableName=TABLE, Item={"pk": {"S": "a"}, "sk": {"S": "a"}})
     request = {"TableName": TABLE, "KeyConditionExpression": "pk = :a", "ExpressionAttributeValues": {":a": {"S": "a"}}}

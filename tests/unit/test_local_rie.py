@@ -35,7 +35,7 @@ def installing(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("system", "machine"), [("darwin", "arm64"), ("linux", "riscv64")])
-def test_it_says_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
+def test_unsupported_machine_is_reported(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     with pytest.raises(LocalError, match=rf"runs on Linux on x86_64 or aarch64 only, and this is .* on {machine}\."):
@@ -43,13 +43,13 @@ def test_it_says_where_it_cannot_run(monkeypatch: pytest.MonkeyPatch, system: st
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_it_runs_on_linux(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
+def test_linux_machine_is_supported(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(platform, "machine", lambda: machine)
     rie.require_machine()
 
 
-def test_it_is_installed_once_without_dependencies(
+def test_emulator_is_installed_once_without_dependencies(
     requirements: Path, tmp_path: Path, installing: list[list[str]]
 ) -> None:
     folder = rie.installed(requirements, tmp_path)
@@ -67,9 +67,7 @@ def test_other_versions_are_installed_beside_it(
     assert rie.installed(requirements, tmp_path) != folder
 
 
-def test_what_cannot_be_installed_is_reported(
-    requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_installation_is_reported(requirements: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":
         return subprocess.CompletedProcess(command, 1, "", "no such version\n")
 

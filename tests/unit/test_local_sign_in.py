@@ -132,7 +132,7 @@ class TestSigningIn:
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         assert re.findall(r">(\w+)</button>", page.text) == [*USERS]
 
-    def test_somebody_comes_back_with_a_code_and_the_state_that_was_sent(self, people: People) -> None:
+    def test_chosen_user_is_redirected_with_a_code_and_the_sent_state(self, people: People) -> None:
         answer = people.choose("alice")
         address, _, query = answer.headers["location"].partition("?")
         assert (answer.status_code, address, parse_qs(query)["state"]) == (303, BACK, ["a&b"])
@@ -259,7 +259,9 @@ class TestRequests:
         ],
         ids=str,
     )
-    def test_of_another_kind_are_refused(self, people: People, changed: dict[str, str], error: str) -> None:
+    def test_authorization_request_of_another_kind_is_refused(
+        self, people: People, changed: dict[str, str], error: str
+    ) -> None:
         answer = people.authorize(**changed)
         assert (answer.status_code, answer.text) == (400, f"{error}\n")
 
@@ -325,7 +327,7 @@ class TestOtherPages:
             answer = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
             assert (answer.status_code, answer.content) == (403, b"")
 
-    def test_only_the_console_may_read_what_is_published_and_the_answer_for_a_code(self, people: People) -> None:
+    def test_published_configuration_and_tokens_are_readable_by_the_console_only(self, people: People) -> None:
         answers = [people.http.get(f"{people.issuer.url}/.well-known/openid-configuration"), people.redeem("x")]
         assert [answer.headers["access-control-allow-origin"] for answer in answers] == [API, API]
 
@@ -335,7 +337,7 @@ class TestOtherPages:
 
 
 class TestForms:
-    def test_that_are_too_large_are_not_read(self, people: People) -> None:
+    def test_form_that_is_too_large_is_not_read(self, people: People) -> None:
         answer = people.redeem("x" * LARGEST_FORM)
         assert (answer.status_code, answer.content, answer.headers["connection"]) == (400, b"", "close")
 

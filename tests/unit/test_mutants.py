@@ -73,7 +73,7 @@ class TestRunner:
     def test_a_mutant_survives_when_all_its_tests_pass(self, project: Project) -> None:
         assert project.run(_mutant("limit", "LIMIT = 3", "LIMIT = 4", "act.py")) == {"limit": SURVIVED}
 
-    def test_each_mutant_is_alone_in_its_copy_and_the_checkout_is_left_as_it_is(self, project: Project) -> None:
+    def test_every_mutant_runs_alone_in_a_copy_and_the_checkout_is_unchanged(self, project: Project) -> None:
         planted = [_mutant(f"number {number}", "LIMIT = 3", f"LIMIT = {number}") for number in range(4, 9)]
         untouched = _mutant("untouched", "pass", "return", "limit.py")
         assert set(project.run(*planted).values()) == {CAUGHT}
@@ -161,7 +161,7 @@ class TestCommand:
         assert project.main() == 0
         assert capsys.readouterr().out.endswith("Caught 2 of 2.\n")
 
-    def test_each_survivor_is_named_and_the_command_fails(
+    def test_every_survivor_is_named_and_the_command_fails(
         self, project: Project, capsys: pytest.CaptureFixture[str]
     ) -> None:
         self._plant(project, "one:limit.py", "two:act.py")

@@ -46,7 +46,7 @@ class TestUris:
         assert split_uri(object_uri("bucket", "a/b")) == ("bucket", "a/b")
 
     @pytest.mark.parametrize("uri", ["", "s3://", "s3://bucket", "s3://bucket/", "s3:///key", "https://bucket/key"])
-    def test_nothing_else_is_one(self, uri: str) -> None:
+    def test_malformed_s3_uri_is_refused(self, uri: str) -> None:
         with pytest.raises(ValueError, match="s3://"):
             split_uri(uri)
 
@@ -58,11 +58,11 @@ class TestReading:
         assert facts.etag
         assert '"' not in facts.etag
 
-    def test_what_is_not_there_has_no_head(self, objects: Objects) -> None:
+    def test_head_of_an_absent_object_is_none(self, objects: Objects) -> None:
         assert objects.head(URI) is None
         assert not objects.exists(URI)
 
-    def test_it_exists_only_by_its_whole_name(self, objects: Objects) -> None:
+    def test_object_exists_only_under_its_full_key(self, objects: Objects) -> None:
         _put(objects, key="v/u-and-more")
         assert not objects.exists(URI)
         assert objects.exists(f"{URI}-and-more")
@@ -83,7 +83,7 @@ class TestReading:
         with pytest.raises(ObjectChanged):
             source.read(2, 3)
 
-    def test_what_is_gone_cannot_be_read(self, objects: Objects) -> None:
+    def test_reading_an_absent_object_raises_object_gone(self, objects: Objects) -> None:
         with pytest.raises(ObjectMissing):
             objects.read(URI, 0, 1)
         with pytest.raises(ObjectMissing):
@@ -96,7 +96,7 @@ class TestPutting:
         head = objects.client.head_object(Bucket=MEDIA_BUCKET, Key="thumbnails/v/poster.webp")
         assert (head["ContentType"], head["CacheControl"]) == ("image/webp", "max-age=60")
 
-    def test_it_replaces(self, objects: Objects) -> None:
+    def test_put_replaces_an_object(self, objects: Objects) -> None:
         _put(objects)
         assert _put(objects, b"new").size == 3
 
@@ -109,7 +109,7 @@ class TestDeleting:
         left = objects.client.list_objects_v2(Bucket=SOURCES_BUCKET)["Contents"]
         assert [found["Key"] for found in left] == ["other", "v2/1"]
 
-    def test_it_may_be_done_again(self, objects: Objects) -> None:
+    def test_delete_prefix_is_idempotent(self, objects: Objects) -> None:
         _put(objects)
         assert [objects.delete_prefix(SOURCES_BUCKET, "v/") for _ in range(2)] == [1, 0]
 
@@ -179,7 +179,7 @@ class TestPresigned:
         assert (query["partNumber"], query["uploadId"]) == (["7"], ["multipart"])
 
     @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
-    def test_it_leads_to_the_bucket_s_own_host_in_its_region(
+    def test_presigned_url_uses_the_regional_host_of_the_bucket(
         self, monkeypatch: pytest.MonkeyPatch, region: str
     ) -> None:
         monkeypatch.setenv("AWS_DEFAULT_REGION", region)
@@ -216,7 +216,7 @@ class TestMultipart:
         with pytest.raises(InvalidParts):
             objects.complete_multipart(URI, upload, ['"wrong"', etags[1]], 10)
 
-    def test_what_was_aborted_is_gone(self, objects: Objects) -> None:
+    def test_aborted_multipart_upload_is_gone(self, objects: Objects) -> None:
         upload = objects.start_multipart(URI, "video/webm")
         objects.abort_multipart(URI, upload)
         with pytest.raises(UploadMissing):
@@ -262,7 +262,7 @@ FAULTS: dict[str, Incident] = {
 # All faults in one test each, because it is moto's start that takes the time.
 @pytest.mark.parametrize("request_", REQUESTS)
 class TestFaults:
-    def test_one_that_passes_is_not_noticed(self, objects: Objects, request_: str) -> None:
+    def test_transient_fault_is_retried(self, objects: Objects, request_: str) -> None:
         line = _line(objects)
         for incident in FAULTS.values():
             line.disarm()
@@ -274,7 +274,7 @@ class TestFaults:
                 assert request_ in ("complete", "abort")
             assert len(line.calls) >= 2
 
-    def test_one_that_stays_is_unavailable_and_reveals_nothing(self, objects: Objects, request_: str) -> None:
+    def test_lasting_fault_raises_unavailable_without_internal_details(self, objects: Objects, request_: str) -> None:
         line = _line(objects)
         for fault, incident in FAULTS.items():
             if request_ == "head" and fault in ("request timeout", "conflict"):

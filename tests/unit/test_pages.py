@@ -120,7 +120,7 @@ def test_a_page_ends_short_when_the_budget_is_spent_and_leads_on() -> None:
     assert source.examined == 5000
 
 
-def test_one_page_examines_no_more_than_the_budget() -> None:
+def test_single_page_examines_at_most_the_budget() -> None:
     sources = [
         Partition([Position(n, f"{shard}") for n in range(5000)], lambda _: False, ascending=False)
         for shard in range(4)

@@ -88,7 +88,9 @@ def problem(reply: Reply) -> tuple[int, str]:
 
 
 class TestVersions:
-    def test_each_is_the_document_that_was_read_then_but_for_view_counts(self, api: Api, trail: AuditedService) -> None:
+    def test_every_version_equals_the_document_read_then_except_view_count(
+        self, api: Api, trail: AuditedService
+    ) -> None:
         video_id = api.create(tags=["b", "a"], metadata={"k": 1, "a/b": "~"}, category="film", duration=5000)["videoId"]
         patches: list[dict[str, Any]] = [
             {"metadata": {"k": None, "a/b": None}, "tags": ["c"], "duration": None},
@@ -116,7 +118,7 @@ class TestVersions:
         film.trail.forget(*film.trail.entries(film.video_id))
         assert film.title("version=4") == "Title 4"
 
-    def test_one_that_never_was_is_404(self, film: Film) -> None:
+    def test_version_that_never_existed_is_404(self, film: Film) -> None:
         assert problem(film.was("version=5")) == (404, "not-found")
         assert film.was("version=9007199254740991").status == 404
 
@@ -148,7 +150,7 @@ class TestVersions:
         assert reply.json["thumbnails"] == read["thumbnails"]
         assert read["thumbnails"]["poster"]["url"].startswith("https://pictures.example/")
 
-    def test_it_has_an_etag_of_its_own(self, film: Film) -> None:
+    def test_past_version_has_its_own_etag(self, film: Film) -> None:
         reply = film.was("version=2")
         assert reply.etag.startswith('"2.')
         assert film.was("version=2", headers={"If-None-Match": reply.etag}).status == 304
@@ -211,19 +213,19 @@ class TestWhoMayRead:
         assert [film.title(f"version={number}") for number in (1, 5)] == ["Title 1", "Title 4"]
         assert film.was("version=4").json["status"] == "uploaded"
 
-    def test_nobody_learns_of_a_video_that_never_was(self, api: Api) -> None:
+    def test_version_of_a_video_that_never_existed_is_404(self, api: Api) -> None:
         statuses = [api.get(f"/v1/videos/{MISSING}", query="version=1", user=user).status for user in ("bob", "admin")]
         assert statuses == [404, 404]
 
 
 class TestVideosThatAreGone:
-    def test_it_is_410_for_those_whose_it_was(self, film: Film) -> None:
+    def test_removed_video_is_410_for_owner_and_admin_and_404_for_others(self, film: Film) -> None:
         film.remove()
         assert problem(film.was("version=1")) == (410, "gone")
         assert problem(film.was(f"asOf={NOW}", "admin")) == (410, "gone")
         assert problem(film.was("version=1", "bob")) == (404, "not-found")
 
-    def test_it_is_so_from_the_second_on_at_which_its_time_is_up(self, film: Film) -> None:
+    def test_deleted_video_is_410_from_the_second_its_retention_ends(self, film: Film) -> None:
         film.api.delete(f"/v1/videos/{film.video_id}")
         film.trail.settle()
         film.api.clock.advance(90 * DAY)
@@ -234,7 +236,7 @@ class TestVideosThatAreGone:
         film.api.clock.advance((DAYS + 1) * DAY)
         assert film.was("version=1", "admin").status == 404
 
-    def test_another_video_with_its_id_has_a_past_of_its_own(self, film: Film) -> None:
+    def test_new_video_with_a_reused_id_does_not_show_the_earlier_past(self, film: Film) -> None:
         film.remove()
         film.api.clock.advance(60)
         film.api.create("admin", videoId=film.video_id, userId="bob", title="Bob's")
@@ -266,7 +268,7 @@ class TestWhatTheTrailLacks:
         film.trail.settle()
         assert film.title("version=4") == "Title 4"
 
-    def test_what_the_stream_has_lost_is_gone(self, film: Film) -> None:
+    def test_version_missing_from_the_trail_is_410_after_a_day(self, film: Film) -> None:
         film.api.patch(f"/v1/videos/{film.video_id}", {"title": "New"})
         film.api.clock.advance(DAY - 1)
         assert film.was("version=4").status == 503
@@ -311,7 +313,7 @@ class TestWhatTheTrailLacks:
         assert film.title("version=2") == "Title 2"
         assert problem(film.was("version=1")) == (409, "limit-reached")
 
-    def test_it_reads_no_farther_than_it_has_to(self, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_past_read_queries_only_the_entries_it_needs(self, film: Film, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("shared.history.trail.FIRST_BACK", 2)
         with record_operations(film.api.table.client) as seen:
             film.was("version=3")
@@ -337,7 +339,7 @@ class TestEditsBehindTheServicesBack:
         assert film.title("version=3") == "Title 3"
 
     @pytest.mark.parametrize("later", [0, 2 * DAY])
-    def test_one_that_the_trail_does_not_have_yet_is_waited_for(self, film: Film, later: int) -> None:
+    def test_past_read_is_503_while_the_trail_lacks_a_direct_edit(self, film: Film, later: int) -> None:
         # It keeps the time of the version, and so does not say how new it is.
         film.api.clock.advance(later)
         film.edit(title="By hand")
@@ -346,7 +348,7 @@ class TestEditsBehindTheServicesBack:
         assert film.was("version=3").status == 503
         assert film.was(f"asOf={NOW + 200}").status == 503
 
-    def test_one_that_the_trail_has_lost_is_noticed(self, film: Film) -> None:
+    def test_past_read_is_410_when_the_trail_lost_a_direct_edit(self, film: Film) -> None:
         film.edit(description="By hand")
         film.patch(title="Title 5")
         (lost,) = [entry for entry in film.trail.entries(film.video_id) if entry["by"] == UNKNOWN]
@@ -355,7 +357,7 @@ class TestEditsBehindTheServicesBack:
         for query in ("version=4", "version=3", f"asOf={NOW + 239}"):
             assert problem(film.was(query)) == (410, "gone")
 
-    def test_one_that_came_after_the_video_was_read_is_passed_over(self, film: Film) -> None:
+    def test_past_read_skips_direct_edit_made_after_the_video_was_read(self, film: Film) -> None:
         before = film.stored()
         film.edit(title="By hand")
         film.patch(title="Title 5")
@@ -380,7 +382,7 @@ class TestValuesThatWereCut:
         assert film.was(f"asOf={NOW + 240}&fields=title,tags").json == {"title": "Title 4", "without": []}
         assert film.was("version=3").json["metadata"] == {}
 
-    def test_also_where_jobs_had_made_it(self, film: Film) -> None:
+    def test_truncated_thumbnail_of_a_job_is_named_in_the_problem(self, film: Film) -> None:
         film.edit(pictures={"poster": {"url": "s3://media/" + "x" * LARGEST_ENTRY}})
         film.edit(pictures={})
         assert film.was(f"asOf={NOW + 240}&fields=title").status == 200
@@ -442,7 +444,7 @@ class TestDiffs:
         jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
         return reply.json["changes"]
 
-    def test_what_changed_from_one_version_to_another(self, film: Film) -> None:
+    def test_diff_lists_changes_between_two_versions(self, film: Film) -> None:
         film.patch(metadata={"a/b": 1, "c": {}} | {"c": "2"}, tags=["y", "x"])
         film.patch(metadata={"a/b": None}, description="New")
         assert self._changes(film, "from=2&to=5") == [
@@ -457,12 +459,12 @@ class TestDiffs:
             {"field": "/metadata/a~1b", "from": 1},
         ]
 
-    def test_what_was_changed_back_is_no_difference(self, film: Film) -> None:
+    def test_diff_omits_fields_that_were_changed_back(self, film: Film) -> None:
         film.patch(title="Title 1")
         assert self._changes(film, "from=1") == []
         assert self._changes(film, "from=3&to=3") == []
 
-    def test_it_says_which_versions_it_compares(self, film: Film) -> None:
+    def test_diff_names_the_compared_versions(self, film: Film) -> None:
         reply = film.api.get(f"/v1/videos/{film.video_id}/diff", query="from=3")
         assert {name: reply.json[name] for name in ("videoId", "from", "to")} == {
             "videoId": film.video_id,
@@ -481,7 +483,7 @@ class TestDiffs:
         assert problem(reply) == (410, "gone")
         assert [error["pointer"] for error in reply.json["errors"]] == ["/extra/huge"]
 
-    def test_it_is_for_those_who_may_read_the_past(self, film: Film) -> None:
+    def test_diff_is_readable_by_owner_and_admins_only(self, film: Film) -> None:
         path = f"/v1/videos/{film.video_id}/diff"
         answers = [film.api.get(path, query="from=1", user=user).status for user in ("alice", "admin", "bob")]
         assert answers == [200, 200, 404]

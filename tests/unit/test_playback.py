@@ -120,7 +120,7 @@ class TestWhatIsPlayed:
         ]
         assert (answer["videoId"], answer["duration"]) == (film, MINUTE)
 
-    def test_each_url_reads_one_object_for_an_hour_and_answers_with_the_type(
+    def test_every_rendition_url_is_signed_for_one_object_one_hour_and_its_type(
         self, api: Api, table: Table, film: str
     ) -> None:
         made = _item(table, film)["source"]["made"]
@@ -162,7 +162,7 @@ class TestWhatIsPlayed:
         _edit(table, film, source={name: value for name, value in source.items() if name != "sizes"})
         assert all("size" not in rendition for rendition in _played(api, film)["renditions"])
 
-    def test_it_asks_the_table_twice_and_s3_nothing(
+    def test_playback_sends_two_table_requests_and_none_to_s3(
         self, api: Api, table: Table, objects: Objects, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(objects.client, "_make_api_call", None)
@@ -172,15 +172,13 @@ class TestWhatIsPlayed:
 
 
 class TestCaptionsAndChapters:
-    def test_each_url_of_captions_reads_one_text_as_long_as_a_film_s_and_as_webvtt(
-        self, api: Api, table: Table, film: str
-    ) -> None:
+    def test_every_caption_url_is_signed_for_one_text_as_webvtt(self, api: Api, table: Table, film: str) -> None:
         _caption(table, film, "en")
         (captions,) = _played(api, film, "bob")["captions"]
         assert (captions["language"], captions["type"]) == ("en", "text/vtt")
         assert _signed(captions["url"]) == (MEDIA_BUCKET, f"/captions/{film}/{TEXT}.vtt", SECONDS, "text/vtt")
 
-    def test_they_end_with_the_video_for_others(self, api: Api, table: Table, film: str) -> None:
+    def test_caption_urls_expire_with_the_video_for_other_users(self, api: Api, table: Table, film: str) -> None:
         _caption(table, film, "en")
         api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60})
         for user, seconds in (("bob", 60), ("alice", SECONDS)):
@@ -209,7 +207,7 @@ class TestCaptionsAndChapters:
         assert [captions["language"] for captions in answer["captions"]] == languages
         assert len(answer["chapters"]) == 1
 
-    def test_of_a_hidden_video_only_those_get_them_who_may_see_it(self, api: Api, table: Table, film: str) -> None:
+    def test_captions_of_a_hidden_video_are_for_owner_and_admins_only(self, api: Api, table: Table, film: str) -> None:
         _caption(table, film, "en")
         api.patch(f"/v1/videos/{film}", {"visibility": "private"})
         assert [len(_played(api, film, user)["captions"]) for user in ("alice", "admin")] == [1, 1]
@@ -217,18 +215,18 @@ class TestCaptionsAndChapters:
             assert _request_playback(api, film, "bob").status == 404
         assert [operation.name for operation in sent] == ["GetItem"]
 
-    def test_those_of_another_video_are_not_among_them(self, api: Api, table: Table, film: str) -> None:
+    def test_captions_of_another_video_are_not_listed(self, api: Api, table: Table, film: str) -> None:
         _caption(table, str(api.create()["videoId"]), "en")
         assert _played(api, film)["captions"] == []
 
 
 class TestHowLong:
-    def test_it_says_when_the_urls_end_and_no_cache_keeps_them(self, api: Api, film: str) -> None:
+    def test_response_has_url_expiry_and_is_not_cacheable(self, api: Api, film: str) -> None:
         reply = _request_playback(api, film, "bob")
         assert reply.json["expiresAt"] == NOW + SECONDS
         assert reply.headers["cache-control"] == "no-store"
 
-    def test_those_of_others_end_with_the_video(self, api: Api, film: str) -> None:
+    def test_rendition_urls_expire_with_the_video_for_other_users(self, api: Api, film: str) -> None:
         assert api.patch(f"/v1/videos/{film}", {"expiresAt": NOW + 60}).status == 200
         answer = _played(api, film, "bob")
         assert answer["expiresAt"] == NOW + 60
@@ -250,7 +248,7 @@ class TestWhoMay:
             ({"status": "processing"}, "The video is processing; GET .../why-not-ready says what is missing."),
         ],
     )
-    def test_what_is_hidden_only_its_owner_and_admins_play_and_learn_why(
+    def test_hidden_video_is_playable_by_owner_and_admins_with_the_reason(
         self, api: Api, clock: Clock, film: str, change: dict[str, Any], reason: str
     ) -> None:
         assert api.patch(f"/v1/videos/{film}", change).status == 200
@@ -260,7 +258,7 @@ class TestWhoMay:
             assert (answer["whyHidden"], len(answer["renditions"]), "source" in answer) == (reason, 2, True)
         assert _refusal(_request_playback(api, film, "bob")) == (404, "not-found", "There is no such video.")
 
-    def test_what_everybody_sees_is_hidden_for_no_reason(self, api: Api, film: str) -> None:
+    def test_visible_video_has_no_hidden_reason(self, api: Api, film: str) -> None:
         assert not [user for user in ("alice", "bob", "admin") if "whyHidden" in _played(api, film, user)]
 
     def test_a_deleted_one_says_so_to_its_owner(self, api: Api, film: str) -> None:
@@ -272,18 +270,18 @@ class TestWhoMay:
         )
         assert _request_playback(api, film, "bob").status == 404
 
-    def test_one_that_waits_for_its_removal_is_gone(self, api: Api, film: str) -> None:
+    def test_video_past_its_purge_time_is_404(self, api: Api, film: str) -> None:
         api.delete(f"/v1/videos/{film}")
         api.clock.advance(91 * 24 * 3600)
         assert _request_playback(api, film).status == 404
 
-    def test_one_that_never_was_is_not_there(self, api: Api) -> None:
+    def test_video_that_never_existed_is_404(self, api: Api) -> None:
         assert _request_playback(api, "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "admin").status == 404
 
-    def test_it_takes_the_scope_to_read(self, api: Api, film: str) -> None:
+    def test_playback_requires_the_read_scope(self, api: Api, film: str) -> None:
         assert _request_playback(api, film, scopes="videos/transcode").status == 403
 
-    def test_nothing_is_signed_for_those_who_may_not_see_it(
+    def test_no_url_is_signed_for_a_user_without_access(
         self, api: Api, film: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         api.patch(f"/v1/videos/{film}", {"visibility": "private"})
@@ -321,18 +319,14 @@ class TestNothingToPlay:
         assert (answer["duration"], answer["renditions"], answer["source"]["size"]) == (2000, [], 1000)
         assert answer["source"]["bitRate"] == 4000
 
-    def test_of_a_film_that_nobody_knows_the_length_of_there_is_no_bit_rate(
-        self, api: Api, background: BackgroundWork
-    ) -> None:
+    def test_source_without_known_duration_has_no_bit_rate(self, api: Api, background: BackgroundWork) -> None:
         video_id = str(api.create()["videoId"])
         background.arrive(video_id)
         answer = _played(api, video_id)
         assert "duration" not in answer
         assert answer["source"].keys() == {"type", "size", "url"}
 
-    def test_another_film_takes_the_renditions_of_the_first_with_it(
-        self, api: Api, background: BackgroundWork, film: str
-    ) -> None:
+    def test_new_source_file_removes_earlier_renditions(self, api: Api, background: BackgroundWork, film: str) -> None:
         background.arrive(film, upload="0002", etag="e2")
         answer = _played(api, film)
         assert (answer["renditions"], urlsplit(answer["source"]["url"]).path) == ([], f"/{film}/0002")
@@ -347,7 +341,7 @@ class TestAddressesThatAreNotTheService_s:
             "s3://elsewhere/film.mp4",
         ],
     )
-    def test_what_clients_wrote_is_never_signed(self, api: Api, film: str, uri: str) -> None:
+    def test_uri_written_by_a_client_is_never_signed(self, api: Api, film: str, uri: str) -> None:
         before = _read(_played(api, film))
         assert api.patch(f"/v1/videos/{film}", {"resolutions": {"360p": uri, "mine": uri}}).status == 200
         assert _read(_played(api, film)) == before
@@ -361,7 +355,7 @@ class TestAddressesThatAreNotTheService_s:
             "s3://media-of-another-deployment/renditions/{video_id}/hash/360p.mp4",
         ],
     )
-    def test_what_lies_outside_of_the_video_s_folder_is_left_out(
+    def test_rendition_outside_the_folder_of_the_video_is_omitted(
         self, api: Api, table: Table, film: str, uri: str
     ) -> None:
         source = _item(table, film)["source"]

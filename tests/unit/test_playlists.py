@@ -191,7 +191,7 @@ class TestListOfPlaylists:
         assert _ids(api, "/v1/playlists", query="order=asc") == made
         _conforms("PlaylistPage", {"items": pages[0], "nextCursor": None})
 
-    def test_others_see_the_public_ones_of_an_owner_on_full_pages(self, api: Api) -> None:
+    def test_other_users_see_full_pages_of_public_playlists(self, api: Api) -> None:
         public = {
             _id(_playlist(api, visibility=visibility))
             for visibility in ("public", "private") * 4
@@ -204,7 +204,7 @@ class TestListOfPlaylists:
         assert len(_ids(api, "/v1/playlists", query="userId=alice", user="admin")) == len(public) + len(hidden)
         assert _ids(api, "/v1/playlists", user="bob") == []
 
-    def test_what_is_listed_is_the_present_state(self, api: Api) -> None:
+    def test_playlist_list_shows_the_current_state(self, api: Api) -> None:
         path = _playlist(api)
         api.patch(path, {"title": "New", "description": "Now."})
         assert _pages(api, "/v1/playlists") == [[api.get(path).json]]
@@ -260,7 +260,7 @@ class TestEntries:
         path = _playlist(api, *_films(api, 4))
         assert [len(page) for page in _pages(api, f"{path}/entries", limit=2)] == [2, 2]
 
-    def test_what_the_reader_may_not_see_is_left_out_of_full_pages(self, api: Api) -> None:
+    def test_hidden_videos_are_omitted_from_full_pages(self, api: Api) -> None:
         films = _films(api, 8)
         path = _playlist(api, *films, visibility="public")
         for film in films[1:7:2]:
@@ -270,7 +270,7 @@ class TestEntries:
         assert [len(page) for page in _pages(api, f"{path}/entries", 2, user="bob")] == [2, 2, 1]
         assert _order(api, path, limit=2) == films
 
-    def test_only_the_owner_and_admins_are_shown_how_many_entries_there_are(self, api: Api) -> None:
+    def test_entry_count_is_shown_to_owner_and_admins_only(self, api: Api) -> None:
         film = api.publish()["videoId"]
         path = _playlist(api, film, visibility="public")
         counts = {user: api.get(path, user=user).json.get("entryCount") for user in ("alice", "admin", "bob")}
@@ -369,7 +369,7 @@ class TestEntries:
         table.write(table.put({**entry, **ENTRY.key(**entry), "addedAt": 1}))
         assert _order(api, path, limit=1) == films
 
-    def test_only_videos_have_what_puts_them_into_their_owners_index(self, api: Api, table: Table) -> None:
+    def test_owner_index_contains_video_items_only(self, api: Api, table: Table) -> None:
         _playlist(api, *_films(api, 2))
         both = {"userId", "createdAt", "videoId"}
         assert {item["sk"] for item in _items(table) if both <= item.keys()} == {VIDEO.sk}
@@ -477,7 +477,7 @@ class TestMoves:
         assert "append it again" in reply.json["detail"]
         assert _order(api, path) == films
 
-    def test_what_is_not_in_the_list_is_neither_moved_nor_a_neighbour(self, api: Api) -> None:
+    def test_video_not_in_the_playlist_cannot_be_moved_or_named_as_a_neighbour(self, api: Api) -> None:
         films = _films(api, 3)
         path = _playlist(api, *films[:2])
         assert api.patch(f"{path}/entries/{films[2]}", {"after": None}).status == 404
@@ -515,14 +515,14 @@ class TestPlaylistsOfAVideo:
         assert listed == made["alice", "public"] | made["bob", "public"] | made["bob", "private"]
         assert len(_ids(api, f"/v1/videos/{film}/playlists", user="admin")) == 8
 
-    def test_one_that_let_it_go_is_not_among_them(self, api: Api) -> None:
+    def test_playlist_that_removed_the_video_is_not_listed(self, api: Api) -> None:
         (film,) = _films(api, 1)
         path = _playlist(api, film)
         api.patch(f"{path}/entries/{film}", {"after": None})
         api.delete(f"{path}/entries/{film}")
         assert _ids(api, f"/v1/videos/{film}/playlists") == []
 
-    def test_nothing_is_revealed_of_a_hidden_video(self, api: Api) -> None:
+    def test_playlists_of_a_hidden_video_are_404(self, api: Api) -> None:
         hidden = api.create()["videoId"]
         _playlist(api, hidden, visibility="public")
         assert api.get(f"/v1/videos/{hidden}/playlists", user="bob").status == 404

@@ -31,7 +31,7 @@ def _all_errors(kind: type[ServiceError] = ServiceError) -> list[type[ServiceErr
 
 
 class TestHealth:
-    def test_it_is_well_when_the_table_answers(self, api: Api) -> None:
+    def test_health_is_ok_when_the_table_responds(self, api: Api) -> None:
         reply = api.get("/health", scopes="")
         assert (reply.status, reply.json) == (200, {"status": "ok"})
 
@@ -44,7 +44,7 @@ class TestHealth:
         ],
         ids=repr,
     )
-    def test_it_is_not_when_the_table_does_not(self, api: Api, table: Table, failure: Exception) -> None:
+    def test_health_is_503_when_the_table_fails(self, api: Api, table: Table, failure: Exception) -> None:
         def fail(*_: Any) -> None:
             raise failure
 
@@ -114,12 +114,12 @@ class TestDocs:
 
 
 class TestOpenApi:
-    def test_it_is_served(self, api: Api) -> None:
+    def test_openapi_document_is_served(self, api: Api) -> None:
         reply = api.get("/openapi.json")
         assert reply.json == json.loads(json.dumps(document()))
         assert reply.json["openapi"].startswith("3.1")
 
-    def test_it_lists_the_route_table(self) -> None:
+    def test_openapi_document_lists_every_route(self) -> None:
         listed = {
             (method.upper(), path, operation["operationId"], operation["security"] == [{"token": []}])
             for path, item in document()["paths"].items()
@@ -128,11 +128,11 @@ class TestOpenApi:
         assert listed == {(route.method, route.path, route.operation, route.scope is not None) for route in ROUTES}
 
     @pytest.mark.parametrize("name", sorted(document()["components"]["schemas"]))
-    def test_its_schemas_are_sound(self, name: str) -> None:
+    def test_openapi_schema_is_valid_json_schema(self, name: str) -> None:
         schema = document()["components"]["schemas"][name]
         jsonschema_rs.meta.validate(schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"})
 
-    def test_its_examples_keep_its_schemas(self) -> None:
+    def test_openapi_examples_conform_to_their_schemas(self) -> None:
         checked = 0
         for item in document()["paths"].values():
             for operation in item.values():
@@ -154,7 +154,7 @@ class TestOpenApi:
         assert set(schemas["NewVideo"]["properties"]) == set(NewVideo.model_fields)
         assert set(schemas["VideoPatch"]["properties"]) == set(VideoPatch.model_fields)
 
-    def test_what_it_gives_as_an_example_works(self, api: Api) -> None:
+    def test_openapi_example_of_a_new_video_can_be_created(self, api: Api) -> None:
         created = api.post("/v1/videos", NEW_VIDEO)
         assert (created.status, created.json["resolutions"]) == (201, {})  # Swagger UI sends it as it is
         _validator({"$ref": "#/components/schemas/Video"}).validate(created.json)
@@ -250,7 +250,7 @@ def _enumerations(schema: Any) -> Iterator[tuple[Any, ...]]:
             yield from _enumerations(part)
 
 
-def test_each_enumeration_is_in_the_openapi_document_once() -> None:
+def test_openapi_document_has_each_enumeration_once() -> None:
     enumerations = list(_enumerations(document()))
     assert len(enumerations) > 20
     assert len({*enumerations}) == len(enumerations)

@@ -144,7 +144,7 @@ def _keys(objects: Objects) -> list[str]:
     ]
 
 
-def test_nothing_of_it_is_left_and_nothing_else_is_touched(
+def test_purge_removes_everything_of_the_video_and_nothing_else(
     api: Api, background: BackgroundWork, purge: Run, objects: Objects
 ) -> None:
     gone, kept = (_with_everything(api, background, objects) for _ in range(2))
@@ -166,7 +166,7 @@ def test_a_video_that_exists_again_is_left_alone(
     assert (_items(background.table), len(_keys(objects))) == (before, 4)
 
 
-def test_its_counter_goes_too_so_that_the_id_can_begin_again(
+def test_purge_removes_the_view_counter_so_that_the_id_can_be_reused(
     api: Api, background: BackgroundWork, purge: Run, objects: Objects
 ) -> None:
     video_id = _with_everything(api, background, objects)
@@ -273,7 +273,7 @@ def test_broken_off_at_any_call_it_is_finished_the_next_time(
 
 
 class TestShortTime:
-    def test_what_is_left_is_handed_on_until_nothing_is(
+    def test_unfinished_purge_is_requeued_until_nothing_is_left(
         self, api: Api, table: Table, purge: Run, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(purging, "PAGE", 2)
@@ -353,9 +353,7 @@ class TestShortTime:
 
 
 class TestPlaylist:
-    def test_its_entries_go_when_it_was_deleted_and_its_time_is_up(
-        self, api: Api, background: BackgroundWork, purge: Run
-    ) -> None:
+    def test_entries_of_an_expired_playlist_are_purged(self, api: Api, background: BackgroundWork, purge: Run) -> None:
         film = api.publish()["videoId"]
         gone, kept = _playlist(api, film), _playlist(api, film)
         api.delete(f"/v1/playlists/{gone}")
@@ -376,7 +374,7 @@ class TestPlaylist:
         purge(purge_playlist_message("p"))
         assert _items(table) == []
 
-    def test_one_that_exists_is_left_alone(self, api: Api, table: Table, purge: Run) -> None:
+    def test_existing_playlist_is_not_purged(self, api: Api, table: Table, purge: Run) -> None:
         playlist_id = _playlist(api, api.publish()["videoId"])
         before = _items(table)
         purge(purge_playlist_message(playlist_id))

@@ -48,12 +48,12 @@ def _failed(*ids: str) -> dict[str, Any]:
 
 
 class TestProcess:
-    def test_each_message_is_handled(self) -> None:
+    def test_process_handles_each_message(self) -> None:
         seen: list[Message] = []
         assert process(_event('{"a": 1}', '{"a": 2}'), seen.append) == _failed()
         assert [(message.message_id, message.json_body) for message in seen] == [("m0", {"a": 1}), ("m1", {"a": 2})]
 
-    def test_one_that_fails_is_reported_alone(self) -> None:
+    def test_process_reports_only_the_failed_message(self) -> None:
         done = []
 
         def handle(message: Message) -> None:
@@ -71,7 +71,7 @@ class TestProcess:
         assert process(_event("{}", "{}"), handle) == _failed("m0", "m1")
 
     @pytest.mark.parametrize("body", ["", "{", "[]", "7", "null", '"text"', "\u0000", "[" * 100_000])
-    def test_what_is_not_a_json_object_is_poison_and_does_not_hold_up_the_others(self, body: str) -> None:
+    def test_process_reports_a_message_that_is_not_a_json_object_and_handles_the_rest(self, body: str) -> None:
         done: list[str] = []
 
         def handle(message: Message) -> None:
@@ -87,7 +87,7 @@ class TestProcess:
     @pytest.mark.parametrize(
         ("error", "level"), [*((error(), "WARNING") for error in TRANSIENT_ERRORS), (OSError(), "ERROR")]
     )
-    def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
+    def test_process_logs_transient_errors_as_warnings_and_others_as_errors(
         self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
     ) -> None:
         def handle(_: Message) -> None:
@@ -115,7 +115,7 @@ class TestProcessTogether:
         )
         assert (answer, calls) == (_failed(), [["m0", "m1"]])
 
-    def test_what_is_not_a_message_is_left_out(self) -> None:
+    def test_process_together_reports_and_skips_an_invalid_message(self) -> None:
         calls: list[list[str]] = []
         answer = process_together(
             _event("{}", "[]"), lambda batch: calls.append([message.message_id for message in batch])
@@ -150,7 +150,7 @@ class TestProcessTogether:
         assert report == _failed("m1")
         assert calls == [["m0", "m1", "m2"], ["m0"], ["m1", "m2"], ["m1"], ["m2"]]
 
-    def test_one_of_a_thousand_that_fails_is_found_in_a_few_calls(self) -> None:
+    def test_process_together_finds_one_failure_of_a_thousand_by_bisection(self) -> None:
         report, calls = self._calls(["{}"] * 700 + ['{"a": 1}'] + ["{}"] * 299)
         assert report == _failed("m700")
         assert len(calls) == 1 + 2 * 10
@@ -193,7 +193,7 @@ class TestProcessGroups:
         assert (process_groups(_event(), calls.append), calls) == (_failed(), [])
 
     @pytest.mark.parametrize("error", [error() for error in TRANSIENT_ERRORS])
-    def test_what_is_busy_or_contended_keeps_back_its_group_and_no_other(self, error: Exception) -> None:
+    def test_process_groups_fails_only_the_group_with_a_transient_error(self, error: Exception) -> None:
         calls: list[str] = []
 
         def handle(group: Sequence[Message]) -> None:
@@ -205,7 +205,7 @@ class TestProcessGroups:
         assert process_groups(event, handle) == _failed("m0", "m2")
         assert calls == ["m0", "m1"]
 
-    def test_what_stands_before_a_message_that_fails_is_done_and_what_follows_it_waits(self) -> None:
+    def test_process_groups_handles_messages_before_a_failure_and_fails_those_after(self) -> None:
         done: list[str] = []
 
         def handle(group: Sequence[Message]) -> None:
@@ -217,7 +217,7 @@ class TestProcessGroups:
         assert process_groups(event, handle) == _failed("m1", "m2")
         assert done == ["m0", "m3"]
 
-    def test_so_does_what_follows_one_that_is_not_a_message(self) -> None:
+    def test_process_groups_fails_messages_after_an_invalid_one(self) -> None:
         calls: list[list[str]] = []
         event = _in_groups(("a", "{}"), ("a", "["), ("a", "{}"), ("b", "["))
         answer = process_groups(
@@ -260,7 +260,7 @@ class TestSend:
         queue.send({"schema": "x/1", "text": "naïve \U0001f3ac"})
         assert self._bodies(queue) == [{"schema": "x/1", "text": "naïve \U0001f3ac"}]
 
-    def test_one_that_is_delayed_waits(self, queue: Queue) -> None:
+    def test_delayed_message_is_not_received_before_its_delay(self, queue: Queue) -> None:
         queue.send({}, delay_seconds=900)
         assert self._bodies(queue) == []
 
@@ -273,7 +273,7 @@ class TestSend:
         # What was carried out though its answer was lost is there twice: at least once is the promise.
         assert len(self._bodies(queue)) == len(FAULTS) + 1
 
-    def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
+    def test_send_raises_unavailable_when_a_fault_persists(self, queue: Queue) -> None:
         line = FaultLine(queue.client, carry=botocore_stubber)
         for incident in FAULTS.values():
             line.arm(incident)
@@ -319,14 +319,16 @@ class TestSendTogether:
         line.disarm()
         assert set(self._numbers(queue)) == {1, 2}
 
-    def test_one_that_stays_is_unavailable(self, queue: Queue) -> None:
+    def test_send_all_raises_unavailable_when_a_fault_persists(self, queue: Queue) -> None:
         line = FaultLine(queue.client, carry=botocore_stubber)
         line.arm(_sqs_busy)
         with pytest.raises(Unavailable, match="queue is busy"):
             queue.send_all([{"n": 1}])
         assert len(line.calls) == REQUEST_ATTEMPTS
 
-    def test_only_what_was_not_sent_is_sent_again(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_send_all_resends_only_the_messages_that_failed(
+        self, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         send, asked = queue.client.send_message_batch, list[list[str]]()
 
         def refuse_the_second(**request: Any) -> Any:

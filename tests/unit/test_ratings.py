@@ -90,7 +90,7 @@ class TestRating:
         settle_ratings(api.table)
         assert api.get(path).json == expected
 
-    def test_others_see_the_totals_but_not_whose_they_are(self, api: Api, path: str) -> None:
+    def test_other_users_see_the_totals_but_not_the_ratings_of_others(self, api: Api, path: str) -> None:
         api.put(path, {"value": 9}, user="bob")
         assert api.get(path, user="carol").json["votes"] == 0
         settle_ratings(api.table)
@@ -258,14 +258,14 @@ class TestUnits:
         assert used.operations == ["BatchGetItem", "PutItem"]
         assert used.units == CapacityUnits(reads=3, table_writes=1, index_writes=1)
 
-    def test_one_given_again_is_one_item(self, api: Api, clock: Clock, path: str, meter: Meter) -> None:
+    def test_changed_rating_writes_one_item(self, api: Api, clock: Clock, path: str, meter: Meter) -> None:
         api.put(path, {"value": 2})
         clock.advance(5)
         with meter.measure() as used:
             api.put(path, LIKE)
         assert used.units == CapacityUnits(reads=3, table_writes=1, index_writes=0)
 
-    def test_one_taken_back_leaves_the_index(
+    def test_withdrawn_rating_is_removed_from_the_index(
         self, api: Api, path: str, meter: Meter, table: Table, video_id: str
     ) -> None:
         api.put(path, {"value": 2})
@@ -376,7 +376,7 @@ class TestMeetingOthers:
         assert (shown["own"]["value"], shown["votes"]) == (8, 1)
         assert_exact(table, video_id)
 
-    def test_what_the_same_user_changes_meanwhile_is_tried_again_for_a_while(
+    def test_concurrent_change_by_the_same_user_is_retried(
         self, table: Table, video_id: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write = table.write
@@ -391,7 +391,9 @@ class TestMeetingOthers:
         shown = RatingStore(table).rate(video_id, Caller("bob", frozenset()), RatingChoice(8), NOW)
         assert shown["votes"] == 1
 
-    def test_but_not_for_ever(self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_lasting_concurrent_change_is_409_contention(
+        self, api: Api, table: Table, path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def changed(_: Write) -> Item:
             raise ConditionFailed({"value": 2, "writeId": "another"})
 

@@ -244,7 +244,7 @@ class TestFinding:
         kept = table.get(schema.RATING_TOTALS.key(videoId=video_id)) or {}
         assert (kept["imported"], kept["votes"]) == ({"average": 7.1, "votes": 99}, 3)
 
-    def test_nothing_is_scanned(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_reconcile_sends_no_scan(self, table: Table, video_id: str, run: Runs) -> None:
         with record_operations(table.client) as operations:
             run()
         assert {operation.name for operation in operations} == {"Query", "GetItem", "BatchGetItem"}
@@ -339,7 +339,7 @@ class TestWhatCannotBeCompared:
 
 
 class TestUnderTraffic:
-    def test_what_agrees_at_the_second_look_is_not_a_finding(
+    def test_difference_gone_at_the_second_comparison_is_not_a_finding(
         self, table: Table, api: Api, run: Runs, background: BackgroundWork
     ) -> None:
         api.publish(tags=["a"])
@@ -371,7 +371,7 @@ class TestUnderTraffic:
         assert set(run()) == late
         assert run.waited == [SECONDS_FOR_STREAM]
 
-    def test_what_moves_but_never_agrees_is_busy_and_not_found(self, api: Api, run: Runs) -> None:
+    def test_difference_that_keeps_changing_is_busy(self, api: Api, run: Runs) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}"
         run.meanwhile = lambda: api.patch(path, {"fileSize": len(run.waited)})
         assert [(kind, outcome) for kind, _, outcome in run()] == [("marker", "busy")]
@@ -388,7 +388,7 @@ class TestUnderTraffic:
         assert run.waited == [SECONDS_FOR_STREAM] * 2
 
     @pytest.mark.parametrize(("age", "recent"), [(RECENTLY - 1, 1), (RECENTLY, 0)])
-    def test_what_may_only_be_late_is_distinguished_from_what_is_not(
+    def test_recent_findings_are_counted_separately(
         self, api: Api, run: Runs, age: int, recent: int, table: Table
     ) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
@@ -396,12 +396,12 @@ class TestUnderTraffic:
         run()
         assert (run.summary.outcomes["found"], run.summary.recent) == (1, recent)
 
-    def test_what_is_only_late_is_moved_without_waiting(self, api: Api, run: Runs) -> None:
+    def test_lagging_marker_is_repaired_without_waiting(self, api: Api, run: Runs) -> None:
         video_id = api.publish(tags=["a"])["videoId"]
         assert run(repair=True) == [("marker", video_id, "repaired")]
         assert run.waited == []
 
-    def test_what_changes_at_every_look_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
+    def test_repair_that_is_overtaken_at_every_comparison_is_busy(self, table: Table, video_id: str, run: Runs) -> None:
         def rate() -> None:
             choice = RatingChoice(len(run.waited) % 9 + 1)
             RatingStore(table).rate(video_id, Caller("zoe", frozenset()), choice, NOW)

@@ -151,7 +151,7 @@ DOUBTFUL: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("damage", CERTAIN)
-def test_what_is_certainly_wrong_is_found_and_repaired(table: Table, viewed: Viewed, run: Runs, damage: str) -> None:
+def test_certain_damage_is_found_and_repaired(table: Table, viewed: Viewed, run: Runs, damage: str) -> None:
     CERTAIN[damage](viewed)
     before = items_of(table)
     assert run() == ["found"]
@@ -165,7 +165,9 @@ def test_what_is_certainly_wrong_is_found_and_repaired(table: Table, viewed: Vie
 
 
 @pytest.mark.parametrize("damage", DOUBTFUL)
-def test_what_may_be_late_or_lost_is_found_and_left(table: Table, viewed: Viewed, run: Runs, damage: str) -> None:
+def test_difference_that_may_be_lag_or_loss_is_found_and_not_repaired(
+    table: Table, viewed: Viewed, run: Runs, damage: str
+) -> None:
     DOUBTFUL[damage](viewed)
     before = items_of(table)
     assert run(repair=True) == ["found"]
@@ -184,7 +186,7 @@ def test_a_start_that_is_too_large_is_lowered_as_little_as_it_must_be(table: Tab
     assert found["starts"]["0"] == THIRD
 
 
-def test_what_the_stream_brings_meanwhile_is_not_a_finding(table: Table, viewed: Viewed, run: Runs) -> None:
+def test_difference_resolved_by_the_stream_is_not_a_finding(table: Table, viewed: Viewed, run: Runs) -> None:
     viewed.mark("dora", "emil")
     run.meanwhile = lambda: viewed.add(NOW, keyed=1)
     assert run() == []

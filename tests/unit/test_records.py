@@ -84,14 +84,14 @@ def test_an_item_is_unchanged_until_it_is_written_again(table: Table, stored: It
     assert not is_own_write(failure.value.item, stored)
 
 
-def test_what_was_absent_is_unchanged_while_nothing_is_there(table: Table, stored: Item) -> None:
+def test_absent_condition_fails_when_an_item_is_stored(table: Table, stored: Item) -> None:
     with pytest.raises(ConditionFailed):
         table.write(table.put(stored, condition=unchanged(None)))
     assert not is_own_write(None, stored)
 
 
 @pytest.mark.parametrize(("purge_at", "replaced"), [(1999, True), (2000, True), (2001, False), (None, False)])
-def test_what_waits_for_its_removal_may_be_replaced(table: Table, purge_at: int | None, replaced: bool) -> None:
+def test_item_past_its_purge_time_may_be_replaced(table: Table, purge_at: int | None, replaced: bool) -> None:
     table.write(table.put(KEY | ({"purgeAt": purge_at} if purge_at else {}), condition=ABSENT))
     write = table.put(KEY | {"title": "New"}, condition=absent_or_purged(2000))
     if replaced:

@@ -144,9 +144,7 @@ class TestMoving:
             DeadLetters(pair, meddled(client, "send_message_batch", refuse)).move()
         assert bodies(client, pair.dead_letters) == sent
 
-    def test_one_that_the_queue_refuses_stays_and_does_not_hold_up_the_others(
-        self, client: "SQSClient", pair: Pair
-    ) -> None:
+    def test_message_refused_by_the_queue_stays_and_the_others_are_moved(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 12)
 
         def send(**request: Any) -> Any:
@@ -160,7 +158,7 @@ class TestMoving:
         assert bodies(client, pair.dead_letters) == ["007"]
         assert "007" not in bodies(client, pair.queue)
 
-    def test_what_cannot_be_deleted_is_reported(self, client: "SQSClient", pair: Pair) -> None:
+    def test_message_that_cannot_be_deleted_is_reported(self, client: "SQSClient", pair: Pair) -> None:
         fill(client, pair.dead_letters, 2)
 
         def delete(**request: Any) -> Any:
@@ -182,7 +180,9 @@ class TestMoving:
         assert DeadLetters(pair, meddled(client, "send_message_batch", send)).move().moved == 10
         assert bodies(client, pair.queue) == sent
 
-    def test_what_is_set_aside_meanwhile_does_not_go_round_and_round(self, client: "SQSClient", pair: Pair) -> None:
+    def test_messages_that_fail_again_during_the_move_are_not_moved_again(
+        self, client: "SQSClient", pair: Pair
+    ) -> None:
         """As if each failed at once: whatever is sent to the queue is set aside again."""
         fill(client, pair.dead_letters, 5)
 
@@ -257,7 +257,7 @@ class TestPeeking:
         ("[]", ("[]", "", "")),
     ],
 )
-def test_each_kind_of_message_is_described(body: str, told: tuple[str, str, str]) -> None:
+def test_every_kind_of_message_is_described(body: str, told: tuple[str, str, str]) -> None:
     assert described(body) == told
 
 
@@ -295,7 +295,7 @@ class TestCommand:
         assert printed.endswith("1 moved, 0 left.\n")
         assert len(bodies(client, pair.queue)) == 1
 
-    def test_only_shows(
+    def test_show_option_lists_messages_and_moves_none(
         self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fill(client, pair.dead_letters, 21)
@@ -327,7 +327,7 @@ class TestCommand:
         assert main(["redrive", "--queue", "thumbnails", "--local"]) == 1
         assert capsys.readouterr().err == "The service is not running.\n"
 
-    def test_what_aws_refuses_is_one_sentence(
+    def test_aws_error_is_reported_in_one_sentence(
         self, stacks: Stacks, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         client.delete_queue(QueueUrl=pair.dead_letters)
@@ -378,7 +378,7 @@ class TestAsking:
             redrive(pair, client, ask=ask)
         assert DeadLetters(pair, client).count() == 2
 
-    def test_what_could_not_be_moved_is_reported(
+    def test_messages_that_could_not_be_moved_are_reported(
         self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fill(client, pair.dead_letters, 2)
@@ -391,7 +391,7 @@ class TestAsking:
         assert captured.out.endswith("0 moved, 2 left.\n")
         assert captured.err == "2 were refused by the queue and stay; run the same command again.\n"
 
-    def test_what_is_there_twice_is_reported(
+    def test_message_left_in_both_queues_is_reported(
         self, client: "SQSClient", pair: Pair, capsys: pytest.CaptureFixture[str]
     ) -> None:
         fill(client, pair.dead_letters, 1)

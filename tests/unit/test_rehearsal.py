@@ -62,7 +62,7 @@ class _Sample(UpgradeSample):
 
 
 class TestWhatMayBecomeOfItems:
-    def test_nothing_while_indexes_are_added(self) -> None:
+    def test_unchanged_items_pass_while_indexes_are_added(self) -> None:
         require_unchanged(BEFORE, dict(BEFORE))
 
     @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ class TestWhatMayBecomeOfItems:
             (BEFORE | UPGRADED | _snapshot(PRESENT | {"version": "2"}), "has changed in version"),
         ],
     )
-    def test_it_changes_nothing_else(self, after: Snapshot, told: str) -> None:
+    def test_repair_that_changes_another_item_is_reported(self, after: Snapshot, told: str) -> None:
         with pytest.raises(DataLost, match=told):
             require_upgraded(BEFORE, after, _Sample())
 
@@ -140,12 +140,12 @@ class TestAnUpgrade:
         with pytest.raises(DataLost, match="Each update should add one index"):
             watch.require_one_by_one(NAMES[:1], NAMES)
 
-    def test_that_loses_an_item_is_noticed(self) -> None:
+    def test_upgrade_that_loses_an_item_is_reported(self) -> None:
         watch = self._watched(_Table(NAMES[:1], items=_snapshot(PRESENT)))
         with pytest.raises(LocalError, match=f"With the indexes {NAMES[0]}: 2 items are lost"):
             watch.require_one_by_one(NAMES[:1], NAMES)
 
-    def test_of_a_table_that_had_none_is_told_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_upgrade_of_a_table_without_indexes_is_printed(self, capsys: pytest.CaptureFixture[str]) -> None:
         watch = self._watched(_Table([], NAMES[:1]))
         watch.require_one_by_one([], NAMES[:1])
         assert "  no index: nothing was lost" in capsys.readouterr().out
@@ -222,7 +222,7 @@ class TestTheTrail:
     def test_is_whole(self, trail: TrailSample) -> None:
         trail.require_change_sets(trail.snapshot())
 
-    def test_that_the_index_does_not_find_an_entry_is_noticed(self, trail: TrailSample) -> None:
+    def test_entry_missing_from_the_trail_index_is_reported(self, trail: TrailSample) -> None:
         more = AUDIT_ENTRY.key(videoId="lost", at="0000000000001", sequence="9") | {"changeset": "two"}
         with pytest.raises(DataLost, match="the entries of the change set two"):
             trail.require_change_sets({**trail.snapshot(), **_snapshot(more)})

@@ -195,7 +195,7 @@ def test_captions_and_chapters_that_were_altered_are_as_they_were(kept: CopiedTa
     assert (captions["owner"], chapters["owner"]) == ("alice", "alice")
 
 
-def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(kept: CopiedTable) -> None:
+def test_change_made_during_the_damage_is_reverted_with_its_tags(kept: CopiedTable) -> None:
     kept.api.clock.now = LATER
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Lost", "tags": ["lost"]})
     outcomes, _ = kept.restore(BY_TIME)
@@ -206,7 +206,7 @@ def test_what_was_changed_in_the_time_of_the_damage_is_repaired_with_its_tags(ke
 
 
 @pytest.mark.parametrize("moment", [LATER - 1, LATER + 10])
-def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: CopiedTable, moment: int) -> None:
+def test_change_made_outside_the_damage_is_kept_and_reported(kept: CopiedTable, moment: int) -> None:
     kept.api.clock.now = moment
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     outcomes, told = kept.restore(BY_TIME)
@@ -215,7 +215,7 @@ def test_what_somebody_changed_at_another_time_stays_and_is_reported(kept: Copie
     assert kept.item(VIDEO, videoId=FILM)["title"] == "Better"
 
 
-def test_by_force_everything_becomes_as_it_was(kept: CopiedTable) -> None:
+def test_force_restores_changes_of_any_time(kept: CopiedTable) -> None:
     kept.api.patch(f"/v1/videos/{FILM}", {"title": "Better"})
     assert kept.restore(RestorePlan(force=True))[0]["changed"] == 1
     assert kept.item(VIDEO, videoId=FILM)["title"] == "A film"
@@ -328,7 +328,7 @@ def test_a_playlist_comes_back_only_if_its_owner_may_have_one_more(
     assert kept.api.get(f"/v1/playlists/{kept.playlist}").status == 404
 
 
-def test_only_the_videos_that_are_named_are_touched(kept: CopiedTable) -> None:
+def test_unnamed_videos_and_playlists_are_not_restored(kept: CopiedTable) -> None:
     for video_id in (FILM, OTHER):
         kept.alter(VIDEO, {"title": "Lost"}, videoId=video_id)
     kept.alter(PLAYLIST, {"title": "Lost"}, playlistId=kept.playlist)
@@ -408,7 +408,7 @@ class TestBrokenOff:
             patch.setattr(WorkFile, "outcomes", _interrupted)
             assert command.main(arguments) == 1
 
-    def test_it_continues_with_the_same_videos_in_any_order(
+    def test_interrupted_restore_resumes_when_its_videos_are_named_in_another_order(
         self, kept: CopiedTable, arguments: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self._break_off([*arguments, f"{FILM},{OTHER}"], monkeypatch)
@@ -473,7 +473,7 @@ class TestWhatTheDamageAdded:
         assert (outcomes["changed"], told) == (1, [f"Video {FILM}: purgeAt as before"])
         assert "purgeAt" not in kept.item(VIDEO, videoId=FILM)
 
-    def test_what_was_added_to_a_credit_and_a_counter_is_taken_off(self, kept: CopiedTable) -> None:
+    def test_attribute_added_to_a_credit_or_counter_is_removed(self, kept: CopiedTable) -> None:
         kept.alter(CREDIT, {"purgeAt": NOW}, videoId=FILM, personId="p")
         kept.alter(VIEW_COUNTER, {"purgeAt": NOW}, videoId=FILM, shard=0)
         assert kept.restore()[0]["changed"] == 2
@@ -481,7 +481,7 @@ class TestWhatTheDamageAdded:
         counter = kept.item(VIEW_COUNTER, videoId=FILM, shard=0)
         assert (counter["views"], "purgeAt" in counter) == (3, False)
 
-    def test_what_was_added_to_a_rating_is_reported(self, kept: CopiedTable) -> None:
+    def test_attribute_added_to_a_rating_is_reported(self, kept: CopiedTable) -> None:
         kept.alter(RATING, {"purgeAt": NOW}, userId="bob", lane=lane_of("bob"), videoId=FILM)
         assert kept.restore()[0]["left alone"] == 1
 
@@ -551,7 +551,7 @@ class TestEntries:
     @pytest.mark.parametrize(
         ("plan", "moment"), [(NO_TIME, LATER), (BY_TIME, LATER + 11), (BY_TIME, LATER + 1)], ids=str
     )
-    def test_what_the_purge_took_out_comes_back_with_its_video(
+    def test_playlist_entry_removed_by_a_purge_returns_with_its_video(
         self, kept: CopiedTable, objects: Objects, plan: RestorePlan, moment: int
     ) -> None:
         self._purge(kept, objects, moment)
@@ -567,7 +567,7 @@ class TestEntries:
         kept.restore()
         assert self._entries(kept) == [FILM, OTHER]
 
-    def test_what_the_owner_took_out_stays_out_though_a_purge_came_by_later(
+    def test_playlist_entry_removed_by_its_owner_before_a_purge_stays_removed(
         self, kept: CopiedTable, objects: Objects
     ) -> None:
         kept.api.delete(f"/v1/playlists/{kept.playlist}/entries/{OTHER}")
@@ -650,14 +650,14 @@ class TestWorkOfJobs:
         return bool(item["status"] == "ready" and item["source"]["made"].keys() == RENDITIONS.keys())
 
     @pytest.mark.parametrize("plan", [BY_TIME, RestorePlan(force=True)], ids=["by time", "by force"])
-    def test_what_only_jobs_changed_stays(self, processed: tuple[CopiedTable, str], plan: RestorePlan) -> None:
+    def test_changes_made_only_by_jobs_are_kept(self, processed: tuple[CopiedTable, str], plan: RestorePlan) -> None:
         kept, video_id = processed
         _, told = kept.restore(plan)
         assert f"Video {video_id}: already exists and differs: left alone" in told
         assert self._is_ready(kept, video_id)
 
     @pytest.mark.parametrize("remove", [False, True])
-    def test_what_a_person_changed_after_them_is_set_back_without_their_work(
+    def test_change_of_a_person_after_jobs_is_reverted_and_job_results_are_kept(
         self, processed: tuple[CopiedTable, str], remove: bool
     ) -> None:
         kept, video_id = processed
@@ -671,7 +671,7 @@ class TestWorkOfJobs:
         assert self._is_ready(kept, video_id)
         assert "purgeAt" not in item
 
-    def test_what_a_script_changed_is_set_back_whole(
+    def test_change_by_a_script_restores_the_whole_video(
         self, api: Api, background: BackgroundWork, tmp_path: Path
     ) -> None:
         video_id = background.uploaded_film(api)

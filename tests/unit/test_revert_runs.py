@@ -71,7 +71,7 @@ class TestAsking:
         reverts.work()
         assert reverts.run("set", revert_id).json["state"] == "done"
 
-    def test_what_the_openapi_document_says(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_responses_conform_to_the_openapi_schema(self, reverts: RevertTestbed, small_pages: None) -> None:
         video_ids = _renamed(reverts, 3)
         reverts.patch(video_ids[0], title="Mine", category="mine")
         schema = {"$ref": "#/components/schemas/ChangesetRevert", "components": document()["components"]}
@@ -81,7 +81,9 @@ class TestAsking:
         reverts.work()
         validator.validate(reverts.run("set", reply.json["revertId"]).json)
 
-    def test_only_who_asked_and_admins_may(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_revert_status_is_for_the_requester_and_admins_only(
+        self, reverts: RevertTestbed, small_pages: None
+    ) -> None:
         _renamed(reverts, 3)
         revert_id = _begun(reverts, user="alice")
         statuses = {user: reverts.run("set", revert_id, user=user).status for user in ("alice", "admin", "bob")}
@@ -112,7 +114,7 @@ class TestAsking:
 
 
 class TestTheRun:
-    def test_it_tells_how_far_it_is(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_run_reports_its_progress(self, reverts: RevertTestbed, small_pages: None) -> None:
         _renamed(reverts, 5)
         revert_id = _begun(reverts)
         seen: list[int] = []
@@ -120,7 +122,7 @@ class TestTheRun:
         sets.resume(revert_id, reverts.clock, lambda: True, lambda run: seen.append(run["examined"]))
         assert seen == [0, 1, 2, 3]  # before each turn, of which the last one has two
 
-    def test_it_acts_as_who_asked(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_run_acts_with_the_rights_of_the_requester(self, reverts: RevertTestbed, small_pages: None) -> None:
         ours = _renamed(reverts, 3)
         (theirs,) = _renamed(reverts, 1, owner="bob")
         revert_id = _begun(reverts, user="alice")
@@ -129,7 +131,9 @@ class TestTheRun:
         assert reverts.item(theirs)["title"] == "Wrong"
         assert {reverts.item(video_id)["updatedBy"] for video_id in ours} == {"alice"}
 
-    def test_what_it_wrote_is_a_change_set_of_its_own(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_writes_of_a_run_are_a_change_set_that_can_be_reverted(
+        self, reverts: RevertTestbed, small_pages: None
+    ) -> None:
         video_ids = _renamed(reverts, 3)
         revert_id = _begun(reverts)
         reverts.work()
@@ -148,9 +152,7 @@ class TestTheRun:
         assert [item["videoId"] for item in report["items"]] == [video_ids[0]]
         assert reverts.stored() == before
 
-    def test_it_takes_back_everything_of_a_video_whichever_page_it_is_on(
-        self, reverts: RevertTestbed, small_pages: None
-    ) -> None:
+    def test_run_reverts_every_item_of_a_video_across_pages(self, reverts: RevertTestbed, small_pages: None) -> None:
         whole = reverts.create_whole("import-1", videos=3)
         revert_id = _begun(reverts, "import-1")
         reverts.work()
@@ -205,7 +207,7 @@ class TestDuplicates:
         reverts.work()
         assert _counts(reverts.run("set", revert_id).json) == {"examined": 5, "reverted": 5}
 
-    def test_of_two_workers_at_once_one_stops_and_nothing_counts_twice(
+    def test_second_concurrent_worker_stops_and_nothing_counts_twice(
         self, reverts: RevertTestbed, small_pages: None
     ) -> None:
         video_ids = _renamed(reverts, 5)
@@ -267,7 +269,9 @@ def test_a_run_that_is_killed_after_any_of_its_writes_is_resumed_and_counts_ever
 
 
 @pytest.mark.parametrize(("comes_back", "writes"), [(False, GOING), (True, COMING)])
-def test_that_was_each_of_its_writes(reverts: RevertTestbed, small_pages: None, comes_back: bool, writes: int) -> None:
+def test_run_makes_the_number_of_writes_that_the_kill_test_covers(
+    reverts: RevertTestbed, small_pages: None, comes_back: bool, writes: int
+) -> None:
     reverts.create_whole("import-1")
     changeset_id = "import-1"
     if comes_back:
@@ -340,7 +344,9 @@ class TestTheTrailIsBehind:
         assert [title for title in titles.values() if title in ("Wrong", "Good")] == []
         assert reverts.api.get(path).json["ordering"] == 7
 
-    def test_what_waits_in_vain_fails_in_the_end(self, reverts: RevertTestbed, small_pages: None) -> None:
+    def test_items_that_wait_for_a_lost_trail_entry_fail_in_the_end(
+        self, reverts: RevertTestbed, small_pages: None
+    ) -> None:
         video_ids = _renamed(reverts, 5)
         revert_id = _begun(reverts)
         reverts.settle()

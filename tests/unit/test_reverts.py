@@ -67,7 +67,7 @@ class TestTheItem:
         assert apply_revert(other, state_of(one), NOW) == one
         assert apply_revert(one, state_of(other), NOW) == other
 
-    def test_what_people_do_not_write_stays_as_it_is(self) -> None:
+    def test_revert_keeps_fields_that_clients_cannot_write(self) -> None:
         item = item_of(title="New") | {"source": {"media": MEDIA}, "pictures": {"poster": {"url": "s3://m/p"}}}
         state = state_of(item) | {
             "title": "Old",
@@ -95,7 +95,7 @@ class TestTheItem:
     def test_a_status_goes_back_where_a_patch_could_set_it(self, now: str, then: str) -> None:
         assert apply_revert(item_of(status=now), state_of(item_of(status=then)), NOW) == item_of(status=then)
 
-    def test_and_nowhere_else(self) -> None:
+    def test_status_that_a_patch_could_not_set_is_an_illegal_transition(self) -> None:
         with pytest.raises(IllegalTransition, match="ready can become processing, not uploaded"):
             apply_revert(item_of(status="ready"), state_of(item_of()), NOW)
 
@@ -112,7 +112,7 @@ class TestTheItem:
         assert apply_revert(gone, state_of(live) | {"title": "Old"}, NOW) == live | {"title": "Old"}
         assert apply_revert(gone, state_of(live) | {"status": "processing"}, NOW) == live | {"status": "processing"}
 
-    def test_what_is_deleted_and_stays_so_is_not_changed(self) -> None:
+    def test_revert_of_a_video_that_stays_deleted_is_an_illegal_transition(self) -> None:
         gone = mark_deleted(item_of(title="New"), NOW)
         with pytest.raises(IllegalTransition, match="restore it first"):
             apply_revert(gone, state_of(gone) | {"title": "Old"}, NOW)
@@ -134,7 +134,7 @@ class TestTheItem:
         ],
         ids=lambda value: value if isinstance(value, str) else ",".join(value),
     )
-    def test_what_todays_model_refuses_is_named(self, state: Item, pointer: str) -> None:
+    def test_field_that_violates_the_current_model_is_named(self, state: Item, pointer: str) -> None:
         item = item_of(title="New") | {"source": {"media": MEDIA}}
         with pytest.raises(InvalidContent) as refused:
             apply_revert(item, state_of(item) | state, NOW)
@@ -180,7 +180,7 @@ class TestWhatComesBack:
         jsonschema_rs.Draft202012Validator(schema).validate(reply.json)
         assert reply.etag.startswith('"4.')
 
-    def test_only_the_fields_that_are_asked_for_and_what_is_in_them(self, past: AuditedService) -> None:
+    def test_revert_with_fields_restores_only_those_and_their_children(self, past: AuditedService) -> None:
         video_id = past.create(title="First", metadata={"k": 1, "l": 1, "m": 1})
         past.patch(video_id, title="Second", category="new", metadata={"k": 2, "l": 2, "m": 2})
         reply = past.revert(video_id, 1, fields=["/category", "/metadata/k"])
@@ -227,7 +227,7 @@ class TestWhatComesBack:
 
 
 class TestThePoster:
-    def test_another_moment_makes_a_new_poster_as_choosing_it_does(self, past: AuditedService) -> None:
+    def test_reverted_poster_time_queues_a_new_poster_job(self, past: AuditedService) -> None:
         video_id = past.uploaded_film(past.api)
         for position in (1000, 2000):
             past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": position})
@@ -238,7 +238,7 @@ class TestThePoster:
         past.revert(video_id, first - 1)
         assert "time" not in past.job(video_id, "poster")["input"]
 
-    def test_it_counts_as_a_job_of_the_day(self, past: AuditedService) -> None:
+    def test_reverted_poster_time_counts_against_the_daily_job_quota(self, past: AuditedService) -> None:
         video_id = past.uploaded_film(past.api)
         past.write("POST", f"/v1/videos/{video_id}/thumbnail", {"position": 1000})
         past.spend_quota("alice")
@@ -249,7 +249,7 @@ class TestThePoster:
 
 
 class TestWhatIsLeftAlone:
-    def test_what_somebody_else_changed_since_is_named(self, past: AuditedService) -> None:
+    def test_fields_changed_since_by_another_user_are_skipped_and_named(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first", metadata={"k": 1})
         past.patch(video_id, title="Second", category="second", metadata={"k": 2})
         past.patch(video_id, user="admin", title="Correct", metadata={"k": 3})
@@ -269,21 +269,21 @@ class TestWhatIsLeftAlone:
         assert past.revert(video_id, 1, force=[""]).json["skipped"] == []
         assert past.read_without_audit_fields(video_id)["title"] == "First"
 
-    def test_what_somebody_else_changed_inside_of_it_counts(self, past: AuditedService) -> None:
+    def test_nested_change_by_another_user_skips_the_containing_value(self, past: AuditedService) -> None:
         video_id = past.create(thumbnails={"p": {"url": "https://a.example/1", "width": 1}})
         past.patch(video_id, user="admin", thumbnails={"p": {"width": 2}})
         past.patch(video_id, thumbnails={"p": None})
         reply = past.revert(video_id, 1)
         assert (reply.json["changes"], reply.json["skipped"][0]["field"]) == ([], "/thumbnails/p")
 
-    def test_what_somebody_else_wrote_and_is_as_it_was_needs_no_mention(self, past: AuditedService) -> None:
+    def test_change_by_another_user_that_was_undone_is_not_listed(self, past: AuditedService) -> None:
         video_id = past.create(title="First", category="first")
         past.patch(video_id, user="admin", title="Second")
         past.patch(video_id, user="admin", title="First")
         past.patch(video_id, category="second")
         assert past.revert(video_id, 1).json["skipped"] == []
 
-    def test_what_a_job_changed_counts_as_somebody_elses(self, past: AuditedService) -> None:
+    def test_fields_changed_by_a_job_are_skipped(self, past: AuditedService) -> None:
         video_id = past.create()
         past.arrive(video_id)
         past.probe(video_id)
@@ -306,7 +306,7 @@ class TestWhatIsLeftAlone:
         (left,) = reply.json["skipped"]
         assert (left["field"], left["by"]) == ("/title", {"kind": "service", "id": "unknown"})
 
-    def test_what_only_the_service_writes_is_named_where_it_is_asked_for(self, past: AuditedService) -> None:
+    def test_field_written_only_by_the_service_is_not_writable_when_requested(self, past: AuditedService) -> None:
         video_id = past.create()
         past.arrive(video_id)
         assert "/source" not in {left["field"] for left in past.revert(video_id, 1).json["skipped"]}
@@ -356,7 +356,7 @@ class TestWriting:
         assert [(left["field"], left["version"]) for left in reply.json["skipped"]] == [("/title", 3)]
         assert past.read_without_audit_fields(video_id)["title"] == "Correct"
 
-    def test_and_waits_for_the_trail_then(self, past: AuditedService) -> None:
+    def test_revert_overtaken_by_a_write_is_503_until_the_trail_has_it(self, past: AuditedService) -> None:
         video_id = past.create(title="First")
         past.patch(video_id, title="Second")
 
@@ -414,7 +414,7 @@ class TestRefusals:
         video_id = past.create()
         assert past.api.post(f"/v1/videos/{video_id}/revert", {"toVersion": 1.0}).status == 200
 
-    def test_another_parameter_or_choice(self, past: AuditedService) -> None:
+    def test_unknown_query_parameter_or_value_is_400(self, past: AuditedService) -> None:
         path, body = f"/v1/videos/{MISSING}/revert", {"toVersion": 1}
         assert [past.api.post(path, body, query=query).status for query in ("dryRun=1", "dry=true")] == [400, 400]
 

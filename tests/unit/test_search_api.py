@@ -145,7 +145,7 @@ class TestAnAnswer:
         assert titles(reply) == ["new", "middle", "old"]
         assert all(set(item) == {"video"} for item in reply.json["items"])
 
-    def test_nothing_found_is_an_empty_page(self, api: Api) -> None:
+    def test_search_without_hits_returns_an_empty_page(self, api: Api) -> None:
         reply = ask(api, q="apples", facets="category,tag,year")
         assert reply.json | {"asOf": 0} == {
             "items": [],
@@ -217,7 +217,7 @@ class TestWhoMaySee:
         assert titles(ask(api, q="film")) == []
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_nobody_finds_what_get_would_not_show(
+    def test_search_returns_only_videos_that_get_shows(
         self, service: IndexedService, api: Api, clock: Clock, seed: int
     ) -> None:
         """Random questions over random films; the index does not hear of half of what happens to them."""
@@ -283,7 +283,7 @@ class TestPages:
         assert [len(page) for page in found if page] == [5, 5]
         assert {item["video"]["videoId"] for page in found for item in page} == set(films[1::2])
 
-    def test_and_counts_are_without_what_the_table_hides(self, service: IndexedService, api: Api) -> None:
+    def test_total_and_facets_exclude_videos_hidden_by_the_table(self, service: IndexedService, api: Api) -> None:
         films = [service.film(f"film {number}", category="art", tags=["Red"]) for number in range(5)]
         assert ask(api, q="film").json["total"] == 5
         api.patch(f"/v1/videos/{films[0]}", {"visibility": "private"}, user="alice")
@@ -452,12 +452,12 @@ class TestSimilar:
         reply = api.get(f"/v1/videos/{wanted}/similar", query="limit=1", user="carol")
         assert [item["video"]["videoId"] for item in reply.json["items"]] == [shown]
 
-    def test_of_a_film_that_the_caller_may_not_see_is_not_found(self, service: IndexedService, api: Api) -> None:
+    def test_similar_to_a_video_hidden_from_the_caller_is_404(self, service: IndexedService, api: Api) -> None:
         film = service.film("Apples", visibility="private")
         assert api.get(f"/v1/videos/{film}/similar", user="carol").status == 404
         assert api.get(f"/v1/videos/{film}/similar", user="alice").json["items"] == []
 
-    def test_of_a_film_that_the_index_does_not_have_yet_is_empty(self, service: IndexedService, api: Api) -> None:
+    def test_similar_to_a_video_not_yet_indexed_is_empty(self, service: IndexedService, api: Api) -> None:
         assert ask(api).status == 200
         film = api.publish("alice")["videoId"]
         assert api.get(f"/v1/videos/{film}/similar", user="carol").json["items"] == []
@@ -483,7 +483,7 @@ class TestTheIndex:
         service.builder(tmp_path).run()
         assert titles(ask(service.api, q="film")) == ["film"]
 
-    def test_of_another_form_is_not_copied(
+    def test_index_of_another_format_is_not_copied(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.film("film")
@@ -495,7 +495,7 @@ class TestTheIndex:
         service.builder(tmp_path).run()
         assert titles(ask(api, q="film")) == ["film"]
 
-    def test_that_has_much_to_follow_is_replaced_by_what_was_published_meanwhile(
+    def test_lagging_index_is_replaced_by_a_newly_published_generation(
         self, service: IndexedService, api: Api, tmp_path: Path, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         service.film("film")
@@ -513,7 +513,7 @@ class TestTheIndex:
         assert [line["message"] for line in lines] == ["index copied"]
         assert operations
 
-    def test_that_has_much_to_follow_stays_while_nothing_further_was_published(
+    def test_lagging_index_is_kept_while_no_newer_generation_exists(
         self, service: IndexedService, api: Api, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert ask(api).json["total"] == 0
@@ -539,13 +539,13 @@ class TestTheIndex:
         monkeypatch.setattr(local_index, "LONGEST_FIRST_CATCH_UP", 0)
 
     @pytest.mark.usefixtures("far_behind")
-    def test_of_a_new_instance_that_is_far_behind_is_not_answered_from_until_it_has_caught_up(self, api: Api) -> None:
+    def test_new_instance_far_behind_is_503_until_it_has_caught_up(self, api: Api) -> None:
         replies = [ask(api) for _ in range(3)]
         assert [reply.status for reply in replies] == [503, 503, 200]
         assert [reply.headers.get("retry-after") for reply in replies] == ["2", "2", None]
         assert (replies[-1].json["total"], replies[-1].json["complete"]) == (2 * SLICE + 1, True)
 
-    def test_of_an_instance_that_was_idle_is_not_answered_from_either(
+    def test_idle_instance_far_behind_is_503_until_it_has_caught_up(
         self, api: Api, request: pytest.FixtureRequest
     ) -> None:
         assert ask(api).json["complete"] is True
@@ -553,7 +553,7 @@ class TestTheIndex:
         assert [ask(api).status for _ in range(3)] == [503, 503, 200]
 
     @pytest.mark.usefixtures("far_behind")
-    def test_of_a_new_instance_that_never_catches_up_is_answered_from_after_a_minute(
+    def test_new_instance_that_never_catches_up_responds_after_a_minute(
         self, service: IndexedService, api: Api, clock: Clock
     ) -> None:
         replies = []
@@ -566,12 +566,12 @@ class TestTheIndex:
         assert replies[-1].json["complete"] is False
 
     @pytest.mark.usefixtures("far_behind")
-    def test_of_an_instance_that_refused_long_ago_is_refused_again(self, api: Api, clock: Clock) -> None:
+    def test_instance_that_refused_long_ago_refuses_again(self, api: Api, clock: Clock) -> None:
         assert ask(api).status == 503
         clock.advance(local_index.LONGEST_REFUSAL + local_index.IDLE_SECONDS)
         assert [ask(api).status for _ in range(2)] == [503, 200]
 
-    def test_of_a_new_instance_that_is_a_little_behind_is_answered_from_and_says_so(
+    def test_new_instance_slightly_behind_responds_with_complete_false(
         self, service: IndexedService, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for number in range(SLICE + 1):

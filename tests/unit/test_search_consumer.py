@@ -87,7 +87,9 @@ class TestEachKindOfChange:
         service.settle()
         assert indexed(film) is None
 
-    def test_who_plays_in_it_and_as_whom(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_credit_change_updates_indexed_names_and_characters(
+        self, service: IndexedService, indexed: Indexed
+    ) -> None:
         film = service.film("Apples")
         assert indexed(film)
         body = {"name": "Zoë", "ordering": 1, "roles": [{"category": "actor", "characters": ["Eve"]}]}
@@ -98,14 +100,14 @@ class TestEachKindOfChange:
         assert (found := indexed(film))
         assert found.names == []
 
-    def test_what_it_is_called_elsewhere(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_release_change_updates_indexed_titles(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.write("PUT", f"/v1/videos/{film}/releases/NZ/mi", {"titles": [{"title": "Āporo"}]})
         assert (found := indexed(film))
         assert found.names == ["Āporo"]
 
-    def test_what_is_said_in_it(self, service: IndexedService, indexed: Indexed) -> None:
+    def test_caption_change_updates_indexed_texts(self, service: IndexedService, indexed: Indexed) -> None:
         film = service.film("Apples")
         assert indexed(film)
         service.say(film, "An <i>apple</i> a day")
@@ -145,7 +147,7 @@ class TestEachKindOfChange:
             ("WARN", "captions not readable", "en")
         ]
 
-    def test_of_many_captions_only_those_that_are_searched_are_read(
+    def test_captions_beyond_the_search_limit_are_not_read(
         self, service: IndexedService, objects: Objects, indexed: Indexed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("shared.search.document.MAX_CUES", 1)
@@ -169,7 +171,7 @@ class TestEachKindOfChange:
         assert follower.put == 1
         assert follower.has(end_cursors(service.feed, shard_logs())), "it knows all the same that it has seen them"
 
-    def test_of_many_changes_a_video_is_read_once(
+    def test_video_with_several_changes_is_read_once(
         self, service: IndexedService, follower: FeedConsumer, table: Table
     ) -> None:
         film = service.film("Apples")
@@ -197,7 +199,7 @@ class TestHowFar:
         assert follower.catch_up()
         assert follower.mark.as_of == clock.now * 1000
 
-    def test_it_goes_on_where_another_engine_of_the_folder_has_ended(
+    def test_follower_resumes_from_the_position_stored_in_the_index_folder(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         service.film("Apples")
@@ -260,7 +262,7 @@ class TestHowFar:
         FeedConsumer(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
         assert len(commits) == 1
 
-    def test_who_waits_for_a_change_has_it_or_hears_that_it_takes_longer(
+    def test_wait_for_returns_whether_the_index_reached_the_positions(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
     ) -> None:
         film = service.film("Apples")
@@ -282,7 +284,7 @@ class TestHowFar:
         assert follower.wait_for(in_the_tail, lambda: True)
         assert follower.has(end_cursors(service.feed, shard_logs()))
 
-    def test_what_the_feed_no_longer_keeps_cannot_be_followed(
+    def test_follower_raises_gone_when_the_next_changes_have_expired(
         self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
     ) -> None:
         monkeypatch.setattr(log, "LARGEST_TAIL", 300)
@@ -311,12 +313,12 @@ class TestWhichCaptions:
             (None, ["de", "en-GB", "en-NZ", "fr"]),
         ],
     )
-    def test_those_in_the_films_own_language_come_first(self, language: str | None, expected: list[str]) -> None:
+    def test_captions_in_the_language_of_the_video_come_first(self, language: str | None, expected: list[str]) -> None:
         captions = [{"language": spoken, "size": 9, "cues": 1} for spoken in ("de", "en-GB", "en-NZ", "fr")]
         assert [item["language"] for item in searchable_texts(captions, language)] == expected
 
     @pytest.mark.parametrize(("limit", "of"), [("LARGEST_CAPTIONS", "size"), ("MAX_CUES", "cues")])
-    def test_those_beyond_the_most_are_left_out(self, monkeypatch: pytest.MonkeyPatch, limit: str, of: str) -> None:
+    def test_captions_beyond_the_limits_are_omitted(self, monkeypatch: pytest.MonkeyPatch, limit: str, of: str) -> None:
         monkeypatch.setattr(f"shared.search.document.{limit}", 12)
         sizes = {"de": 5, "en": 10, "fr": 2}
         captions = [{"language": language, "size": 0, "cues": 0} | {of: size} for language, size in sizes.items()]

@@ -90,7 +90,7 @@ def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
 # Putting in, and committing
 
 
-def test_what_is_put_is_found_once_it_is_committed(engine: SearchEngine) -> None:
+def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
     engine.put([a_film(title="The Matrix")])
     assert titles(engine, "matrix") == []
     assert engine.mark is None
@@ -109,7 +109,7 @@ def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
     assert titles(engine, "two") == ["Two"]
 
 
-def test_what_is_gone_is_not_found(engine: SearchEngine) -> None:
+def test_removed_video_is_not_found(engine: SearchEngine) -> None:
     put(engine, a_film(1, "The Matrix"), a_film(2, "Matrix Reloaded"))
     engine.put([], deleted_ids=[video_id(1), video_id(9)])
     engine.commit(AT)
@@ -170,7 +170,7 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
     again.close()
 
 
-def test_only_one_engine_writes_into_a_folder(engine: SearchEngine, tmp_path: Path) -> None:
+def test_second_writer_on_the_same_folder_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, a_film(title="The Matrix"))
     other = SearchEngine(tmp_path / "index")
     assert titles(other, "matrix") == ["The Matrix"]
@@ -202,7 +202,7 @@ def test_a_copy_that_is_not_whole_is_not_opened(engine: SearchEngine, tmp_path: 
         SearchEngine(copy)
 
 
-def test_its_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
+def test_listed_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> None:
     put(engine, *(a_film(number, f"Film {number}") for number in range(5)))
     put(engine, a_film(6, "Heat"))
     engine.put([], deleted_ids=[video_id(1)])
@@ -220,9 +220,7 @@ def test_its_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) -> 
     copied.close()
 
 
-def test_what_is_immutable_keeps_its_content_and_the_rest_goes_with_merges(
-    engine: SearchEngine, tmp_path: Path
-) -> None:
+def test_immutable_files_keep_their_content_and_merges_bound_their_number(engine: SearchEngine, tmp_path: Path) -> None:
     seen: dict[str, bytes] = {}
     for number in range(20):
         put(engine, a_film(number), a_film(number + 1, "Again"))
@@ -244,7 +242,9 @@ SEEN = {"at its publishAt": {"publish_at": NOW}, "before its expiresAt": {"expir
 
 
 @pytest.mark.parametrize("times", HIDDEN.values(), ids=HIDDEN)
-def test_what_is_hidden_is_found_by_its_owner_alone(engine: SearchEngine, times: dict[str, Any]) -> None:
+def test_hidden_video_is_found_only_by_owner_and_by_admin_with_owner_filter(
+    engine: SearchEngine, times: dict[str, Any]
+) -> None:
     put(engine, a_film(title="Heat", **times), a_film(2, "Heat"))
     of_alice = SearchFilters(user_id="alice")
     for caller, filters, count in [
@@ -262,12 +262,12 @@ def test_what_is_hidden_is_found_by_its_owner_alone(engine: SearchEngine, times:
 
 
 @pytest.mark.parametrize("times", SEEN.values(), ids=SEEN)
-def test_what_is_published_is_found_by_everybody(engine: SearchEngine, times: dict[str, Any]) -> None:
+def test_published_video_is_found_by_any_caller(engine: SearchEngine, times: dict[str, Any]) -> None:
     put(engine, a_film(title="Heat", **times))
     assert titles(engine, "heat") == ["Heat"]
 
 
-def test_what_waits_for_its_removal_is_found_by_nobody(engine: SearchEngine) -> None:
+def test_video_past_its_purge_time_is_found_by_no_caller(engine: SearchEngine) -> None:
     put(engine, a_film(1, "Heat", purge_at=NOW), a_film(2, "Heat", purge_at=NOW + 1))
     for caller in (NOBODY, ALICE, ROOT):
         assert ids(engine.search(parse("heat"), caller, NOW)) == [video_id(2)]
@@ -362,7 +362,7 @@ CUES = {"en": [(1000, "May the force"), (2500, "be with you.")], "de": [(1000, "
         ("wuxia", True),
     ],
 )
-def test_what_finds_a_film(engine: SearchEngine, q: str, is_found: bool) -> None:
+def test_query_matches_words_prefixes_and_typos(engine: SearchEngine, q: str, is_found: bool) -> None:
     film = a_film(
         title="Crouching Tiger, Hidden Dragon",
         names=["臥虎藏龍", "Chow Yun-Fat", "Michelle Yeoh"],
@@ -386,7 +386,7 @@ def test_titles_count_more_than_names_than_tags_than_descriptions_than_captions(
     assert titles(engine, "heat ") == ["heat", "4", "3", "2", "1"]
 
 
-def test_what_is_exact_comes_before_starts_before_typos(engine: SearchEngine) -> None:
+def test_exact_matches_rank_before_prefixes_and_prefixes_before_typos(engine: SearchEngine) -> None:
     put(engine, a_film(1, "Heart"), a_film(2, "Heated"), a_film(3, "Heat"))
     assert titles(engine, "heat") == ["Heat", "Heated", "Heart"]
 
@@ -564,7 +564,7 @@ def test_a_film_without_words_is_like_none(engine: SearchEngine) -> None:
     assert engine.similar(video_id(1), NOBODY, NOW) == []
 
 
-def test_what_one_film_says_most_of_all_and_few_others_say_makes_them_alike(engine: SearchEngine) -> None:
+def test_similarity_prefers_words_frequent_in_one_film_and_rare_in_others(engine: SearchEngine) -> None:
     common = " ".join(f"common{number}" for number in range(30))
     put(
         engine,
@@ -656,14 +656,14 @@ def test_a_film_is_made_of_a_video_and_what_lies_beside_it() -> None:
     )
 
 
-def test_what_is_private_or_not_ready_is_kept_for_its_owner() -> None:
+def test_private_or_unready_video_is_indexed_as_not_visible() -> None:
     for changed in ({"visibility": "private"}, {"status": "processing"}):
         film = build_document(VIDEO | changed, [], {})
         assert film is not None
         assert not film.visible
 
 
-def test_what_is_deleted_or_gone_is_no_film() -> None:
+def test_deleted_or_absent_video_is_not_indexed() -> None:
     assert build_document(None, [], {}) is None
     assert build_document(VIDEO | {"status": "deleted"}, [], {}) is None
 

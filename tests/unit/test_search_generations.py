@@ -119,7 +119,7 @@ class TestPublishing:
         )
         assert {file["key"] for file in manifest["files"]} & before
 
-    def test_another_machine_takes_it_further(
+    def test_second_machine_continues_the_published_generation(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path]
     ) -> None:
         films = [service.film("Apples")]
@@ -232,13 +232,13 @@ class TestTheLease:
         clock.advance(LEASE_SECONDS)
         assert builder.run().outcome == "published", "of one that died, the lease ends by itself"
 
-    def test_one_that_has_ended_lets_the_next_begin_at_once(
-        self, service: IndexedService, builder: IndexBuilder
-    ) -> None:
+    def test_finished_builder_releases_the_lease(self, service: IndexedService, builder: IndexBuilder) -> None:
         builder.run()
         assert service.generations.lease()
 
-    def test_one_that_fails_does_so_too(self, service: IndexedService, builder: IndexBuilder, objects: Objects) -> None:
+    def test_failed_builder_releases_the_lease(
+        self, service: IndexedService, builder: IndexBuilder, objects: Objects
+    ) -> None:
         line = FaultLine(objects.client, carry=botocore_stubber)
         line.arm(faults.lose_request)
         with pytest.raises(Unavailable):
@@ -246,7 +246,7 @@ class TestTheLease:
         line.disarm()
         assert builder.run().outcome == "published"
 
-    def test_one_that_was_away_for_too_long_publishes_nothing(
+    def test_builder_with_an_expired_lease_publishes_nothing(
         self,
         service: IndexedService,
         builder: IndexBuilder,
@@ -570,7 +570,7 @@ class TestARebuild:
         assert builder.run().outcome == "published"
         assert titles(service, fresh(), film) == ["Pears"]
 
-    def test_of_a_table_without_videos_is_an_index_without_films(
+    def test_rebuild_of_a_table_without_videos_publishes_an_empty_index(
         self, builder: IndexBuilder, service: IndexedService
     ) -> None:
         run = builder.run()

@@ -92,11 +92,11 @@ def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
         ("x", "🎬 X", "🎬 [X]"),
     ],
 )
-def test_what_fits_is_marked(q: str, title: str, shown: str) -> None:
+def test_matching_words_are_highlighted(q: str, title: str, shown: str) -> None:
     assert parts(q, title=title) == [f"title: {shown}"]
 
 
-def test_only_words_of_phrases_that_stand_together_are_marked() -> None:
+def test_phrase_words_are_highlighted_where_they_are_adjacent() -> None:
     assert parts('"new hope"', title="A New Hope, New and Hope") == ["title: A [New] [Hope], New and Hope"]
 
 
@@ -108,14 +108,14 @@ def test_typos_are_marked_only_where_nothing_fits_better() -> None:
     assert parts("haet ", title="Heat", description="A tale") == ["title: [Heat]"]
 
 
-def test_of_names_and_tags_those_are_shown_that_fit_best() -> None:
+def test_best_matching_names_and_tags_are_shown() -> None:
     names = ["Al Pacino", "Al", "Robert De Niro", *(f"Al {number}" for number in range(5))]
     assert parts("al pacino", title="Heat", names=names) == ["names: [Al] [Pacino]", "names: [Al]", "names: [Al] 0"]
     assert len(parts("al ", title="Heat", names=names)) == MAX_VALUES
     assert parts("noir", title="Heat", tags=["Neo Noir", "USA"]) == ["tags: Neo [Noir]"]
 
 
-def test_of_a_long_description_the_part_is_shown_that_fits() -> None:
+def test_matching_part_of_a_long_description_is_shown() -> None:
     text = "word " * 100 + "Robots " + "other " * 100 + "robots"
     (part,) = highlights("robots", stored(captions={}, description=text)).parts
     assert marked(part.text, part.ranges).count("[Robots]") == 1
@@ -128,7 +128,7 @@ def test_of_a_long_description_the_part_is_shown_that_fits() -> None:
     assert "[x]" in marked(unbroken.text, unbroken.ranges)
 
 
-def test_nothing_is_marked_of_what_is_left_out() -> None:
+def test_excluded_words_are_not_highlighted() -> None:
     assert parts("star -hope") == ["title: [Star] Wars: A New Hope"]
 
 

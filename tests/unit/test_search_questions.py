@@ -82,7 +82,7 @@ def test_operators_of_other_engines_are_plain_text(operators: str) -> None:
     assert set(texts) <= {"a", "9", "to"}
 
 
-def test_what_is_asked_twice_is_asked_once() -> None:
+def test_repeated_words_make_one_clause() -> None:
     question = parse("new york new york ")
     assert question.clauses == (QueryWord("new", may_lack_letter=True), QueryWord("york", typos=1))
     assert question.words == ("new", "york", "new", "york"), "as it may be said"
@@ -106,7 +106,7 @@ def test_what_is_asked_twice_is_asked_once() -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_name(q: str, detail: str) -> None:
+def test_invalid_query_is_refused_with_a_reason(q: str, detail: str) -> None:
     with pytest.raises(InvalidParameter) as refused:
         parse(q)
     assert refused.value.errors == [{"parameter": "q", "detail": detail}]
@@ -134,7 +134,7 @@ def test_words_that_are_everywhere_are_words_like_others() -> None:
         ("物", "物語", PREFIX),
     ],
 )
-def test_how_well_a_word_of_a_film_fits(q: str, word: str, fit: int) -> None:
+def test_word_fit_is_exact_prefix_typo_or_none(q: str, word: str, fit: int) -> None:
     (clause,) = parse(q).clauses
     assert isinstance(clause, QueryWord)
     assert clause.fit(word) == fit

@@ -147,7 +147,7 @@ class TestExplained:
         assert api.get(path).json["viewCount"] == 0
         assert api.post(f"{path}/views", query="explain=true", user="admin").status == 200
 
-    def test_of_a_problem_is_for_admins(self, api: Api) -> None:
+    def test_explained_timing_of_a_problem_is_for_admins(self, api: Api) -> None:
         path = f"/v1/videos/{api.create()['videoId']}"
         refused = {
             user: api.patch(path, {}, query="explain=true", user=user, **ELSEWHERE) for user in ("alice", "admin")
@@ -155,7 +155,7 @@ class TestExplained:
         assert [reply.status for reply in refused.values()] == [412, 412]
         assert [len(entries(reply)[1].split(";")) for reply in refused.values()] == [2, 6]
 
-    def test_of_one_s_own_jobs_is_shown(self, api: Api) -> None:
+    def test_explained_timing_of_jobs_is_for_the_owner_and_admins(self, api: Api) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}/jobs"
         assert api.get(path, query="explain=true").status == 200
         assert api.get(path, query="explain=true", user="bob").status == 403

@@ -17,14 +17,14 @@ ITEM = {"pk": "VIDEO#v", "sk": "#META", "title": "A film", "tags": {"a", "b"}, "
 
 
 class TestRecord:
-    def test_it_reads_what_dynamodb_wrote(self) -> None:
+    def test_record_exposes_the_fields_that_dynamodb_wrote(self) -> None:
         record = Record(stream_record(ITEM, ITEM | {"title": "New"}, sequence=7, at=NOW))
         assert (record.name, record.pk, record.sk) == ("MODIFY", "VIDEO#v", "#META")
         assert (record.event_id, record.sequence) == (f"{7:032x}", f"{7:021}")
         assert (record.old, record.new) == (ITEM, ITEM | {"title": "New"})
 
     @pytest.mark.parametrize(("seconds", "milliseconds"), [(NOW, NOW * 1000), (1750000000.123, 1750000000123)])
-    def test_its_time_is_in_milliseconds(self, seconds: float, milliseconds: int) -> None:
+    def test_record_time_is_in_milliseconds(self, seconds: float, milliseconds: int) -> None:
         assert Record(stream_record(None, ITEM, at=seconds)).at_ms == milliseconds
 
     def test_an_image_that_is_not_there_is_an_error_and_not_an_empty_item(self) -> None:
@@ -33,7 +33,7 @@ class TestRecord:
         with pytest.raises(KeyError):
             _ = Record(stream_record(ITEM, None)).new
 
-    def test_nothing_is_decoded_before_it_is_asked_for(self) -> None:
+    def test_record_images_are_decoded_lazily(self) -> None:
         raw = stream_record(None, ITEM)
         raw["dynamodb"]["NewImage"] = {"what": {"NS": ["1"]}}
         record = Record(raw)
@@ -87,10 +87,10 @@ class TestProcess:
         assert process(event(*batch), reader) == {"batchItemFailures": []}
         assert reader.handled == [sequence_of(raw) for raw in batch]
 
-    def test_nothing_to_do_is_done(self) -> None:
+    def test_process_accepts_an_empty_batch(self) -> None:
         assert process(event(), Reader()) == {"batchItemFailures": []}
 
-    def test_it_stops_at_the_first_failure_and_reports_it(self) -> None:
+    def test_process_stops_at_the_first_failure_and_reports_it(self) -> None:
         batch = _batch(5)
         reader = Reader(sequence_of(batch[2]), sequence_of(batch[4]))
         assert process(event(*batch), reader) == {"batchItemFailures": [{"itemIdentifier": sequence_of(batch[2])}]}
@@ -99,7 +99,7 @@ class TestProcess:
     @pytest.mark.parametrize(
         ("error", "level"), [*((error(), "WARNING") for error in TRANSIENT_ERRORS), (OSError(), "ERROR")]
     )
-    def test_only_what_does_not_pass_by_itself_is_logged_as_an_error(
+    def test_process_logs_transient_errors_as_warnings_and_others_as_errors(
         self, caplog: pytest.LogCaptureFixture, error: Exception, level: str
     ) -> None:
         def handle(_: Record) -> None:

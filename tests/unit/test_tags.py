@@ -108,7 +108,7 @@ class TestSpelling:
         for tag in ("c#", "c%23", "c", "VIDEO#x", "a,b&c=d+e/f"):
             assert _titles(api, f"tag={quote(tag, safe='')}") == [tag]
 
-    def test_another_spelling_changes_what_is_shown_and_no_entry(self, api: Api, table: Table) -> None:
+    def test_changed_spelling_updates_the_shown_tag_and_no_entry(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         with record_operations(table.client) as operations:
             reply = api.patch(_path(video), {"tags": ["Cats"]})
@@ -175,7 +175,7 @@ class TestEntries:
 
 
 class TestVideosOfTheVersionBefore:
-    def test_one_of_several_spellings_of_a_tag_stays_with_the_next_change(self, api: Api, table: Table) -> None:
+    def test_older_video_keeps_one_spelling_of_a_tag_after_the_next_change(self, api: Api, table: Table) -> None:
         video = api.publish(tags=["cats"])
         _make_older(table, video, {"Cats", "cats", "CATS"})
         assert api.get(_path(video)).json["schemaVersion"] == 2
@@ -183,7 +183,7 @@ class TestVideosOfTheVersionBefore:
         assert (changed["tags"], changed["schemaVersion"]) == (["CATS"], 3)
         assert _titles(api, "tag=cats") == ["new"]
 
-    def test_it_can_be_deleted_and_restored(self, api: Api, table: Table) -> None:
+    def test_video_of_schema_2_can_be_deleted_and_restored(self, api: Api, table: Table) -> None:
         video = api.publish(title="t", tags=["cats"])
         _make_older(table, video, {"Cats", "cats"})
         assert api.delete(_path(video)).status == 204
@@ -277,7 +277,7 @@ class TestListsByTag:
         api.publish("bob", title="bob's", createdAt=3, tags=["a"], category="film")
         assert _titles(api, f"tag=a&{query}") == titles
 
-    def test_only_some_fields(self, api: Api) -> None:
+    def test_tag_list_returns_only_the_requested_fields(self, api: Api) -> None:
         api.publish(title="t", tags=["a"])
         assert api.get("/v1/videos", query="tag=a&fields=title").json["items"] == [{"title": "t"}]
 
@@ -307,7 +307,7 @@ class TestListsByTag:
 
 
 class TestListsByRegion:
-    def test_each_video_is_shown_once_however_many_languages_it_has(self, api: Api, table: Table) -> None:
+    def test_region_list_shows_each_video_once_whatever_its_languages(self, api: Api, table: Table) -> None:
         for second in range(5):
             video = api.publish(title=str(second), createdAt=1000 + second)
             for language in ("-", "en", "mi", "zh-Hant"):
@@ -326,7 +326,7 @@ class TestListsByRegion:
             pages = _walk(api, f"region=FR&limit=2&order={order}")
             assert sorted(title for page in pages for title in page) == list("012345")
 
-    def test_what_the_caller_may_not_see_is_left_out_and_others_filter(self, api: Api, table: Table) -> None:
+    def test_region_list_omits_hidden_videos_and_applies_other_filters(self, api: Api, table: Table) -> None:
         for title, fields in {"hidden": {"visibility": "private"}, "film": {"category": "f"}, "news": {}}.items():
             _release(table, api.publish("alice", title=title, createdAt=1, **fields), "NZ")
         assert sorted(_titles(api, "region=NZ", user="bob")) == ["film", "news"]

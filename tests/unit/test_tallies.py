@@ -147,7 +147,7 @@ class TestTheRouter:
     @pytest.mark.parametrize(
         "item", [marker("ann"), rating("ann", 8), counter(hour=HOUR)], ids=["view", "rating", "counter"]
     )
-    def test_what_is_removed_counts_nothing(self, stream: Stream, item: Item) -> None:
+    def test_removed_item_counts_nothing(self, stream: Stream, item: Item) -> None:
         assert stream.sent(stream.changed(item, None)) == []
 
     @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ class TestTheRouter:
     def test_a_new_counter_had_nothing(self, stream: Stream) -> None:
         assert stream.starts(None, counter(views=1, hour=HOUR)) == [(0, HOUR, True, NO_SUMS)]
 
-    def test_one_that_was_imported_had_its_sums(self, stream: Stream) -> None:
+    def test_imported_counter_starts_from_its_imported_sums(self, stream: Stream) -> None:
         starts = stream.starts(counter(views=42), counter(views=43, hour=HOUR))
         assert starts == [(0, HOUR, True, NO_SUMS | {"views": 42})]
 
@@ -310,7 +310,7 @@ class TestViewsAndRatings:
         assert {operation.name for operation in operations} == {"GetItem"}
         assert items_of(table) == before
 
-    def test_what_is_in_more_pages_than_a_query_reads_is_known_too(
+    def test_processed_ids_beyond_the_first_query_pages_are_recognized(
         self, counting: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ledger, "PAGES", 2)
@@ -318,7 +318,7 @@ class TestViewsAndRatings:
             counting.deliver(message(views=views(200, a_second=200)))
         assert counting.counter()["keyed"] == 200
 
-    def test_what_is_new_in_a_message_that_comes_otherwise_is_counted(self, counting: Counting) -> None:
+    def test_new_views_in_a_partly_repeated_message_are_counted(self, counting: Counting) -> None:
         counting.deliver(message(views=views(5)))
         counting.deliver(message(views=views(5, first=3)), message(views=views(2)))
         assert counting.counter()["keyed"] == 8
@@ -340,7 +340,9 @@ class TestViewsAndRatings:
             counting.disturbed(incident, at, *bodies)
             assert counting.counter()["keyed"] == 85
 
-    def test_others_that_count_the_same_video_meanwhile_are_waited_for(self, counting: Counting, table: Table) -> None:
+    def test_concurrent_worker_on_the_same_video_is_retried_and_nothing_counts_twice(
+        self, counting: Counting, table: Table
+    ) -> None:
         """A worker that took too long may still be at it when its messages have come again."""
         interrupted = False
         other = Tallies(table)
@@ -386,7 +388,7 @@ class TestViewsAndRatings:
         assert next(numbers) == MAX_ATTEMPTS + 1
 
     @pytest.mark.parametrize("gone", [True, False], ids=["gone", "past its purgeAt"])
-    def test_nothing_is_made_for_a_video_that_is_gone(
+    def test_no_item_is_created_for_a_removed_video(
         self, counting: Counting, table: Table, video: Item, gone: bool
     ) -> None:
         if gone:
@@ -399,9 +401,7 @@ class TestViewsAndRatings:
         counting.deliver(message(views=views(2), ratings=[["00" * 12, given]], starts=starts))
         assert items_of(table) == before
 
-    def test_nor_is_a_counter_made_again_that_the_purge_removes_meanwhile(
-        self, counting: Counting, table: Table
-    ) -> None:
+    def test_counter_purged_concurrently_is_not_created_again(self, counting: Counting, table: Table) -> None:
         counting.deliver(message(views=views(1)))
 
         def purge_before(_: Any) -> None:
@@ -426,7 +426,7 @@ class TestViewsAndRatings:
 
 
 class TestTheCost:
-    def test_what_comes_together_is_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
+    def test_messages_of_one_batch_take_one_read_and_one_write(self, counting: Counting, table: Table) -> None:
         put(table, counter(views=1, hour=HOUR))
         parts = [message(views=views(AT_ONCE // 2, first=place)) for place in (0, AT_ONCE // 2)]
         with record_operations(table.client) as operations:
@@ -535,7 +535,7 @@ class TestWhateverIsDelivered:
 
     @given(delivered=_deliveries(), incident=st.sampled_from(INCIDENTS), at=st.integers(0, 25))
     @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    def test_so_do_ratings(
+    def test_ratings_count_once_whatever_is_repeated_or_fails(
         self,
         small_pages: None,
         counting: Counting,
@@ -651,7 +651,7 @@ class TestStarts:
         counting.deliver(message(starts=STARTS))
         assert items_of(table) == before
 
-    def test_others_that_keep_the_same_hour_meanwhile_are_not_undone(self, counting: Counting, table: Table) -> None:
+    def test_concurrent_writes_to_the_same_hour_are_all_retained(self, counting: Counting, table: Table) -> None:
         others = iter(STARTS[2:4])
 
         def keep_before(_: Any) -> None:
@@ -731,9 +731,7 @@ class TestTheWholeWay:
 
 
 class TestTheFunction:
-    def test_what_fails_of_one_video_keeps_back_its_later_messages_and_no_others(
-        self, counting: Counting, table: Table
-    ) -> None:
+    def test_failed_message_holds_back_only_later_messages_of_its_video(self, counting: Counting, table: Table) -> None:
         put(table, {**schema.VIDEO.key(videoId="other"), "videoId": "other", "userId": "alice"})
         other = tally_message("other", {"views": views(2)})
         bad = {"schema": "video-metadata/tally/2", "videoId": VIDEO}

@@ -49,11 +49,11 @@ class TestEmit:
         assert (line["environment"], line["queue"]) == ("test", "probe")
         assert (line["OldestJobSeconds"], line["OpenJobs"]) == ([61], [2])
 
-    def test_nothing_to_report_writes_no_line(self, capsys: Printed) -> None:
+    def test_emit_without_metrics_writes_no_line(self, capsys: Printed) -> None:
         emit({})
         assert capsys.readouterr().out == ""
 
-    def test_one_call_leaves_nothing_for_the_next(self, capsys: Printed) -> None:
+    def test_emit_keeps_nothing_for_the_next_call(self, capsys: Printed) -> None:
         emit_views(1)
         emit({"JobsDone": 2}, kind="probe")
         emit({"IndexLag": 3})
@@ -81,7 +81,7 @@ class TestAudit:
         """The function, over a table and an archive."""
         return make_audit(Table(AUDIT_TABLE_NAME, table.client), objects=objects)
 
-    def test_what_becomes_of_videos_is_counted(self, handle: LambdaHandler, capsys: Printed) -> None:
+    def test_audit_counts_created_deleted_and_removed_videos(self, handle: LambdaHandler, capsys: Printed) -> None:
         deleted = VIDEO_ITEM | {"status": "deleted", "version": 2, "writeId": "2"}
         batch = [
             streams.stream_record(None, VIDEO_ITEM, sequence=1),
@@ -93,7 +93,7 @@ class TestAudit:
         handle(streams.event(*batch), Context())
         assert metrics(capsys) == [{"environment": "test", "VideosCreated": 2, "VideosDeleted": 1, "VideosRemoved": 2}]
 
-    def test_what_is_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
+    def test_record_delivered_twice_is_counted_once(self, handle: LambdaHandler, capsys: Printed) -> None:
         batch = [
             streams.stream_record(None, VIDEO_ITEM | VIDEO.key(videoId=video_id), sequence=n)
             for n, video_id in enumerate("abc")
@@ -102,7 +102,7 @@ class TestAudit:
             handle(streams.event(*part), Context())
         assert [line["VideosCreated"] for line in metrics(capsys)] == [2, 1]
 
-    def test_what_is_new_is_counted_although_the_archive_fails(
+    def test_new_video_is_counted_when_the_archive_fails(
         self, handle: LambdaHandler, objects: Objects, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object, **__: object) -> None:
@@ -136,7 +136,7 @@ class TestAudit:
 
 
 class TestViews:
-    def test_each_view_is_counted_and_a_replay_is_not(self, api: Api, capsys: Printed) -> None:
+    def test_every_view_is_counted_and_a_replayed_request_is_not(self, api: Api, capsys: Printed) -> None:
         path = f"/v1/videos/{api.publish()['videoId']}/views"
         capsys.readouterr()
         assert api.post(path, user="bob").json["counted"] is True
@@ -221,7 +221,7 @@ class TestSweeper:
         clock.advance(5)
         assert self._sweep(backstage, capsys) == {"probe": {"OpenJobs": 1, "OldestJobSeconds": 5}}
 
-    def test_what_it_gives_up_is_counted_and_not_open_any_more(
+    def test_job_that_the_sweeper_gave_up_is_counted_and_no_longer_open(
         self, api: Api, table: Table, clock: Clock, capsys: Printed
     ) -> None:
         backstage = BackgroundWork(table, clock)
@@ -231,7 +231,7 @@ class TestSweeper:
         clock.advance(10**6)
         assert self._sweep(backstage, capsys) == {"": {"JobsGivenUp": 1}}
 
-    def test_one_that_it_had_to_skip_is_counted(
+    def test_job_that_the_sweeper_skipped_is_counted(
         self, api: Api, table: Table, clock: Clock, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         backstage = BackgroundWork(table, clock)
@@ -271,7 +271,7 @@ class TestSweeper:
         # Else they would be listed among their owner's videos.
         assert not {"userId", "category", "categoryShard"} & job.keys()
 
-    def test_its_metrics_are_of_outcomes_that_there_are(self) -> None:
+    def test_sweeper_metrics_name_existing_outcomes(self) -> None:
         assert set(sweeper.METRICS.values()) <= sweeping.SweepResult().counts.keys()
 
 
@@ -290,7 +290,7 @@ class TestLogger:
             logger.info("4")
         assert [line.get("correlation_id") for line in lines] == ["inner", None, "outer", None]
 
-    def test_each_line_names_its_invocation(self) -> None:
+    def test_every_log_line_has_its_invocation_id(self) -> None:
         def handle(*_: object) -> dict[str, object]:
             service_logger().info("here")
             return {}
@@ -340,7 +340,7 @@ class TestLambdasFilter:
 
 
 class TestThePage:
-    def test_it_lists_every_metric_with_its_unit_and_dimension_and_no_other(self) -> None:
+    def test_page_lists_every_metric_with_its_unit_and_dimension(self) -> None:
         table = PAGE.partition("## Metrics")[2].partition("\n## ")[0]
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| `?(\w*)`? ?\|", table, re.MULTILINE)
         assert {name: (unit, dimension) for name, unit, dimension in rows} == METRICS
@@ -352,5 +352,5 @@ class TestThePage:
         assert emitted | {"ViewsCounted"} == METRICS.keys()
         assert any("emit_views(" in source for source in sources)
 
-    def test_its_bound_of_open_jobs_is_that_of_the_code(self) -> None:
+    def test_page_states_the_limit_of_open_jobs_in_the_code(self) -> None:
         assert f"{sweeping.MAX_MEASURED:,} open jobs" in PAGE

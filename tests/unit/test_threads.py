@@ -17,7 +17,7 @@ def test_results_are_in_the_order_of_their_parts_and_progress_is_reported() -> N
     assert map_threads(str, [], 2) == []
 
 
-def test_as_many_calls_run_concurrently_as_there_are_threads_and_no_more() -> None:
+def test_calls_run_concurrently_up_to_the_number_of_threads() -> None:
     threads, running, most = 3, 0, 0
     changing, meeting = threading.Lock(), threading.Barrier(threads)
 
@@ -34,7 +34,7 @@ def test_as_many_calls_run_concurrently_as_there_are_threads_and_no_more() -> No
     assert most == threads
 
 
-def test_each_call_runs_in_a_copy_of_the_callers_context() -> None:
+def test_every_call_runs_in_a_copy_of_the_callers_context() -> None:
     variable = ContextVar("variable", default="none")
     variable.set("the caller's")
 

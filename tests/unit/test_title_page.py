@@ -211,7 +211,7 @@ def test_a_title_page_is_one_query_and_the_counter(api: Api, film: dict[str, Any
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_only_what_is_asked_for_is_included(api: Api, film: dict[str, Any], section: str) -> None:
+def test_title_page_includes_requested_sections_only(api: Api, film: dict[str, Any], section: str) -> None:
     release(api, "NZ")
     credit(api, "a", 1)
     reply = read(api, f"include={section}")
@@ -351,6 +351,6 @@ def test_the_title_on_a_title_page_does_not_depend_on_what_is_included(
         ("includes=credits", "includes"),
     ],
 )
-def test_what_cannot_be_included_is_refused(api: Api, film: dict[str, Any], query: str, parameter: str) -> None:
+def test_invalid_include_is_refused(api: Api, film: dict[str, Any], query: str, parameter: str) -> None:
     reply = read(api, query)
     assert (reply.status, reply.json["errors"][0]["parameter"]) == (400, parameter)

@@ -157,7 +157,7 @@ def bring_in_lines(table: Table, tmp_path: Path, entries: Sequence[Any], now: in
 
 
 @pytest.mark.parametrize("name", ["all.jsonl", "all.jsonl.gz"])
-def test_what_was_exported_comes_back_item_by_item(full: Api, target: Table, tmp_path: Path, name: str) -> None:
+def test_exported_items_are_imported_unchanged(full: Api, target: Table, tmp_path: Path, name: str) -> None:
     counts = export(full.table, tmp_path / name)
     assert counts == {"Video": 3, "Credit": 2, "Release": 3, "Captions": 1, "Chapters": 1, "Job": 1, "Views": 1, "Rating": 3, "Playlist": 2, "Entry": 2}  # fmt: skip
     run = bring_in(target, tmp_path / name)
@@ -260,7 +260,7 @@ class TestViews:
     @pytest.mark.parametrize(
         ("line", "outcome"), [({}, "unchanged"), ({"views": 117}, "left alone"), ({"owner": 3}, "left alone")]
     )
-    def test_it_is_compared_with_what_all_shards_hold(
+    def test_imported_views_are_compared_with_the_sum_of_all_shards(
         self, spread: Table, tmp_path: Path, line: dict[str, Any], outcome: str
     ) -> None:
         assert bring_in_lines(spread, tmp_path, [self.LINE | line]).outcomes == {outcome: 1}
@@ -444,7 +444,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD, ids=range(len(BAD)))
-def test_what_is_not_a_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
+def test_malformed_line_is_refused(table: Table, tmp_path: Path, line: bytes) -> None:
     run = bring_in_lines(table, tmp_path, [line, FILM])
     assert (run.refused, run.outcomes) == ([(1, BAD[line])], {"created": 1})
 
@@ -516,7 +516,7 @@ def test_attributes_that_nobody_knows_are_refused_by_name(
     assert refused.value.detail.startswith("/viewCount: is unknown")
 
 
-def test_what_a_line_does_not_say_is_filled_in(api: Api, tmp_path: Path) -> None:
+def test_missing_fields_of_a_line_are_filled_in(api: Api, tmp_path: Path) -> None:
     entries: list[dict[str, Any]] = [
         {
             "entity": "Video",
@@ -598,7 +598,7 @@ def test_keys_and_index_attributes_are_not_taken_from_a_line(table: Table, tmp_p
     assert contents(table) == {}
 
 
-def test_what_belongs_to_no_video_or_playlist_is_refused(table: Table, tmp_path: Path) -> None:
+def test_rating_or_entry_without_its_parent_is_refused(table: Table, tmp_path: Path) -> None:
     rating = {"entity": "Rating", "videoId": VIDEO_ID, "userId": "bob", "value": 5, "ratedAt": 5}
     entry = {"entity": "Entry", "playlistId": LIST_ID, "videoId": VIDEO_ID, "rank": "V00000", "addedAt": 5}
     run = bring_in_lines(table, tmp_path, [rating, entry])
@@ -632,7 +632,7 @@ def test_lines_of_ones_own_making_need_no_versions(api: Api, tmp_path: Path) -> 
     assert api.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 6}, user="bob").json["average"] == 6
 
 
-def test_what_is_there_and_different_is_left_alone(full: Api, tmp_path: Path) -> None:
+def test_item_that_exists_and_differs_is_skipped(full: Api, tmp_path: Path) -> None:
     export(full.table, tmp_path / "all.jsonl")
     full.patch(f"/v1/videos/{VIDEO_ID}", {"title": "Newer"})
     full.put(f"/v1/videos/{VIDEO_ID}/rating", {"value": 1}, user="alice")

@@ -78,5 +78,5 @@ def test_a_larger_catalogue_begins_like_a_smaller_one(folder: Path, tmp_path: Pa
     assert rows(folder, BASICS)[:10] == rows(tmp_path, BASICS)
 
 
-def test_nothing_unfinished_is_left(folder: Path) -> None:
+def test_generator_leaves_no_unfinished_file(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {layout.file for layout in LAYOUTS}

@@ -122,15 +122,19 @@ class TestTheTrail:
         assert entries[1]["changes"] == [{"field": "/title", "from": "A film", "to": "Élan"}]
         assert all(entry.keys() <= set(FIELDS) for entry in entries)
 
-    def test_of_a_video_that_never_was_is_an_error(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_history_of_a_video_that_never_existed_is_an_error(
+        self, table: Table, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(command(MISSING)) == 1
         assert capsys.readouterr().err == f"There is no video {MISSING}, and the trail knows of none.\n"
 
-    def test_that_has_nothing_yet_is_no_error(self, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_history_without_entries_yet_is_no_error(self, api: Api, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(api.create()["videoId"])) == 0
         assert capsys.readouterr().out.startswith("The trail has nothing of it: it may be some seconds behind")
 
-    def test_of_another_table_is_not_this_ones(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_history_of_a_table_without_a_trail_is_an_error(
+        self, table: Table, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(["history", MISSING, "--table", AUDIT_TABLE_NAME]) == 1
         assert capsys.readouterr().err == (
             "The table VideoAudit has no audit trail: that is beside the one named VideoMetadata.\n"
@@ -180,7 +184,7 @@ class TestThePast:
         assert main(command(trail.create(), *options)) == 1
         assert capsys.readouterr().err == "The video never had a version 2.\n"
 
-    def test_of_a_video_that_is_gone_is_not_guessed(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_past_of_an_absent_video_is_an_error(self, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(command(MISSING, "--version", "1")) == 1
         assert capsys.readouterr().err == "There is no such video.\n"
 
@@ -249,7 +253,7 @@ def made(**attributes: Any) -> Item:
         ({CHANGESET: "import-7", "version": 2}, "alice  changed, version 2  [change set import-7]"),
     ],
 )
-def test_each_kind_of_entry_is_said_in_words(attributes: dict[str, Any], heading: str) -> None:
+def test_every_kind_of_entry_has_a_heading(attributes: dict[str, Any], heading: str) -> None:
     (line,) = describe_entry(made(**attributes))
     assert line.plain == f"2025-06-15 15:06:40Z  {heading}"
 
@@ -272,7 +276,7 @@ def test_a_value_is_one_line_and_harmless(changed: dict[str, Any], words: str) -
     assert describe_change({"field": "/f", **changed}).plain == words
 
 
-def test_that_changes_were_left_out_is_said() -> None:
+def test_entry_with_omitted_changes_states_their_number() -> None:
     lines = [line.plain for line in describe_entry(made(omitted=3))]
     assert lines[-1] == "    and 3 more, too large to keep"
 

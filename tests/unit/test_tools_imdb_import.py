@@ -303,7 +303,7 @@ def test_a_series_has_its_episodes_in_order(imdb: Importer, api: Api) -> None:
     assert [item["video"]["title"] for item in items] == ["tt2"]
 
 
-def test_what_a_part_said_stays_when_a_later_import_leaves_it_out(imdb: Importer) -> None:
+def test_partial_import_keeps_items_of_the_omitted_parts(imdb: Importer) -> None:
     imdb.write_all(
         {
             BASICS: [FILM, ("tt2", "tvEpisode", "One", "One", *FILM[4:])],
@@ -541,7 +541,7 @@ def test_a_line_that_is_not_utf_8_or_far_too_long_is_refused(imdb: Importer) -> 
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.file)
-def test_nothing_is_written_when_a_file_is_missing_or_has_other_columns(imdb: Importer, layout: Layout) -> None:
+def test_missing_or_unexpected_file_stops_the_import_before_any_write(imdb: Importer, layout: Layout) -> None:
     imdb.write_all({BASICS: [FILM]})
     (imdb.folder / layout.file).unlink()
     with pytest.raises(ToolError, match="is not there"):
@@ -665,7 +665,7 @@ def test_videos_that_were_lost_after_an_import_was_broken_off_are_imported_again
     assert None not in [generated.video(f"tt{number:07}") for number in range(1, TITLES + 1)]
 
 
-def test_of_a_file_that_was_cut_off_everything_whole_is_kept_and_the_rest_comes_with_the_whole_file(
+def test_truncated_file_is_imported_up_to_the_cut_and_completed_later(
     generated: Importer,
 ) -> None:
     path = generated.folder / PRINCIPALS.file
@@ -782,7 +782,7 @@ def test_news_change_what_only_the_import_wrote(imdb: Importer, api: Api) -> Non
     assert (credit["ordering"], credit["version"]) == (2, 2)
 
 
-def test_what_a_person_has_changed_is_left_alone_and_reported(imdb: Importer, api: Api) -> None:
+def test_item_changed_by_a_person_is_skipped_and_reported(imdb: Importer, api: Api) -> None:
     files: dict[Layout, Sequence[Sequence[str]]] = {
         BASICS: [FILM],
         PRINCIPALS: [("tt1", "1", "nm1", "self", r"\N", r"\N")],

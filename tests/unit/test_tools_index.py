@@ -128,7 +128,7 @@ class TestTheBucket:
         assert bucket_of(table, client) == "pictures"
         client.describe_stacks.assert_called_once_with(StackName=stack)
 
-    def test_that_does_not_exist_is_named_with_what_to_do(self, objects: Objects) -> None:
+    def test_missing_bucket_is_named_with_the_fix(self, objects: Objects) -> None:
         require_bucket(MEDIA_BUCKET, objects.client)
         said = "The bucket nope cannot be read: there is no such bucket. Give the media bucket as --bucket."
         with pytest.raises(ToolError) as raised:
@@ -142,7 +142,7 @@ class TestTheBucket:
             (ParamValidationError(report="Invalid bucket name"), "no bucket can have this name"),
         ],
     )
-    def test_that_cannot_be_read_says_why(self, error: Exception, why: str) -> None:
+    def test_unreadable_bucket_is_reported_with_the_reason(self, error: Exception, why: str) -> None:
         client = mock.Mock()
         client.head_bucket.side_effect = error
         with pytest.raises(ToolError, match=f"The bucket other cannot be read: .*{why}"):

@@ -166,7 +166,7 @@ class TestWhatItShows:
         assert fake.answers[0].status == 204
         assert f"Listening at {fake.made[0]['url']} to changes of everybody's videos, of all types." in out
 
-    def test_what_others_signed_or_nobody_or_long_ago_is_refused(
+    def test_event_with_a_wrong_missing_or_old_signature_is_refused(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
     ) -> None:
         def tell(fake: Fake, url: str) -> None:
@@ -185,7 +185,7 @@ class TestWhatItShows:
         assert "refused: Message timestamp too old" in out
         assert out.count("video.changed") == 1
 
-    def test_what_is_sent_elsewhere_is_not_taken(self, fake: Fake) -> None:
+    def test_request_to_another_path_or_too_large_is_refused(self, fake: Fake) -> None:
         def tell(fake: Fake, url: str) -> None:
             fake.tell(f"{url}/else", CHANGE)
             fake.answers.append(send(url, {"transfer-encoding": "chunked"}, b"x" * 1_000_001, local=True))
@@ -196,7 +196,7 @@ class TestWhatItShows:
         assert [answer.status for answer in fake.answers[:1]] == [404]
         assert fake.answers[1].status in (413, None)  # or it closes before all was sent
 
-    def test_nothing_that_somebody_typed_reaches_the_terminal_but_printable_characters(
+    def test_text_from_an_event_is_printed_with_control_characters_escaped(
         self, fake: Fake, capsys: pytest.CaptureFixture[str]
     ) -> None:
         bad = "\x1b[2J\x07[red]\r\n"
@@ -212,7 +212,7 @@ class TestWhatItShows:
         assert "\n2026-11-22 21:50:06Z  webhook.test\n" in capsys.readouterr().out
 
 
-def test_what_is_sent_again_is_marked(
+def test_event_sent_again_is_marked(
     fake: Fake, ended_after: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     ended_after(2)
@@ -289,7 +289,7 @@ class TestNoWebhookIsLeft:
         assert (len(fake.made), list(fake.hooks)) == (1, ["mine"])
         assert "does not answer" in capsys.readouterr().err
 
-    def test_of_a_listener_that_was_killed(self, fake: Fake, ended_after: Callable[..., None]) -> None:
+    def test_webhook_of_a_killed_listener_is_deleted(self, fake: Fake, ended_after: Callable[..., None]) -> None:
         ended_after(0)
         dead = free_port()
         with create_server(("127.0.0.1", 0)) as listener:
@@ -306,7 +306,9 @@ class TestNoWebhookIsLeft:
 
 
 class TestItSays:
-    def test_that_the_service_is_gone(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_listen_reports_that_the_service_is_unreachable(
+        self, fake: Fake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         def end(fake: Fake, url: str) -> None:
             fake.tell(url, CHANGE)
             fake.socket.close()
@@ -319,12 +321,12 @@ class TestItSays:
         assert "So the webhook hook-0 is still there. The next `listen` deletes it." in said.err
         assert said.err.count("\n") == 1
 
-    def test_that_somebody_has_deleted_the_webhook(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_listen_reports_that_the_webhook_was_deleted(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         fake.deliver = lambda fake, _: fake.hooks.clear()
         assert main(["listen"]) == 1
         assert "Somebody has deleted the webhook." in capsys.readouterr().err
 
-    def test_that_the_webhook_is_paused_and_why(
+    def test_listen_reports_that_the_webhook_is_paused_and_the_reason(
         self,
         fake: Fake,
         ended_after: Callable[..., None],
@@ -357,7 +359,7 @@ class TestItSays:
         assert main(["listen", "--types", "video.seen"]) == 1
         assert capsys.readouterr().err == f"The service made no webhook: /types/0: {detail}\n"
 
-    def test_that_its_port_is_taken(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_listen_reports_that_its_port_is_in_use(self, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["listen", "--port", str(fake.server_port)]) == 1
         assert f"Port {fake.server_port} cannot be listened to: " in capsys.readouterr().err
         assert fake.made == []
@@ -376,14 +378,14 @@ class TestItSays:
             ),
         ],
     )
-    def test_what_is_missing(
+    def test_listen_reports_a_missing_argument_or_token(
         self, arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.delenv("TOKEN", raising=False)
         assert main(["listen", *arguments]) == 1
         assert capsys.readouterr().err == f"{sentence}\n"
 
-    def test_that_no_service_runs(
+    def test_listen_reports_that_no_local_service_runs(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setattr("local.running_service.__defaults__", (tmp_path / "service.json",))

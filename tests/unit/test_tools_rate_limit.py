@@ -100,7 +100,7 @@ class TestSamples:
         made = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
         return PacedTable(made, table.name, table.client), lambda: list(made._samples)
 
-    def test_one_write_of_each_second_is_remembered(
+    def test_sampler_stores_one_write_per_second(
         self, remembered: tuple[PacedTable, Callable[[], list[LagSample]]], clock: Clock
     ) -> None:
         table, samples = remembered

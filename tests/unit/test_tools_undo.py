@@ -243,7 +243,7 @@ class TestSmall:
         assert films.item(videos[1])["title"] == "Film 1"
 
     @pytest.mark.usefixtures("table")
-    def test_that_nobody_knows_is_an_error(self, terminal: Terminal, folder: Path) -> None:
+    def test_undo_of_an_unknown_change_set_is_an_error(self, terminal: Terminal, folder: Path) -> None:
         assert terminal.run("nothing") == 1
         assert terminal.err == [
             "There is no change set nothing: the trail has nothing of it, or not yet, or not any more."
@@ -366,7 +366,7 @@ class TestTheStateFile:
             SavedRevert(path, {"changeset": "d"}).id()
 
     @pytest.mark.parametrize("content", ["", "[]", "{}", '"x"'])
-    def test_of_something_else_is_left_alone(self, folder: Path, content: str) -> None:
+    def test_state_file_of_another_format_is_not_overwritten(self, folder: Path, content: str) -> None:
         path = folder / "undo.state"
         path.write_text(content, encoding="utf-8")
         with pytest.raises(ToolError, match="is not the state file of an undo"):
@@ -420,7 +420,7 @@ BY = {"by": {"kind": "person", "id": "bob"}, "at": NOW * 1000}
         (part(fields=["/title"], omitted=3), ["video v: came back: title", "video v: and 3 fields more"]),
     ],
 )
-def test_each_outcome_is_said_in_words(report: Item, lines: list[str]) -> None:
+def test_every_outcome_has_its_sentence(report: Item, lines: list[str]) -> None:
     assert [line.plain for line in describe_part(report, is_rehearsal=False)] == lines
 
 

@@ -74,7 +74,7 @@ def test_in_a_table_that_went_back_in_time_it_starts_over(memory: Memory) -> Non
 
 
 @pytest.mark.parametrize("line", [1, 2, BATCHES])
-def test_it_starts_over_when_any_of_few_items_is_gone(memory: Memory, line: int) -> None:
+def test_import_restarts_when_an_item_of_a_small_table_is_missing(memory: Memory, line: int) -> None:
     memory.go_on()
     memory.table.delete(VIDEO.key(videoId=f"film-{line}"))
     assert memory.go_on()[0] == 0
@@ -107,7 +107,7 @@ def test_a_memory_that_does_not_know_its_table_starts_over(memory: Memory) -> No
     assert why is not None
 
 
-def test_nothing_is_left_in_the_table_of_an_import_that_is_complete(memory: Memory) -> None:
+def test_completed_import_leaves_no_checkpoint(memory: Memory) -> None:
     memory.go_on()
     assert [item["pk"] for item in items_of(memory.table) if item["pk"].startswith("IMPORT#")]
     memory.complete()
@@ -127,7 +127,7 @@ def _and_crash(write: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-def test_what_it_writes_has_one_id_until_it_is_complete_or_starts_over(memory: Memory) -> None:
+def test_change_set_id_is_stable_until_the_import_completes_or_restarts(memory: Memory) -> None:
     def change_set(*, begins: bool = False) -> str | None:
         with work_file(memory.path, {}, memory.table) as work:
             if begins:
@@ -150,6 +150,6 @@ def test_what_it_writes_has_one_id_until_it_is_complete_or_starts_over(memory: M
     assert change_set() != again
 
 
-def test_one_that_writes_nothing_has_no_id(memory: Memory) -> None:
+def test_work_file_without_a_table_has_no_change_set_id(memory: Memory) -> None:
     with work_file(memory.path, {}) as work:
         assert work.change_set is None

@@ -186,7 +186,7 @@ class TestOrders:
 
 
 class TestWhatIsShown:
-    def test_nothing_before_a_list_was_computed(self, api: Api) -> None:
+    def test_top_list_is_empty_before_it_was_computed(self, api: Api) -> None:
         assert listed(api, "window=week&category=c") == {
             "window": "week",
             "category": "c",
@@ -255,7 +255,7 @@ class TestWhatIsShown:
         compute(table)
         assert listed(api)["items"] == []
 
-    def test_it_takes_one_read_of_the_list_and_one_of_the_videos(
+    def test_top_list_takes_one_read_of_the_list_and_one_of_the_videos(
         self, api: Api, table: Table, viewed: CountedViews
     ) -> None:
         published(api, viewed, a=1, b=1, c=1)
@@ -272,7 +272,7 @@ class TestWhatIsShown:
             *("category=", f"category={'x' * 101}", "category=a%00b", "window=day&window=day", "cursor=x"),
         ],
     )
-    def test_what_it_does_not_know_is_refused(self, api: Api, table: Table, query: str) -> None:
+    def test_unknown_parameter_or_value_is_400(self, api: Api, table: Table, query: str) -> None:
         with record_operations(table.client) as operations:
             reply = api.get("/v1/top", query=query)
         assert (reply.status, operations) == (400, []), reply.body

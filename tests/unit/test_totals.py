@@ -104,7 +104,7 @@ class TestTags:
         background.settle_totals()
         assert list(pages(api, 100)) == [[("drama", 3), ("c", 2), ("b", 1)]]
 
-    def test_only_listed_videos_count(self, api: Api, background: BackgroundWork) -> None:
+    def test_tags_of_unlisted_videos_do_not_count(self, api: Api, background: BackgroundWork) -> None:
         api.create(tags=["private"])
         deleted = api.publish(tags=["deleted"])["videoId"]
         hidden = api.publish(tags=["hidden"])["videoId"]
@@ -164,5 +164,5 @@ class TestTags:
         assert (reply.status, reply.json["type"]) == (400, "urn:video-metadata:problem:invalid-cursor")
 
     @pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "tag=a", "limit=1&limit=2"])
-    def test_what_it_does_not_know_is_refused(self, api: Api, query: str) -> None:
+    def test_unknown_parameter_or_value_is_400(self, api: Api, query: str) -> None:
         assert api.get("/v1/tags", query=query).status == 400

@@ -132,7 +132,7 @@ class TestPartSizes:
 
 
 class TestPut:
-    def test_it_says_where_and_how_to_send_the_film(self, api: Api, video_id: str, table: Table) -> None:
+    def test_put_upload_returns_method_url_headers_and_expiry(self, api: Api, video_id: str, table: Table) -> None:
         reply = api.post(f"/v1/videos/{video_id}/upload", FILM)
         assert reply.status == 201
         begun = reply.json
@@ -205,7 +205,7 @@ class TestPut:
 
 
 class TestParts:
-    def test_it_says_where_to_send_each_part(self, api: Api, video_id: str, table: Table) -> None:
+    def test_multipart_upload_returns_url_and_size_of_each_part(self, api: Api, video_id: str, table: Table) -> None:
         begun = _begin(api, video_id, LARGE)
         upload_id = begun["uploadId"]
         assert set(begun) == {"uploadId", "partSize", "parts", "complete", "abort", "expiresAt"}
@@ -315,7 +315,7 @@ class TestParts:
         assert _complete(api, video_id, begun["uploadId"], _send_parts(objects, video_id, begun, table)).status == 200
         assert _abort(api, video_id, begun["uploadId"]).status == 409
 
-    def test_what_the_bucket_s_rules_aborted_is_gone(
+    def test_completing_is_409_when_a_bucket_rule_aborted_the_parts(
         self, api: Api, video_id: str, objects: Objects, table: Table
     ) -> None:
         begun = _begin(api, video_id, LARGE)
@@ -377,13 +377,15 @@ class TestGoingOn:
     IN_PARTS = FILM | {"fileSize": 25}
 
     @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
-    def test_of_what_was_only_begun_it_says_what_beginning_it_said(self, api: Api, video_id: str, film: Any) -> None:
+    def test_read_of_an_unstarted_upload_returns_what_create_returned(self, api: Api, video_id: str, film: Any) -> None:
         begun = _begin(api, video_id, film)
         reply = _read(api, video_id, begun["uploadId"])
         assert (reply.status, reply.headers["cache-control"]) == (200, "no-store")
         assert _unsigned(reply.json) == _unsigned(begun) | film | {"videoId": video_id, "state": "open"}
 
-    def test_only_missing_parts_have_urls(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+    def test_read_returns_urls_for_missing_parts_only(
+        self, api: Api, video_id: str, table: Table, objects: Objects
+    ) -> None:
         begun = _begin(api, video_id, self.IN_PARTS)
         etag = _send_part(objects, table, video_id, begun["uploadId"], 2, 10)
         first, second, third = _read(api, video_id, begun["uploadId"]).json["parts"]
@@ -395,7 +397,9 @@ class TestGoingOn:
             assert query["partNumber"] == [str(number)]
             assert query["X-Amz-SignedHeaders"] == ["content-length;host"]
 
-    def test_its_etags_complete_it(self, api: Api, video_id: str, table: Table, objects: Objects) -> None:
+    def test_etags_returned_by_read_complete_the_upload(
+        self, api: Api, video_id: str, table: Table, objects: Objects
+    ) -> None:
         begun = _begin(api, video_id, self.IN_PARTS)
         for number, size in ((3, 5), (1, 10), (2, 10)):
             _send_part(objects, table, video_id, begun["uploadId"], number, size)
@@ -410,7 +414,7 @@ class TestGoingOn:
         parts = _read(api, video_id, begun["uploadId"]).json["parts"]
         assert ["url" in part for part in parts] == [True, True, True]
 
-    def test_of_a_part_that_was_sent_twice_the_last_one_counts(
+    def test_read_returns_the_etag_of_the_latest_upload_of_a_part(
         self, api: Api, video_id: str, table: Table, objects: Objects
     ) -> None:
         begun = _begin(api, video_id, self.IN_PARTS)
@@ -418,7 +422,7 @@ class TestGoingOn:
         assert first != second
         assert _read(api, video_id, begun["uploadId"]).json["parts"][0]["etag"] == second
 
-    def test_it_reads_every_page_of_parts(
+    def test_read_lists_every_page_of_parts(
         self, api: Api, video_id: str, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         begun = _begin(api, video_id, self.IN_PARTS)
@@ -430,7 +434,7 @@ class TestGoingOn:
         assert ["etag" in part for part in parts] == [True, True, True]
 
     @pytest.mark.parametrize("film", [SMALL, IN_PARTS])
-    def test_it_writes_nothing_and_costs_no_quota(
+    def test_read_writes_nothing_and_uses_no_quota(
         self, api: Api, video_id: str, table: Table, objects: Objects, film: Any
     ) -> None:
         begun = _begin(api, video_id, film)
@@ -469,12 +473,12 @@ class TestGoingOn:
         assert _ended(_read(api, video_id, upload_id), film) == "aborted"
 
     @pytest.mark.parametrize("state", ["received", "refused"])
-    def test_what_has_arrived_has_no_urls(self, api: Api, video_id: str, table: Table, state: str) -> None:
+    def test_received_or_refused_upload_has_no_urls(self, api: Api, video_id: str, table: Table, state: str) -> None:
         upload_id = _begin(api, video_id, self.SMALL)["uploadId"]
         UploadStore(table).set_state(_item(table, video_id, upload_id), state)
         assert _ended(_read(api, video_id, upload_id), self.SMALL) == state
 
-    def test_what_the_bucket_s_rules_removed_is_aborted(
+    def test_upload_aborted_by_a_bucket_rule_reads_as_aborted(
         self, api: Api, video_id: str, table: Table, objects: Objects
     ) -> None:
         upload_id = _begin(api, video_id, self.IN_PARTS)["uploadId"]
@@ -521,7 +525,7 @@ class TestGoingOn:
         assert _read(api, video_id, second).json["state"] == "open"
 
     @pytest.mark.parametrize("outcome", ["received", "aborted"])
-    def test_one_that_ends_while_its_parts_are_read_has_ended(
+    def test_upload_that_ends_while_its_parts_are_listed_reads_as_ended(
         self, api: Api, video_id: str, table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, outcome: str
     ) -> None:
         upload_id = _begin(api, video_id, self.IN_PARTS)["uploadId"]
@@ -559,13 +563,15 @@ def _unsigned(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 class TestAbortOfAPut:
-    def test_it_may_be_done_again(self, api: Api, video_id: str, table: Table) -> None:
+    def test_abort_is_idempotent(self, api: Api, video_id: str, table: Table) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         assert [_abort(api, video_id, upload_id).status for _ in range(2)] == [204, 204]
         assert _item(table, video_id, upload_id)["state"] == "aborted"
 
     @pytest.mark.parametrize("state", ["received", "refused"])
-    def test_what_has_arrived_stays(self, api: Api, video_id: str, table: Table, state: str) -> None:
+    def test_abort_of_a_received_or_refused_upload_is_409(
+        self, api: Api, video_id: str, table: Table, state: str
+    ) -> None:
         upload_id = _begin(api, video_id)["uploadId"]
         UploadStore(table).set_state(_item(table, video_id, upload_id), state)
         assert _abort(api, video_id, upload_id).status == 409
@@ -602,7 +608,7 @@ class TestWhoMay:
             assert _read(api, place, NO_UPLOAD).status == 404
 
     @pytest.mark.parametrize("upload_id", ["x", "..", NO_UPLOAD.upper(), NO_UPLOAD + "0", "%23META"])
-    def test_what_is_not_an_upload_s_id(self, api: Api, video_id: str, upload_id: str) -> None:
+    def test_malformed_upload_id_is_400(self, api: Api, video_id: str, upload_id: str) -> None:
         assert _read(api, video_id, upload_id).status == 400
         assert _abort(api, video_id, upload_id).status == 400
         assert _complete(api, video_id, upload_id, [{"partNumber": 1, "etag": "e"}]).status == 400
@@ -633,14 +639,14 @@ class TestQuota:
         api.clock.advance(int(reply.headers["retry-after"]))
         assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 201
 
-    def test_it_is_the_owner_s_whoever_uploads(self, api: Api, video_id: str) -> None:
+    def test_upload_counts_against_the_quota_of_the_video_owner(self, api: Api, video_id: str) -> None:
         for _ in range(2):
             _begin(api, video_id, user="admin")
         own = api.create("admin")["videoId"]
         assert api.post(f"/v1/videos/{video_id}/upload", FILM).status == 429
         assert api.post(f"/v1/videos/{own}/upload", FILM, user="admin").status == 201
 
-    def test_what_is_refused_costs_nothing(self, api: Api, video_id: str) -> None:
+    def test_refused_upload_uses_no_quota(self, api: Api, video_id: str) -> None:
         for _ in range(5):
             assert api.post(f"/v1/videos/{video_id}/upload", FILM, user="bob").status == 404
             assert api.post(f"/v1/videos/{video_id}/upload", {}).status == 422
@@ -669,7 +675,9 @@ class TestFaults:
         return lambda: _abort(api, video_id, begun["uploadId"])
 
     @pytest.mark.parametrize("what", REQUESTS)
-    def test_one_that_passes_is_not_noticed(self, api: Api, table: Table, objects: Objects, what: str) -> None:
+    def test_transient_fault_is_retried_and_hidden_from_the_client(
+        self, api: Api, table: Table, objects: Objects, what: str
+    ) -> None:
         line = FaultLine(table.client, objects.client, carry=botocore_stubber)
         for incident in (lose_request, lose_response):
             at = 0
@@ -684,7 +692,7 @@ class TestFaults:
             assert at >= REQUESTS[what]
 
     @pytest.mark.parametrize("what", REQUESTS)
-    def test_one_that_stays_is_503_and_asking_again_then_helps(
+    def test_lasting_fault_is_503_and_a_later_retry_succeeds(
         self, api: Api, table: Table, objects: Objects, what: str
     ) -> None:
         for client, incident in ((table.client, throttle), (objects.client, s3_refusal("SlowDown", 503))):

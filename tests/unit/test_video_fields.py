@@ -35,7 +35,7 @@ def test_fields_of_whole_numbers_are_those_that_the_models_say() -> None:
         assert (name in INTEGERS) == ("integer" in types), name
 
 
-def test_another_set_of_facets_is_another_form_of_the_search_index() -> None:
+def test_changed_facets_require_a_new_search_index_format() -> None:
     assert (FORM, tuple(FACETS)) == (1, ("category", "tag", "year")), (
         "raise FORM in shared/search/document.py, then edit this"
     )

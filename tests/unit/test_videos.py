@@ -123,7 +123,7 @@ class TestIdempotencyKey:
         again = api.post("/v1/videos", body='{"format":"mp4","title":"t"}', headers=KEY | _JSON)
         assert again.json == first.json
 
-    def test_another_body_under_the_same_key_is_refused(self, api: Api) -> None:
+    def test_different_body_under_the_same_key_is_refused(self, api: Api) -> None:
         api.post("/v1/videos", {"title": "t"}, headers=KEY)
         other = api.post("/v1/videos", {"title": "u"}, headers=KEY)
         assert (other.status, other.slug) == (422, "idempotency-key-reused")
@@ -162,12 +162,12 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class TestRead:
-    def test_only_some_fields(self, api: Api) -> None:
+    def test_read_returns_only_the_requested_fields(self, api: Api) -> None:
         video = api.create(**EVERYTHING)
         reply = api.get(_path(video), query="fields=title,tags,version")
         assert reply.json == {"title": EVERYTHING["title"], "tags": ["a", "b"], "version": 1}
 
-    def test_only_the_named_attributes_leave_dynamodb(self, api: Api, table: Table) -> None:
+    def test_read_projects_only_the_requested_attributes(self, api: Api, table: Table) -> None:
         video = api.create(**EVERYTHING)
         with record_operations(table.client) as operations:
             api.get(_path(video), query="fields=title")
@@ -301,7 +301,7 @@ class TestChange:
         assert (reply.status, reply.json["version"]) == (200, 1)
         assert [operation.name for operation in operations] == ["GetItem"]
 
-    def test_only_what_changed_is_written(self, api: Api, table: Table) -> None:
+    def test_patch_writes_only_changed_attributes(self, api: Api, table: Table) -> None:
         video = api.create(**EVERYTHING)
         with record_operations(table.client) as operations:
             api.patch(_path(video), {"title": "new"})
@@ -321,13 +321,13 @@ class TestChange:
     @pytest.mark.parametrize(
         "field", ["videoId", "userId", "createdAt", "updatedAt", "version", "viewCount", "purgeAt", "schemaVersion"]
     )
-    def test_what_the_server_writes_cannot_be_changed(self, api: Api, field: str) -> None:
+    def test_server_written_field_cannot_be_patched(self, api: Api, field: str) -> None:
         video = api.create()
         reply = api.patch(_path(video), {field: 1})
         assert (reply.status, reply.json["errors"][0]["pointer"]) == (422, f"/{field}")
 
     @pytest.mark.parametrize("field", ["title", "status", "visibility"])
-    def test_what_every_video_has_cannot_be_removed(self, api: Api, field: str) -> None:
+    def test_required_field_cannot_be_removed(self, api: Api, field: str) -> None:
         video = api.create()
         assert api.patch(_path(video), {field: None}).status == 422
 
@@ -348,7 +348,7 @@ class TestChange:
 class TestStatusMachine:
     @pytest.mark.parametrize("before", ["uploaded", "processing", "ready", "failed"])
     @pytest.mark.parametrize("after", ["uploaded", "processing", "ready", "failed"])
-    def test_only_legal_transitions(self, api: Api, before: str, after: str) -> None:
+    def test_undefined_status_transition_is_409(self, api: Api, before: str, after: str) -> None:
         video = api.create("admin", status=before)
 
         reply = api.patch(_path(video), {"status": after}, user="admin")
@@ -410,7 +410,7 @@ class TestDeleteAndRestore:
         api.delete(_path(video))
         assert api.patch(_path(video), {"title": "t"}).status == 409
 
-    def test_it_can_be_restored_until_its_grace_is_over(self, api: Api, clock: Clock) -> None:
+    def test_deleted_video_can_be_restored_until_its_grace_period_ends(self, api: Api, clock: Clock) -> None:
         video = api.create()
         api.delete(_path(video))
         assert api.get(_path(video)).json["purgeAt"] == NOW + GRACE_SECONDS
@@ -427,7 +427,7 @@ class TestDeleteAndRestore:
         assert video["purgeAt"] == NOW + 100 + GRACE_SECONDS
         assert "purgeAt" not in api.patch(_path(video), {"expiresAt": None}).json
 
-    def test_only_owner_and_admins_see_when_it_is_removed(self, api: Api) -> None:
+    def test_purge_time_is_shown_to_owner_and_admins_only(self, api: Api) -> None:
         video = api.publish("alice", expiresAt=NOW + 100)
         shown = {user: "purgeAt" in api.get(_path(video), user=user).json for user in ("alice", "admin", "bob")}
         assert shown == {"alice": True, "admin": True, "bob": False}
@@ -468,7 +468,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], dict[str, str]]] = [
 
 class TestFieldsThatExcludeEachOther:
     @pytest.mark.parametrize(("fields", "faults"), IMPOSSIBLE, ids=str)
-    def test_they_are_refused_at_the_field_by_create_patch_and_batch(
+    def test_conflicting_fields_are_refused_by_create_patch_and_batch(
         self, api: Api, fields: dict[str, Any], faults: dict[str, str]
     ) -> None:
         video = api.create()

@@ -58,7 +58,7 @@ def _markers(table: Table) -> list[dict[str, Any]]:
     ]
 
 
-def test_each_view_has_its_result_in_its_place(api: Api, table: Table) -> None:
+def test_every_view_has_its_result_in_order(api: Api, table: Table) -> None:
     one, other, hidden = api.publish(), api.publish(), api.create()
     results = _results(
         api,
@@ -249,7 +249,7 @@ class TestWhenDynamoDBFails:
         monkeypatch.setattr(table.client, "update_item", refused)
         assert _reasons(api, _of(own, "a"), _of(other, "b"), _of(own, "c"), user="alice") == [503, None, 503]
 
-    def test_nothing_is_counted_when_the_videos_cannot_be_read(self, api: Api, table: Table) -> None:
+    def test_batch_is_503_and_counts_nothing_when_videos_cannot_be_read(self, api: Api, table: Table) -> None:
         video = api.publish()
 
         def refused(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -271,7 +271,7 @@ class TestWhenDynamoDBFails:
         )
         assert _reasons(api, _of(one, "a"), _of(other, "b")) == [None, 500]
 
-    def test_what_there_is_no_time_for_fails_with_503(self, table: Table, api: Api) -> None:
+    def test_views_beyond_the_time_limit_fail_with_503_and_can_be_retried(self, table: Table, api: Api) -> None:
         # Each look at the clock takes five seconds, and half a minute is more than the function has.
         video = api.publish()
         seconds = iter(range(0, 100_000, 5))

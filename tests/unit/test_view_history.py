@@ -41,7 +41,7 @@ def counts(answer: dict[str, Any]) -> dict[int, int]:
 
 
 class TestHours:
-    def test_each_of_the_last_24_has_its_views_and_zeros_stand_for_none(self, api: Api, viewed: CountedViews) -> None:
+    def test_last_24_hours_are_listed_with_their_views_or_zero(self, api: Api, viewed: CountedViews) -> None:
         video_id = api.publish()["videoId"]
         viewed.count(video_id, HOUR - 30 * HOUR_SECONDS, views=5)
         viewed.count(video_id, HOUR - 2 * HOUR_SECONDS, views=3, keyed=1, watched=9000)
@@ -188,7 +188,7 @@ class TestRange:
             "limit=5",
         ],
     )
-    def test_what_cannot_be_counted_is_refused(self, api: Api, table: Table, query: str) -> None:
+    def test_invalid_range_parameter_is_refused(self, api: Api, table: Table, query: str) -> None:
         video_id = api.publish()["videoId"]
         with record_operations(table.client) as operations:
             reply = api.get(f"/v1/videos/{video_id}/views", query=query)

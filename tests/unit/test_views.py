@@ -70,7 +70,7 @@ def _markers(table: Table) -> list[Item]:
     return [marker for marker in found if marker is not None]
 
 
-def test_each_view_is_one_more(api: Api) -> None:
+def test_every_view_increments_the_count(api: Api) -> None:
     video = api.publish()
     assert [_view(api, video, user=user) for user in ("bob", "bob", "carol", "admin")] == [1, 2, 3, 4]
     assert api.get(f"/v1/videos/{video['videoId']}").json["viewCount"] == 4
@@ -154,13 +154,13 @@ class TestViewers:
         assert _counted(api, video, TV)["windowEnds"] == NOW + 2 * WINDOW_SECONDS
         assert _counter(table, video) == {"repeated": 1}
 
-    def test_each_viewer_and_each_video_has_a_window(self, api: Api) -> None:
+    def test_view_window_is_per_viewer_and_video(self, api: Api) -> None:
         one, other = api.publish(), api.publish()
         for video, viewer in ((one, "tv"), (one, "phone"), (other, "tv")):
             assert _reason(api, video, {"viewerId": viewer}) is None
             assert _reason(api, video, {"viewerId": viewer}) == "repeated"
 
-    def test_nobody_can_suppress_what_somebody_else_reports(self, api: Api) -> None:
+    def test_view_of_another_user_with_the_same_viewer_id_counts(self, api: Api) -> None:
         video = api.publish()
         assert [_reason(api, video, TV, user=user) for user in ("mallory", "bob")] == [None, None]
 
@@ -291,7 +291,7 @@ class TestRules:
         clock.advance(CACHE_SECONDS)
         assert _reason(api, video, user="alice") == "unpublished"
 
-    def test_what_does_not_count_is_one_write(self, api: Api, table: Table) -> None:
+    def test_view_that_does_not_count_takes_one_write(self, api: Api, table: Table) -> None:
         video = api.publish()
         _view(api, video, TV)
         with record_operations(table.client) as operations:
@@ -340,18 +340,18 @@ def test_a_body_that_is_not_valid_is_refused(api: Api, table: Table, body: dict[
     [{"viewerId": "x" * 128}, {"at": NOW + LATEST_SECONDS}, {"at": NOW - EARLIEST_SECONDS}, {"at": None}],
     ids=str,
 )
-def test_what_is_just_valid_counts(api: Api, body: dict[str, Any]) -> None:
+def test_view_at_the_limits_of_validity_counts(api: Api, body: dict[str, Any]) -> None:
     assert _view(api, api.publish(), body) == 1
 
 
-def test_only_known_videos_have_views(api: Api, table: Table) -> None:
+def test_view_of_an_absent_video_is_404_and_creates_no_counter(api: Api, table: Table) -> None:
     video_id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
     assert api.post(f"/v1/videos/{video_id}/views").status == 404
     assert table.get(VIEW_COUNTER.key(videoId=video_id, shard=0)) is None
 
 
 class TestCache:
-    def test_who_may_see_a_video_is_remembered_for_seconds(self, api: Api, clock: Clock) -> None:
+    def test_visibility_of_a_video_is_cached_for_seconds(self, api: Api, clock: Clock) -> None:
         video = api.publish()
         path = f"/v1/videos/{video['videoId']}"
         _view(api, video, user="bob")
@@ -368,7 +368,9 @@ class TestCache:
         clock.advance(1)
         assert api.post(f"/v1/videos/{video['videoId']}/views", user="bob").status == 404
 
-    def test_it_forgets_the_longest_unused_when_it_is_full(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_full_cache_evicts_the_least_recently_used_video(
+        self, table: Table, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.views.store.CACHE_VIDEOS", 2)
         store, caller = ViewStore(table), Caller("alice", frozenset())
         api = make_api(table)

@@ -125,7 +125,7 @@ class TestANameThatResolvesTo:
         assert (answer.is_forbidden, answer.error) == (False, "The receiver refused the connection.")
         assert network.opened == [(address, 443)]
 
-    def test_another_address_the_second_time_is_resolved_once(self) -> None:
+    def test_name_is_resolved_once_per_request_against_dns_rebinding(self) -> None:
         network = Network([PUBLIC], ["169.254.169.254"])
         assert not network.send().is_forbidden
         assert (network.resolved, network.opened) == (["hooks.example.com"], [(PUBLIC, 443)])
@@ -139,7 +139,7 @@ class TestANameThatResolvesTo:
         assert network.opened == [(PUBLIC, 8443), ("8.8.8.8", 8443)]
 
     @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
-    def test_this_machine_is_called_on_a_laptop_only(self, address: str) -> None:
+    def test_loopback_address_is_called_in_local_mode_only(self, address: str) -> None:
         network = Network([address], [address])
         assert not network.send("http://hooks.example.com:8080/", local=True).is_forbidden
         assert network.opened == [(address, 8080)]
@@ -303,7 +303,7 @@ LOCAL_URLS = {
 
 class TestAUrl:
     @pytest.mark.parametrize("url", BAD_URLS, ids=lambda url: ascii(url)[:60])
-    def test_that_leads_elsewhere_is_refused_with_a_sentence_and_not_called(self, url: str) -> None:
+    def test_url_that_is_not_public_is_refused_with_a_reason_and_not_called(self, url: str) -> None:
         fault = find_fault(url, local=False)
         assert fault is not None
         assert fault[0].isupper()
@@ -313,7 +313,7 @@ class TestAUrl:
         assert (network.resolved, network.opened) == ([], [])
 
     @pytest.mark.parametrize("url", GOOD_URLS, ids=lambda url: url[:60])
-    def test_that_leads_to_the_public_is_called(self, url: str) -> None:
+    def test_public_url_is_called(self, url: str) -> None:
         assert find_fault(url, local=False) is None
         host, port, path, authority = GOOD_URLS[url]
         receiver = parse_receiver(url, local=False)

@@ -217,7 +217,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("rest", HUGE.values(), ids=HUGE)
-def test_of_a_megabyte_the_first_64_kb_are_read(receiver: Make, rest: bytes) -> None:
+def test_large_response_is_read_up_to_64_kb(receiver: Make, rest: bytes) -> None:
     came = sent(receiver(says(b"HTTP/1.1 200 OK\r\n" + rest)))
     assert (came.status, came.error, set(came.body)) == (200, None, set(b"x"))
     assert MAX_BYTES - 2000 < len(came.body) < MAX_BYTES
@@ -244,7 +244,7 @@ NOT_ANSWERS = {
 
 
 @pytest.mark.parametrize(("answer", "error"), NOT_ANSWERS.values(), ids=NOT_ANSWERS)
-def test_what_is_not_an_answer_is_an_error(receiver: Make, answer: bytes, error: str) -> None:
+def test_invalid_response_is_an_error(receiver: Make, answer: bytes, error: str) -> None:
     came = sent(receiver(says(answer)))
     assert (came.status, came.error, came.body, came.is_forbidden) == (None, error, b"", False)
 
@@ -399,7 +399,7 @@ class TestOverTls:
         assert (came.status, came.error) == (None, f"The receiver's certificate is not valid: {reason}.")
         assert one.requests == []
 
-    def test_only_whom_the_system_trusts_is_believed_whatever_aws_is_trusted_by(
+    def test_receiver_certificate_is_checked_against_the_system_store_only(
         self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("AWS_CA_BUNDLE", str(certificate))
@@ -435,7 +435,7 @@ class TestOverTls:
         assert (came.status, came.error) == (None, "The receiver does not speak TLS as it should.")
 
 
-def test_nobody_listening_is_an_error() -> None:
+def test_refused_connection_is_an_error() -> None:
     came = send(f"http://127.0.0.1:{free_port()}/", HEADERS, BODY, local=True, seconds=LIMIT)
     assert (came.status, came.error, came.is_forbidden) == (None, "The receiver refused the connection.", False)
 

@@ -35,7 +35,7 @@ def test_a_library_verifies_what_is_sent() -> None:
     assert Webhook(encode_secret(CURRENT)).verify(body, headers)["type"] == "video.changed"
 
 
-def test_both_secrets_verify_for_a_day_after_a_rotation_and_no_other_does() -> None:
+def test_current_and_previous_secret_verify_after_a_rotation() -> None:
     body = event_body(CHANGE)
     headers = event_headers("Zm9v", body, [CURRENT, PREVIOUS], time.time())
     assert Webhook(encode_secret(CURRENT)).verify(body, headers) == Webhook(encode_secret(PREVIOUS)).verify(
@@ -46,7 +46,7 @@ def test_both_secrets_verify_for_a_day_after_a_rotation_and_no_other_does() -> N
 
 
 @pytest.mark.parametrize("header", ["webhook-id", "webhook-timestamp", "webhook-signature"])
-def test_what_was_altered_on_its_way_is_not_verified(header: str) -> None:
+def test_altered_body_or_header_is_not_verified(header: str) -> None:
     body, now = event_body(CHANGE), time.time()
     headers = event_headers("Zm9v", body, [CURRENT], now)
     altered = event_headers("Zm9w", body + b" ", [CURRENT], now - 1)[header]
@@ -85,7 +85,7 @@ def test_the_signature_is_that_of_the_specification() -> None:
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_each_webhook_and_each_rotation_has_a_secret_of_its_own() -> None:
+def test_every_webhook_and_rotation_has_a_separate_secret() -> None:
     secrets = {
         secret_of(master, webhook, generation) for master in ("a", "b") for webhook in "xy" for generation in (1, 2)
     }
@@ -107,7 +107,7 @@ def test_the_same_change_has_the_same_body_and_id_however_often_it_is_sent() -> 
     assert first["webhook-signature"] != later["webhook-signature"]
 
 
-def test_each_test_is_an_event_of_its_own() -> None:
+def test_every_test_event_has_a_new_id() -> None:
     one, two = (event.test_change("hook", 1000.25) for _ in range(2))
     assert one["id"] != two["id"]
     assert json.loads(event_body(one)) == {

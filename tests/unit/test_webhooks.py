@@ -229,7 +229,7 @@ class TestCreate:
             "version": 1,
         }
 
-    def test_only_that_answer_shows_the_secret(self, service: Service) -> None:
+    def test_secret_is_shown_only_in_the_create_response(self, service: Service) -> None:
         created = service.create()
         path = f"/{created['webhookId']}"
         others = [service.get(path), service.get(), service.patch(created["webhookId"], {"description": "d"})]
@@ -239,25 +239,25 @@ class TestCreate:
         assert not any(secret in reply.body.decode() or '"secret"' in reply.body.decode() for reply in others)
         assert secret not in str([service.hook(created["webhookId"]), service.place(created["webhookId"])])
 
-    def test_it_begins_behind_what_was_changed_before(self, service: Service) -> None:
+    def test_new_webhook_skips_changes_made_before_its_creation(self, service: Service) -> None:
         service.change(1)
         webhook_id = service.create()["webhookId"]
         assert service.next_change(webhook_id, owner_log("alice")) is None
         service.change(2)
         assert service.next_change(webhook_id, owner_log("alice")) == "c2"
 
-    def test_what_is_changed_while_it_is_created_is_sent(self, service: Service, table: Table) -> None:
+    def test_webhook_sends_change_made_while_it_is_created(self, service: Service, table: Table) -> None:
         with _meanwhile(table, "TransactWriteItems", lambda: service.change(1)):
             webhook_id = service.create()["webhookId"]
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
-    def test_one_that_follows_everybody_has_a_place_in_each_log(self, service: Service) -> None:
+    def test_webhook_for_all_users_has_a_position_in_each_log(self, service: Service) -> None:
         created = service.create("admin", userId="*")
         assert "follows" not in created
         _conforms("WebhookWithSecret", created)
         assert tuple(service.place(created["webhookId"])["places"]) == shard_logs()
 
-    def test_it_is_found_by_whose_changes_it_follows(self, service: Service) -> None:
+    def test_webhook_is_indexed_by_the_user_it_subscribes_to(self, service: Service) -> None:
         own, others = service.create(), service.create("admin", userId="*")
         for created, relation in ((own, follower_relation("alice")), (others, follower_relation(None))):
             hook = service.hook(created["webhookId"])
@@ -276,14 +276,14 @@ class TestCreate:
         assert (place["rel"], place["relSort"], place["relId"]) == (DUE, NOW, webhook_id)
         assert place["nextAttemptAt"] == NOW
 
-    def test_one_that_is_created_paused_waits(self, service: Service) -> None:
+    def test_webhook_created_paused_is_not_queued_or_indexed(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
         assert service.woken == []
         assert "rel" not in service.hook(webhook_id)
         assert "rel" not in service.place(webhook_id)
 
     @pytest.mark.parametrize("user_id", ["*", "bob"])
-    def test_to_follow_others_needs_a_scope(self, service: Service, table: Table, user_id: str) -> None:
+    def test_subscribing_to_another_user_requires_scope(self, service: Service, table: Table, user_id: str) -> None:
         with record_operations(table.client) as operations:
             refused = service.post("", {"url": URL, "userId": user_id})
         assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
@@ -332,7 +332,7 @@ class TestLimit:
             service.create()
         return service
 
-    def test_one_more_is_refused(self, nearly: Service) -> None:
+    def test_creating_a_webhook_beyond_the_limit_is_refused(self, nearly: Service) -> None:
         last = nearly.create()["webhookId"]
         refused = nearly.post("", {"url": URL})
         assert (refused.status, refused.slug) == (409, "limit-reached")
@@ -341,7 +341,7 @@ class TestLimit:
         assert nearly.delete(last).status == 204
         assert nearly.post("", {"url": URL}).status == 201
 
-    def test_of_two_at_a_time_one_is_refused(self, nearly: Service, table: Table) -> None:
+    def test_second_of_two_concurrent_creates_is_refused_at_the_limit(self, nearly: Service, table: Table) -> None:
         replies: list[Reply] = []
         with _meanwhile(table, "TransactWriteItems", lambda: replies.append(nearly.post("", {"url": URL}))):
             replies.append(nearly.post("", {"url": URL}))
@@ -485,7 +485,7 @@ class TestBadInput:
         assert service.place(webhook_id) == before
 
     @pytest.mark.parametrize("action", ["rotate", "test"])
-    def test_what_needs_no_body_takes_none(self, service: Service, action: str) -> None:
+    def test_actions_without_a_body_refuse_unknown_fields(self, service: Service, action: str) -> None:
         webhook_id = service.create()["webhookId"]
         assert list(_faults(service.post(f"/{webhook_id}/{action}", {"secret": "whsec_x"}))) == ["/secret"]
         assert service.get(f"/{webhook_id}").json["version"] == 1
@@ -504,7 +504,7 @@ class TestRead:
         assert listed["nextCursor"] is None
         assert [item["webhookId"] for item in listed["items"]] == [second["webhookId"], first["webhookId"]]
 
-    def test_only_admins_see_the_list_of_another(self, service: Service) -> None:
+    def test_list_by_user_requires_owner_or_admin(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         assert service.ids(query="userId=alice") == [webhook_id]
         assert service.ids(query="userId=alice", user="admin") == [webhook_id]
@@ -520,7 +520,7 @@ class TestRead:
         assert {item["webhookId"] for item in first["items"] + second["items"]} == created
 
     @pytest.mark.parametrize("scopes", [None, FOLLOWER])
-    def test_to_others_it_does_not_exist(self, service: Service, scopes: str | None) -> None:
+    def test_webhook_of_another_user_is_404_for_every_operation(self, service: Service, scopes: str | None) -> None:
         webhook_id = service.create()["webhookId"]
         before = service.hook(webhook_id), service.place(webhook_id)
         path, as_bob = f"/{webhook_id}", {"user": "bob", "scopes": scopes}
@@ -555,7 +555,7 @@ class TestRead:
         assert service.delete(webhook_id, user="admin").status == 204
         assert service.ids() == []
 
-    def test_it_shows_how_far_behind_it_is_and_why(self, service: Service) -> None:
+    def test_webhook_shows_delay_failures_and_pause_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
         shown = service.get(f"/{webhook_id}").json
@@ -583,19 +583,21 @@ class TestFollowers:
         _conforms("WebhookPage", listed)
         assert listed["items"] == [service.get(f"/{id_}", user="admin").json for id_ in (own, bobs)]
 
-    def test_or_a_user(self, service: Service) -> None:
+    def test_admin_lists_all_webhooks_subscribed_to_a_user(self, service: Service) -> None:
         own, bobs = service.create(), service.create("bob", scopes=FOLLOWER, userId="alice")
         service.create("bob")
         followers = service.ids(query="follows=alice", user="admin")
         assert {*followers} == {own["webhookId"], bobs["webhookId"]}
 
-    def test_what_is_paused_or_deleted_sends_nothing_and_is_not_among_them(self, service: Service) -> None:
+    def test_subscription_list_omits_paused_and_deleted_webhooks(self, service: Service) -> None:
         paused, deleted, left = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(3))
         assert service.patch(paused, {"paused": True}, user="admin").status == 200
         assert service.delete(deleted, user="admin").status == 204
         assert service.ids(query="follows=*", user="admin") == [left]
 
-    def test_nor_what_the_index_still_has_of_them(self, service: Service, table: Table) -> None:
+    def test_subscription_list_omits_webhooks_paused_or_deleted_but_still_in_index(
+        self, service: Service, table: Table
+    ) -> None:
         paused, deleted = (service.create("bob", scopes=FOLLOWER, userId="*")["webhookId"] for _ in range(2))
 
         def end() -> None:
@@ -620,12 +622,14 @@ class TestFollowers:
 
     @pytest.mark.parametrize("query", ["follows=*", "follows=bob", "follows=alice"])
     @pytest.mark.parametrize("scopes", [None, FOLLOWER])
-    def test_nobody_else_sees_them(self, service: Service, table: Table, query: str, scopes: str | None) -> None:
+    def test_subscription_list_is_forbidden_without_admin(
+        self, service: Service, table: Table, query: str, scopes: str | None
+    ) -> None:
         with record_operations(table.client) as operations:
             refused = service.get(query=query, scopes=scopes)
         assert (refused.status, refused.slug, operations) == (403, "forbidden", [])
 
-    def test_they_are_asked_for_by_one_of_both(self, service: Service) -> None:
+    def test_list_refuses_follows_combined_with_user_id(self, service: Service) -> None:
         refused = service.get(query="follows=*&userId=alice", user="admin")
         assert (refused.status, refused.json["errors"][0]["parameter"]) == (400, "follows")
 
@@ -638,7 +642,7 @@ class TestChange:
         assert (reply.json["url"], reply.json["types"], "description" in reply.json) == (f"{URL}/2", [], False)
         assert (reply.json, reply.etag) == ((read := service.get(f"/{webhook_id}")).json, read.etag)
 
-    def test_one_that_changes_nothing_writes_nothing(self, service: Service, table: Table) -> None:
+    def test_patch_without_a_change_writes_nothing(self, service: Service, table: Table) -> None:
         webhook_id = service.create(types=["video.*"])["webhookId"]
         with record_operations(table.client) as operations:
             reply = service.patch(webhook_id, {"url": URL, "types": ["video.*"], "paused": False})
@@ -664,7 +668,7 @@ class TestChange:
         assert (reply.status, reply.json["version"], len(tries)) == (200, 2, 2)
         assert service.place(webhook_id)["turn"] == turn + ("url" in patch)
 
-    def test_others_always_in_the_way_are_a_conflict(
+    def test_repeated_transaction_conflicts_return_conflict_problem(
         self, service: Service, table: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         webhook_id = service.create()["webhookId"]
@@ -695,7 +699,7 @@ class TestChange:
         assert worker.save({owner_log("alice"): LogCursor(1, 1)})
 
     @pytest.mark.parametrize("patch", [{"url": f"{URL}/2"}, {"types": ["video.*"]}])
-    def test_another_receiver_is_tried_at_once(self, service: Service, patch: dict[str, Any]) -> None:
+    def test_changed_url_or_types_trigger_immediate_retry(self, service: Service, patch: dict[str, Any]) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
         service.woken.clear()
@@ -704,7 +708,7 @@ class TestChange:
         assert service.woken == [(webhook_id, 0)]
         assert service.place(webhook_id)["nextAttemptAt"] == NOW
 
-    def test_who_may_follow_others_no_more_can_only_pause_or_delete_it(self, service: Service) -> None:
+    def test_user_without_scope_can_only_pause_or_delete_webhook_for_others(self, service: Service) -> None:
         reply = service.post("", {"url": URL, "userId": "*"}, scopes=FOLLOWER)
         path = f"/{reply.json['webhookId']}"
         for patch in ({"url": f"{URL}/2"}, {"description": "d"}):
@@ -719,7 +723,7 @@ class TestChange:
 
 
 class TestPause:
-    def test_one_that_is_paused_is_told_nothing(self, service: Service) -> None:
+    def test_paused_webhook_is_unqueued_and_removed_from_indexes(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.woken.clear()
         assert service.patch(webhook_id, {"paused": True}).json["paused"]
@@ -727,11 +731,11 @@ class TestPause:
         assert {"rel", "nextAttemptAt"}.isdisjoint(service.place(webhook_id))
         assert service.woken == []
 
-    def test_one_that_its_owner_pauses_has_no_reason(self, service: Service) -> None:
+    def test_webhook_paused_by_its_owner_has_no_pause_reason(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         assert "pausedBecause" not in service.patch(webhook_id, {"paused": True}).json
 
-    def test_it_goes_on_where_it_was(self, service: Service) -> None:
+    def test_resumed_webhook_continues_from_its_position(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.patch(webhook_id, {"paused": True})
         service.change(1)
@@ -751,7 +755,7 @@ class TestPause:
         assert {"pausedBecause", "failures", "nextAttemptAt"}.isdisjoint(shown)
         assert {"failures", "failingSince", "tried"}.isdisjoint(service.place(webhook_id))
 
-    def test_another_address_does_not_wake_one_that_is_paused(self, service: Service) -> None:
+    def test_changing_the_url_does_not_queue_a_paused_webhook(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
         assert service.patch(webhook_id, {"url": f"{URL}/2"}).json["paused"]
         assert service.woken == []
@@ -768,7 +772,9 @@ class TestSecrets:
         read = service.get(f"/{created['webhookId']}").json
         assert {**read, "secret": reply.json["secret"]} == reply.json
 
-    def test_both_are_good_for_a_day_and_the_new_one_comes_first(self, service: Service, clock: Clock) -> None:
+    def test_rotated_secret_signs_first_and_previous_stays_valid_for_a_day(
+        self, service: Service, clock: Clock
+    ) -> None:
         webhook_id = service.create()["webhookId"]
         first, second, third = (secret_of(MASTER, webhook_id, generation) for generation in (1, 2, 3))
 
@@ -829,7 +835,9 @@ class TestSecrets:
 
 
 class TestReplay:
-    def test_it_goes_back_to_a_time(self, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_replay_resends_changes_from_a_given_time(
+        self, service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("shared.feed.log.LARGEST_TAIL", 200)  # so that some of them have left the tail
         log = owner_log("alice")
         for number in range(40):
@@ -857,7 +865,7 @@ class TestReplay:
     def test_now_and_all_that_is_kept(self, service: Service, start: int) -> None:
         assert service.post(f"/{service.create()['webhookId']}/replay", {"from": start}).status == 200
 
-    def test_one_that_follows_everybody_goes_back_in_all_logs(self, service: Service, clock: Clock) -> None:
+    def test_replay_of_webhook_for_all_users_rewinds_every_log(self, service: Service, clock: Clock) -> None:
         service.change(1, user="bob")
         clock.advance(60)
         webhook_id = service.create("admin", userId="*")["webhookId"]
@@ -865,7 +873,7 @@ class TestReplay:
         assert tuple(service.place(webhook_id)["places"]) == shard_logs()
         assert [service.next_change(webhook_id, log) for log in shard_logs()].count("c1") == 1
 
-    def test_what_was_known_of_the_place_before_is_forgotten(self, service: Service) -> None:
+    def test_replay_clears_the_recorded_delivery_state(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         service.fail(webhook_id)
         place = service.place(webhook_id)
@@ -898,7 +906,7 @@ class TestReplay:
         assert not workers[0].save({owner_log("alice"): LogCursor(1, 1)})
         assert service.next_change(webhook_id, owner_log("alice")) == "c1"
 
-    def test_one_that_is_paused_stays_so_and_begins_there_later(self, service: Service, clock: Clock) -> None:
+    def test_replay_of_paused_webhook_applies_after_it_resumes(self, service: Service, clock: Clock) -> None:
         service.change(1)
         clock.advance(60)
         webhook_id = service.create(paused=True)["webhookId"]
@@ -938,7 +946,7 @@ class TestTest:
             ),
         ],
     )
-    def test_what_is_not_taken_is_shown(
+    def test_test_delivery_shows_the_failed_response(
         self, service: Service, answer: ReceiverResponse, shown: dict[str, Any]
     ) -> None:
         webhook_id = service.create()["webhookId"]
@@ -948,7 +956,7 @@ class TestTest:
         del reply.json["id"]
         assert {name: value for name, value in reply.json.items() if name != "id"} == shown | {"delivered": False}
 
-    def test_of_its_place_it_notes_the_time_alone_also_of_one_that_is_paused(self, service: Service) -> None:
+    def test_test_delivery_records_only_its_time_and_id_when_webhook_is_paused(self, service: Service) -> None:
         webhook_id = service.create(paused=True)["webhookId"]
         before = service.hook(webhook_id), service.place(webhook_id)
         tested = service.post(f"/{webhook_id}/test").json
@@ -969,7 +977,7 @@ class TestTest:
         clock.advance(7)
         assert service.post(f"/{webhook_id}/test").status == 200
 
-    def test_of_two_at_a_time_one_is_sent(self, service: Service, table: Table) -> None:
+    def test_second_of_two_concurrent_test_deliveries_is_refused(self, service: Service, table: Table) -> None:
         webhook_id = service.create()["webhookId"]
         replies: list[Reply] = []
         with _meanwhile(table, "UpdateItem", lambda: replies.append(service.post(f"/{webhook_id}/test"))):
@@ -983,7 +991,9 @@ class TestTest:
             assert service.post(f"/{webhook_id}/test").json["delivered"]
         assert len(tries) == 2
 
-    def test_of_one_that_is_deleted_meanwhile_nothing_is_sent(self, service: Service, table: Table) -> None:
+    def test_test_delivery_sends_nothing_when_webhook_is_deleted_concurrently(
+        self, service: Service, table: Table
+    ) -> None:
         webhook_id = service.create()["webhookId"]
         with _meanwhile(table, "UpdateItem", lambda: service.delete(webhook_id)):
             assert service.post(f"/{webhook_id}/test").status == 404
@@ -1029,13 +1039,13 @@ class TestDeliveries:
         everything = [f"c{run}.{number}" for run in (2, 1, 0) for number in (2, 1, 0)]
         assert pages == [everything[start : start + limit] for start in range(0, 9, limit)]
 
-    def test_what_comes_meanwhile_does_not_move_the_pages(self, service: Service, webhook_id: str) -> None:
+    def test_delivery_pages_do_not_shift_when_attempts_are_added(self, service: Service, webhook_id: str) -> None:
         first = service.get(f"/{webhook_id}/deliveries", query="limit=4").json
         service.places.add_attempts(webhook_id, (NOW + 9 * DAY) * 1000, 9, [{"changeId": "new"}])
         second = service.get(f"/{webhook_id}/deliveries", query=f"limit=4&cursor={first['nextCursor']}").json
         assert [attempt["changeId"] for attempt in second["items"]] == ["c1.1", "c1.0", "c0.2", "c0.1"]
 
-    def test_what_is_past_its_time_is_gone_though_dynamodb_removes_it_late(
+    def test_delivery_list_omits_expired_attempts_before_dynamodb_deletes_them(
         self, service: Service, webhook_id: str, clock: Clock
     ) -> None:
         clock.advance(8 * DAY)
@@ -1044,7 +1054,7 @@ class TestDeliveries:
 
 
 class TestDelete:
-    def test_nothing_is_left_but_what_dynamodb_removes(self, service: Service) -> None:
+    def test_deleted_webhook_is_removed_from_table_and_api(self, service: Service) -> None:
         webhook_id = service.create()["webhookId"]
         assert service.delete(webhook_id).status == 204
         assert (service.hook(webhook_id), service.place(webhook_id), service.ids()) == ({}, {}, [])
@@ -1072,7 +1082,7 @@ class TestDelete:
             assert service.patch(webhook_id, {"paused": True}).status == 404
         assert (service.hook(webhook_id), service.place(webhook_id)) == ({}, {})
 
-    def test_one_that_was_changed_meanwhile_is_deleted_only_if_any_version_will_do(
+    def test_delete_during_a_concurrent_change_succeeds_only_without_if_match(
         self, service: Service, table: Table
     ) -> None:
         webhook_id = service.create()["webhookId"]

@@ -30,7 +30,7 @@ def workers(api: Api, table: Table, clock: Clock, objects: Objects) -> Processin
 
 
 class TestALookAtAFilm:
-    def test_it_fills_in_what_the_film_says(self, workers: ProcessingWorkers) -> None:
+    def test_probe_fills_in_the_properties_of_the_file(self, workers: ProcessingWorkers) -> None:
         data = film(2, (320, 180), audio=True)
         video_id = workers.upload(data)
         workers.deliver("probe")
@@ -45,7 +45,7 @@ class TestALookAtAFilm:
         assert abs(document["duration"] - 2000) < 100
         assert set(document["origins"].values()) == {"job"}
 
-    def test_it_wants_renditions_no_larger_than_the_film(self, workers: ProcessingWorkers) -> None:
+    def test_probe_requests_renditions_no_larger_than_the_source(self, workers: ProcessingWorkers) -> None:
         workers.upload(film(1, (426, 240)))
         workers.deliver("probe")
         (message,) = workers.backstage.queues["transcode"].take()
@@ -56,7 +56,7 @@ class TestALookAtAFilm:
         [(b"", "empty"), (b"This is not a film. " * 100, "not a film"), (film(2)[:2000], "missing")],
         ids=["zero bytes", "text", "cut short"],
     )
-    def test_what_is_not_a_film_makes_the_video_fail_with_the_reason(
+    def test_unreadable_file_fails_the_video_with_a_reason(
         self, workers: ProcessingWorkers, data: bytes, word: str
     ) -> None:
         video_id = workers.upload(data)
@@ -66,9 +66,7 @@ class TestALookAtAFilm:
         assert word in document["failure"]["reason"]
         assert workers.backstage.states(video_id) == {"probe": "failed"}
 
-    def test_who_asks_why_a_film_cannot_be_read_is_sent_to_another_upload_and_not_to_a_retry(
-        self, workers: ProcessingWorkers
-    ) -> None:
+    def test_why_not_ready_suggests_another_upload_for_an_unreadable_file(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
         answer = workers.api.get(f"/v1/videos/{video_id}/why-not-ready").json
@@ -102,7 +100,7 @@ class TestALookAtAFilm:
         assert (job["state"], job["attempt"], job["error"]["reason"]) == ("failed", 1, errors.TOO_SLOW)
         assert "final" not in job["error"]  # perhaps the storage was slow
 
-    def test_what_was_known_of_an_earlier_film_goes(self, workers: ProcessingWorkers) -> None:
+    def test_failed_probe_removes_the_properties_of_an_earlier_file(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         workers.upload(b"no film", video_id, "0002")
@@ -111,7 +109,7 @@ class TestALookAtAFilm:
         assert (document["status"], document["origins"]) == ("failed", {})
         assert {"duration", "format", "resolution", "videoCodec"} & document.keys() == set()
 
-    def test_another_upload_repairs_it(self, workers: ProcessingWorkers) -> None:
+    def test_new_upload_repairs_a_failed_video(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(b"no film")
         workers.work()
         workers.upload(film(1), video_id, "0002")
@@ -180,7 +178,7 @@ class TestPictures:
 
 
 class TestPatchesOfWhatWasMade:
-    def test_what_was_read_can_be_sent_back_and_changes_nothing(self, workers: ProcessingWorkers) -> None:
+    def test_patch_with_the_values_read_changes_nothing(self, workers: ProcessingWorkers) -> None:
         video_id = workers.upload(film(1))
         workers.work()
         document = workers.document(video_id)
@@ -301,7 +299,7 @@ class TestFaults:
         ],
         ids=repr,
     )
-    def test_what_goes_wrong_at_s3_is_tried_again_and_reveals_nothing_internal(
+    def test_s3_failure_is_retried_without_internal_details(
         self, workers: ProcessingWorkers, monkeypatch: pytest.MonkeyPatch, failure: Exception
     ) -> None:
         video_id = workers.upload(film(1))

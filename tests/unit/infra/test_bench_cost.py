@@ -231,7 +231,7 @@ def measured() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
 
 
 @pytest.mark.parametrize("pattern", ACCESS_PATTERNS, ids=lambda pattern: pattern.request)
-def test_what_goes_beyond_the_least_has_a_reason(
+def test_pattern_above_the_minimal_cost_has_a_reason(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize], pattern: AccessPattern
 ) -> None:
     used = measured[0][pattern.request]
@@ -281,7 +281,7 @@ class TestBehind:
         credit = followed[ADD_CREDIT]
         assert (credit.work, credit.trail, credit.messages) == (CapacityUnits(), CapacityUnits(0, 1, 1), 0)
 
-    def test_to_undo_costs_a_write_of_each_video_and_three_reads(
+    def test_revert_costs_one_write_and_three_reads_per_video(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
         """Of its entry, of the video, and of what the trail has of it since; besides them one run."""
@@ -336,7 +336,7 @@ def test_the_page_shows_what_is_measured(report: CostReport) -> None:
     assert updated(text, report) == text, "run: python -m bench.cost --docs"
 
 
-def test_each_run_measures_the_same_although_the_feed_is_compressed() -> None:
+def test_repeated_measurements_of_a_create_are_equal() -> None:
     assert follow(CREATE) == follow(CREATE)
 
 
@@ -348,7 +348,7 @@ def test_readme_has_the_cost_of_the_month_with_and_without_sign_in(report: CostR
     assert f"{report.workload.figures['users']:,} users sign in" in readme
 
 
-def test_each_run_measures_the_same_bytes_of_upload_urls() -> None:
+def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
     """They contain the id of the upload, which moto draws at random, in different lengths."""
 
     def bytes_out() -> int:
@@ -417,7 +417,7 @@ def test_recovery_is_not_charged_for_indexes(report: CostReport) -> None:
     assert bill["DynamoDB"] == pytest.approx(dollars)
 
 
-def test_what_is_compared_with_the_naive_design_is_what_the_month_is_charged(report: CostReport) -> None:
+def test_comparison_with_the_naive_design_uses_the_charged_requests(report: CostReport) -> None:
     charged = {
         "count a view": [VIEW_LATER],
         "create a video": [CREATE],

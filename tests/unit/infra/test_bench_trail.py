@@ -34,7 +34,7 @@ def test_shard_of_the_stream_is_read_at_the_rate_that_imports_rely_on(
     assert shards.count_logged_changes() == 2 * SHARDS * BATCH
 
 
-def test_one_request_after_another_would_be_several_times_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sequential_processing_would_be_several_times_slower(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trail, "BATCHES", 1)
     shards = Shards(SEQUENTIAL, owners=50)
     assert 5 * shards.read() < RATE

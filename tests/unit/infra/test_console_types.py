@@ -26,7 +26,9 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_call_is_held_to_the_openapi_document(checkout: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_console_call_is_checked_against_the_openapi_document(
+    checkout: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     shown = "export const title = data?.title;\nexport const heading = data?.heading;\n"
     (checkout / "console" / "call.js").write_text(CALL + shown)
     assert console.main(checkout) != 0

@@ -242,7 +242,7 @@ def test_the_first_deploy_is_one(deploy: Deploy) -> None:
 class TestUnattended:
     """Without a terminal the CDK could ask nobody whether roles may be widened."""
 
-    def test_it_is_refused_before_anything_is_done(self, deploy: Deploy) -> None:
+    def test_unattended_deploy_is_refused_before_any_cdk_call(self, deploy: Deploy) -> None:
         cdk = Cdk()
         status, said = deploy(cdk, attended=False)
         assert (status, cdk.calls) == (1, [])
@@ -257,7 +257,7 @@ class TestUnattended:
             assert "--require-approval never" in " ".join(call)
 
     @pytest.mark.parametrize("given", [["--require-approval=any-change"], ["--require-approval", "never"]])
-    def test_what_is_said_to_the_cdk_itself_holds(self, deploy: Deploy, given: list[str]) -> None:
+    def test_approval_option_for_the_cdk_overrides_the_prompt(self, deploy: Deploy, given: list[str]) -> None:
         cdk = Cdk()
         assert deploy(cdk, *given, attended=False) == (0, "")
         assert cdk.calls[-1][-len(given) :] == given
@@ -290,7 +290,7 @@ class TestTheSecretOfWebhooks:
 
         return run
 
-    def test_of_a_new_deployment_is_created_under_its_fixed_name(self, contexts: Callable[[], list[str]]) -> None:
+    def test_new_deployment_creates_the_secret_under_its_fixed_name(self, contexts: Callable[[], list[str]]) -> None:
         assert contexts() == []
 
     def test_with_its_fixed_name_stays_the_stacks(
@@ -339,12 +339,16 @@ class TestTheSecretOfWebhooks:
         assert (status, cdk.deploys) == (1, [])
         assert "Remove webhookSecret" in said
 
-    def test_of_another_environment_is_not_adopted(self, contexts: Callable[[], list[str]], deployed: Deployed) -> None:
+    def test_secret_of_another_environment_is_not_adopted(
+        self, contexts: Callable[[], list[str]], deployed: Deployed
+    ) -> None:
         deployed()
         _create_secret("WebhookSecret5A-x1Y2z3", stack="VideoMetadata-prod-Data")
         assert contexts() == []
 
-    def test_that_is_being_deleted_is_not_adopted(self, contexts: Callable[[], list[str]], deployed: Deployed) -> None:
+    def test_secret_scheduled_for_deletion_is_not_adopted(
+        self, contexts: Callable[[], list[str]], deployed: Deployed
+    ) -> None:
         deployed()
         boto3.client("secretsmanager").delete_secret(SecretId=_create_secret(SECRET_NAME))
         assert contexts() == []
@@ -359,7 +363,7 @@ class TestTheSecretOfWebhooks:
         assert "as webhookSecret" in said
         assert cdk.deploys == []
 
-    def test_that_is_named_in_the_context_is_taken_without_a_look(self, deploy: Deploy) -> None:
+    def test_secret_named_in_the_context_is_used_without_a_lookup(self, deploy: Deploy) -> None:
         arns = [_create_secret(f"WebhookSecret5A-x1Y2z{number}") for number in range(2)]
         cdk = Cdk(secret=True)
         assert deploy(cdk, "-c", f"webhookSecret={arns[1]}") == (0, "")
@@ -382,7 +386,7 @@ class TestTheSecretOfWebhooks:
         assert id_ not in _secrets(adopted)
         assert named["Resources"][id_]["Properties"]["Description"] == SECRET_DESCRIPTION
 
-    def test_that_is_adopted_is_read_by_the_functions_that_sign(self) -> None:
+    def test_adopted_secret_is_read_by_the_signing_functions(self) -> None:
         arn = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata/webhooks-AbCdEf"
         app = cdk.App()
         data = DataStack(app, "Data", settings=settings_of({"webhookSecret": arn}))
@@ -481,7 +485,7 @@ def test_a_deploy_that_adds_no_index_is_one(deploy: Deploy, deployed: Deployed) 
     assert cdk.deploys == ["--all"]
 
 
-def test_each_missing_index_is_an_update_of_its_own_before_the_rest(deploy: Deploy, deployed: Deployed) -> None:
+def test_every_missing_index_is_deployed_in_a_separate_update(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:1])
     cdk = Cdk()
     assert deploy(cdk) == (0, "")
@@ -499,7 +503,7 @@ def test_the_templates_that_were_checked_are_those_that_are_deployed(
     assert synth[synth.index("--output") + 1] == everything[everything.index("--app") + 1] == folder
 
 
-def test_what_is_meant_for_the_cdk_reaches_it(deploy: Deploy, deployed: Deployed) -> None:
+def test_cdk_options_are_passed_to_the_cdk(deploy: Deploy, deployed: Deployed) -> None:
     deployed(NAMES[:2])
     cdk = Cdk()
     deploy(cdk, "--env", "dev", "-c", "jobsPerDay=5", "--require-approval", "never", "--concurrency", "2")
@@ -571,7 +575,7 @@ class TestTheAuditTrail:
             "--all",
         ]
 
-    def test_both_gain_one_in_each_update(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_table_and_trail_each_gain_one_index_per_update(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(NAMES[:2], trail=[])
         cdk = Cdk(trail=AUDIT_NAMES)
         assert deploy(cdk) == (0, "")
@@ -596,7 +600,7 @@ def test_an_index_that_is_being_made_is_waited_for(stacks: object, monkeypatch: 
 class TestRefused:
     """Nothing is deployed then."""
 
-    def test_another_issuer(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_change_of_the_issuer_is_refused(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(issuer=ISSUER)
         cdk = Cdk(issuer=COGNITO)
         status, said = deploy(cdk)
@@ -667,7 +671,7 @@ class TestRefused:
             (OWN_KEY, None, "encrypted with kmsKey create, and would be with none"),
         ],
     )
-    def test_another_key(
+    def test_change_of_the_kms_key_is_refused_without_the_option(
         self, deploy: Deploy, deployed: Deployed, before: str | Json, after: str | Json | None, told: str
     ) -> None:
         deployed(key=before)
@@ -678,7 +682,7 @@ class TestRefused:
         assert deploy(cdk, "--change-key") == (0, "")
 
     @pytest.mark.parametrize(("before", "after"), [(None, KEY), (None, OWN_KEY), (KEY, KEY), (OWN_KEY, OWN_KEY)])
-    def test_but_not_a_first_key_nor_the_same(
+    def test_first_or_unchanged_kms_key_is_accepted(
         self, deploy: Deploy, deployed: Deployed, before: str | Json | None, after: str | Json
     ) -> None:
         deployed(key=before)
@@ -692,7 +696,7 @@ class TestRefused:
         assert "Alarms are written to oncall@example.com, and would no longer be" in said
         assert deploy(cdk, "-c", "alarmEmail=") == (0, "")
 
-    def test_but_not_another_address(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_changed_alarm_address_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(email="oncall@example.com")
         assert deploy(Cdk(email="night@example.com")) == (0, "")
 
@@ -704,7 +708,7 @@ class TestRefused:
         assert f"The table {TABLE} is protected from deletion, and would not be any more" in said
         assert deploy(cdk, "-c", "deletionProtection=false") == (0, "")
 
-    def test_but_not_one_that_stays_as_it_is_or_gets_protected(self, deploy: Deploy, deployed: Deployed) -> None:
+    def test_unchanged_or_added_deletion_protection_is_accepted(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(protected=False)
         assert deploy(Cdk(protected=False)) == (0, "")
         assert deploy(Cdk(protected=True)) == (0, "")
@@ -737,7 +741,7 @@ class TestTheFirstDeployFailed:
     @pytest.mark.parametrize(
         "status", [Status("ROLLBACK_COMPLETE", True), Status("ROLLBACK_FAILED", True), Status("ROLLBACK_FAILED", False)]
     )
-    def test_what_the_cdk_cannot_clear_away_is_named(
+    def test_first_stack_that_failed_and_that_the_cdk_cannot_delete_is_named(
         self, deploy: Deploy, left: Callable[[Status], None], status: Status
     ) -> None:
         left(status)
@@ -784,7 +788,9 @@ class TestEnvironment:
         )
         assert cdk.calls == []
 
-    def test_one_that_cdk_json_does_not_list_is_named(self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_environment_missing_from_cdk_json_is_reported(
+        self, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         said: list[str] = []
         monkeypatch.setattr("builtins.print", lambda *words, **_: said.append(" ".join(map(str, words))))
         sites = ("-c", "allowOrigins=none", "-c", "callbackUrls=none")

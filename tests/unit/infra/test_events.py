@@ -434,7 +434,7 @@ def _within(part: Any, whole: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in REQUESTS])
-def test_what_is_not_a_request_is_done_without_a_failure(played: Played, name: str) -> None:
+def test_event_that_is_no_request_is_handled_without_failure(played: Played, name: str) -> None:
     assert played.answers[name] == EXAMPLES[name].answers
 
 

@@ -303,7 +303,7 @@ class TestSites:
         assert _let_in(local) == ["*"] * 2  # MiniStack shows the pictures itself
 
     @pytest.mark.parametrize("given", ["https://videos.example", "*"])
-    def test_what_it_says_holds(self, given: str) -> None:
+    def test_explicit_sites_are_used_as_given(self, given: str) -> None:
         settings = settings_of(
             {"env": "prod", "allowOrigins": given, "callbackUrls": "https://videos.example/signed-in"}
         )
@@ -334,7 +334,7 @@ class TestSecrets:
         secret = aws.one("AWS::SecretsManager::Secret", name)["Properties"]
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
 
-    def test_that_of_webhooks_is_kept_as_the_table_is(self, aws: Templates, local: Templates) -> None:
+    def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, aws: Templates, local: Templates) -> None:
         """Receivers know what is derived from it."""
         kept, gone = (templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local))
         assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")

@@ -77,7 +77,7 @@ def fleeting(synthesize: Synthesize) -> Templates:
     return synthesize({"env": "trial", "kmsKey": "create", **values})
 
 
-def test_these_are_the_environments(made: dict[str, Templates]) -> None:
+def test_every_environment_is_synthesized(made: dict[str, Templates]) -> None:
     assert set(made) == set(ENVIRONMENTS)
 
 
@@ -195,7 +195,7 @@ class TestNames:
             shared = {name for name in names[one] & names[other] if name[:2] not in WITHIN}
             assert not shared, f"{one} and {other} share {sorted(shared)}"
 
-    def test_what_has_a_name_is_looked_at(self, prod: Templates) -> None:
+    def test_name_check_covers_the_known_physical_names(self, prod: Templates) -> None:
         """The test above would also pass if it saw none."""
         assert {name for _, _, name in _names(prod)} >= {
             "VideoMetadata-prod",
@@ -308,13 +308,13 @@ def with_a_key(request: pytest.FixtureRequest, encrypted: Templates, given: Temp
 
 
 class TestEncryption:
-    def test_of_tables(self, with_a_key: tuple[Templates, str]) -> None:
+    def test_tables_are_encrypted_with_the_kms_key(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
         tables = [table["Properties"] for table in templates.all("AWS::DynamoDB::GlobalTable").values()]
         assert [table["SSESpecification"] for table in tables] == [{"SSEEnabled": True, "SSEType": "KMS"}] * 2
         assert {_named_key(table["Replicas"][0]["SSESpecification"], "KMSMasterKeyId") for table in tables} == {key}
 
-    def test_of_buckets_with_a_key_of_the_bucket_in_between(self, with_a_key: tuple[Templates, str]) -> None:
+    def test_buckets_are_encrypted_with_the_kms_key_and_a_bucket_key(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
         for bucket in templates.all("AWS::S3::Bucket").values():
             (rule,) = bucket["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
@@ -322,18 +322,22 @@ class TestEncryption:
             assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
             assert _named_key(rule["ServerSideEncryptionByDefault"], "KMSMasterKeyID") == key
 
-    def test_of_queues_and_what_was_set_aside(self, with_a_key: tuple[Templates, str]) -> None:
+    def test_queues_and_dead_letter_queues_are_encrypted_with_the_kms_key(
+        self, with_a_key: tuple[Templates, str]
+    ) -> None:
         templates, key = with_a_key
         queues = [queue["Properties"] for queue in templates.all("AWS::SQS::Queue").values()]
         assert [_named_key(queue, "KmsMasterKeyId") for queue in queues] == [key] * 18
         assert not [queue for queue in queues if "SqsManagedSseEnabled" in queue]
 
-    def test_of_the_secrets(self, with_a_key: tuple[Templates, str]) -> None:
+    def test_secrets_are_encrypted_with_the_kms_key(self, with_a_key: tuple[Templates, str]) -> None:
         templates, key = with_a_key
         secrets = [secret["Properties"] for secret in templates.all("AWS::SecretsManager::Secret").values()]
         assert [_named_key(secret, "KmsKeyId") for secret in secrets] == [key] * 2
 
-    def test_of_logs_with_the_environments_own_key_only(self, encrypted: Templates, given: Templates) -> None:
+    def test_logs_are_encrypted_only_with_a_key_created_by_the_stack(
+        self, encrypted: Templates, given: Templates
+    ) -> None:
         """CloudWatch asks the key's policy, which is not ours to write when the key is given."""
         groups = [group["Properties"] for group in encrypted.all("AWS::Logs::LogGroup").values()]
         assert [_named_key(group, "KmsKeyId") for group in groups] == ["Key"] * (len(KEY_USES) + 1)
@@ -361,7 +365,7 @@ class TestEncryption:
             assert statement["Condition"].keys() == {"StringEquals"}
             assert statement["Condition"]["StringEquals"].keys() == {"kms:ViaService"}
 
-    def test_nobody_else_may_use_the_key(self, encrypted: Templates) -> None:
+    def test_key_is_usable_by_functions_with_a_declared_use_only(self, encrypted: Templates) -> None:
         of_functions = [
             statement for folder in KEY_USES for statement in encrypted.statements(folder) if _is_about_keys(statement)
         ]
@@ -380,7 +384,7 @@ class TestSettings:
     def test_an_environment_has_what_is_listed_for_it(self, env: str) -> None:
         assert settings_of({"env": env}) == settings_of({**ENVIRONMENTS[env], "env": env, "environments": {}})
 
-    def test_what_is_given_by_itself_comes_first(self) -> None:
+    def test_explicit_setting_overrides_the_environment(self) -> None:
         settings = settings_of({"env": "prod", "throttleRate": "7", "alarms": "false"})
         assert (settings.throttle_rate, settings.alarms) == (7, False)
         assert settings.throttle_burst == ENVIRONMENTS["prod"]["throttleBurst"]

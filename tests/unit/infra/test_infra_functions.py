@@ -554,7 +554,7 @@ class TestEveryFunction:
         assert {folder: (_environment(local, folder), local.allowed(folder)) for folder in FUNCTIONS} == expected
 
 
-def test_only_lambda_takes_the_roles_and_all_else_is_denied(aws: Templates) -> None:
+def test_roles_are_assumed_by_lambda_only_and_have_no_inline_policies(aws: Templates) -> None:
     for role in aws.all("AWS::IAM::Role").values():
         (trust,) = role["Properties"]["AssumeRolePolicyDocument"]["Statement"]
         assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}
@@ -601,12 +601,12 @@ def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_
     assert touching == {appending, serving} | reading | indexing
 
 
-def test_what_holds_an_index_has_room_for_it(aws: Templates) -> None:
+def test_search_functions_have_storage_for_the_index(aws: Templates) -> None:
     room = {folder: aws.function(folder)[1].get("EphemeralStorage") for folder in FUNCTIONS}
     assert {folder: size for folder, size in room.items() if size} == {folder: {"Size": 4096} for folder in SEARCHING}
 
 
-def test_only_a_laptop_calls_receivers_of_its_own(
+def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(
     local: Templates, aws: Templates, staging: Templates, encrypted: Templates, snapshots: Templates, chosen: Templates
 ) -> None:
     for made in (aws, staging, encrypted, snapshots, chosen):
@@ -634,7 +634,7 @@ def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> No
     assert allowing == ["purge", "aggregates", "reverts", "deliveries"]
 
 
-def test_others_than_the_router_send_messages_to_their_queues_only(aws: Templates) -> None:
+def test_functions_except_the_router_send_only_to_their_own_queues(aws: Templates) -> None:
     sent = {
         folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
     }

@@ -81,7 +81,7 @@ class TestEveryBucket:
     def test_is_the_same_locally_in_all_else(self, aws: Templates, local: Templates, name: str) -> None:
         assert _bucket(aws, name)["Properties"] == _bucket(local, name)["Properties"]
 
-    def test_its_name_is_in_the_outputs(self, aws: Templates, name: str) -> None:
+    def test_bucket_name_is_a_stack_output(self, aws: Templates, name: str) -> None:
         assert to_text(aws.media["Outputs"][f"{name}Bucket"]["Value"]) == name
 
 
@@ -95,7 +95,7 @@ class TestArrivals:
         assert told["Event"] == "s3:ObjectCreated:*"
         assert to_text(told["Queue"]) == "ArrivalsQueue"
 
-    def test_only_this_bucket_of_this_account_may_send(self, aws: Templates) -> None:
+    def test_arrivals_queue_accepts_only_the_sources_bucket_of_this_account(self, aws: Templates) -> None:
         (allowed,) = [made for made in _queue_policy(aws, "ArrivalsQueue") if made["Effect"] == "Allow"]
         name = to_text(_bucket(aws, "Sources")["Properties"]["BucketName"])
         assert name == "videos-dev-sources-AWS::AccountId-AWS::Region"
@@ -138,7 +138,7 @@ class TestArrivals:
 
 
 class TestPictures:
-    def test_only_the_distribution_sees_and_only_pictures(self, aws: Templates) -> None:
+    def test_media_bucket_lets_only_the_distribution_read_only_thumbnails(self, aws: Templates) -> None:
         (allowed,) = [made for made in _bucket_policy(aws, "Media") if made["Effect"] == "Allow"]
         assert allowed["Principal"] == {"Service": "cloudfront.amazonaws.com"}
         assert allowed["Action"] == "s3:GetObject"
@@ -157,7 +157,7 @@ class TestPictures:
         assert to_text(origin["OriginAccessControlId"]) == "Access.Id"
         assert to_text(origin["DomainName"]) == "Media.RegionalDomainName"
 
-    def test_it_speaks_https_only_and_takes_reads_only(self, aws: Templates) -> None:
+    def test_distribution_serves_https_and_read_methods_only(self, aws: Templates) -> None:
         behavior = _distribution(aws)["DefaultCacheBehavior"]
         assert behavior["ViewerProtocolPolicy"] == "https-only"
         assert behavior["AllowedMethods"] == ["GET", "HEAD", "OPTIONS"]
@@ -221,9 +221,7 @@ class TestQueues:
         assert queues[name]["MessageRetentionPeriod"] == 4 * 86400
         assert queues[name]["ReceiveMessageWaitTimeSeconds"] == 20
 
-    def test_one_keeps_the_messages_of_a_video_in_order_and_no_video_waits_for_another(
-        self, queues: dict[str, Json]
-    ) -> None:
+    def test_tallies_queue_is_fifo_with_one_group_per_video(self, queues: dict[str, Json]) -> None:
         in_order = {
             "FifoQueue": True,
             "ContentBasedDeduplication": True,
@@ -241,7 +239,9 @@ class TestQueues:
             assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
             assert (denied["Action"], to_text(denied["Resource"])) == ("sqs:*", name)
 
-    def test_only_s3_is_let_in_by_a_queue_itself(self, aws: Templates, queues: dict[str, Json]) -> None:
+    def test_no_queue_policy_except_that_of_arrivals_allows_a_sender(
+        self, aws: Templates, queues: dict[str, Json]
+    ) -> None:
         allowing = [name for name in queues if any(made["Effect"] == "Allow" for made in _queue_policy(aws, name))]
         assert allowing == ["ArrivalsQueue"]
 
@@ -275,9 +275,7 @@ class TestWorkers:
         together = {"BatchSize": batch, "FunctionResponseTypes": ["ReportBatchItemFailures"], **scaling, **waiting}
         assert mapping == together
 
-    def test_what_totals_write_to_a_partition_of_the_index_fits_and_leaves_a_fifth_to_others(
-        self, aws: Templates
-    ) -> None:
+    def test_aggregate_workers_use_at_most_four_fifths_of_an_index_partition(self, aws: Templates) -> None:
         workers = _mapping(aws, "aggregates")["ScalingConfig"]["MaximumConcurrency"]
         assert workers * UNITS_PER_SECOND <= 1_000 * 4 // 5
 
@@ -291,7 +289,7 @@ class TestWorkers:
             assert _mapping(local, folder)["ScalingConfig"] == {"MaximumConcurrency": most}
 
     @pytest.mark.parametrize("target", ["aws", "local"])
-    def test_one_owner_and_all_slow_receivers_leave_workers_to_other_webhooks(
+    def test_delivery_quotas_leave_workers_free_for_other_webhooks(
         self, target: str, request: pytest.FixtureRequest
     ) -> None:
         templates: Templates = request.getfixturevalue(target)
@@ -303,7 +301,7 @@ class TestWorkers:
         assert shares[QUICK] + shares[SLOW] < workers
         assert shares[QUICK] + shares[ALL_SLOW] < workers
 
-    def test_one_owner_gets_at_most_half_of_the_workers(self, aws: Templates) -> None:
+    def test_job_quota_gives_one_owner_at_most_half_of_the_workers(self, aws: Templates) -> None:
         variables = aws.one("AWS::Lambda::Function", "Router")["Properties"]["Environment"]["Variables"]
         shares = {name: int(most) for name, most in (pair.split("=") for pair in variables["SHARES"].split(","))}
         assert set(shares) == {kind.queue for kind in KINDS.values()}
@@ -317,7 +315,7 @@ class TestWorkers:
         timeout = aws.one("AWS::Lambda::Function", kind.queue.capitalize())["Properties"]["Timeout"]
         assert timeout < kind.lease <= 2 * timeout
 
-    def test_nobody_here_reads_the_transcoders_queue(self, aws: Templates) -> None:
+    def test_no_function_consumes_the_transcode_queue(self, aws: Templates) -> None:
         sources = {
             to_text(made["Properties"]["EventSourceArn"])
             for made in aws.all("AWS::Lambda::EventSourceMapping").values()
@@ -333,7 +331,9 @@ class TestWorkers:
             ("IndexSchedule", "1 minute", "indexer"),
         ],
     )
-    def test_what_runs_by_the_clock(self, aws: Templates, name: str, rate: str, folder: str) -> None:
+    def test_schedule_invokes_its_function_without_retries(
+        self, aws: Templates, name: str, rate: str, folder: str
+    ) -> None:
         rules = {to_text({"Ref": id_}): rule["Properties"] for id_, rule in aws.all("AWS::Events::Rule").items()}
         rule = rules[name]
         assert (rule["ScheduleExpression"], rule["State"]) == (f"rate({rate})", "ENABLED")
@@ -465,7 +465,9 @@ class TestStreamReaders:
         assert len(_mapping(aws, folder)["FilterCriteria"]["Filters"]) <= 5
 
     @pytest.mark.parametrize("entity", COUNTED, ids=lambda entity: entity.name)
-    def test_what_is_counted_wakes_the_router_while_it_is_there(self, aws: Templates, entity: schema.Entity) -> None:
+    def test_stream_router_gets_inserts_and_updates_of_counted_items_but_no_removals(
+        self, aws: Templates, entity: schema.Entity
+    ) -> None:
         """What is removed, by its time or by the purge, has been counted."""
         for name in ("INSERT", "MODIFY"):
             assert _matching_readers(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
@@ -477,7 +479,7 @@ class TestStreamReaders:
         assert not _matching_readers(aws, "INSERT", schema.REVERT_PART.pk, schema.REVERT_PART.sk, {})
 
     @pytest.mark.parametrize("name", ["INSERT", "MODIFY", "REMOVE"])
-    def test_nothing_else_wakes_anybody(self, aws: Templates, name: str) -> None:
+    def test_items_of_other_entities_trigger_no_stream_reader(self, aws: Templates, name: str) -> None:
         image = None if name == "REMOVE" else {"state": {"S": "queued"}, "source": {"M": {"uploadId": {"S": "u"}}}}
         others = [entity for entity in schema.ENTITIES if entity not in WAKING]
         assert others

@@ -213,7 +213,7 @@ class TestAlarms:
             assert mapping["MetricsConfig"] == {"Metrics": ["EventCount"]}
 
     @pytest.mark.parametrize("queue", QUEUES)
-    def test_one_message_that_was_set_aside_is_enough(self, prod: Templates, queue: str) -> None:
+    def test_single_message_in_a_dead_letter_queue_raises_the_alarm(self, prod: Templates, queue: str) -> None:
         alarm = alarms(prod)[f"prod Dead letters of {queue}"]
         name = f"{queue.capitalize()}QueueDeadLetters.QueueName"
         assert lines(alarm) == {f"AWS/SQS ApproximateNumberOfMessagesVisible QueueName={name}"}
@@ -288,7 +288,9 @@ def _queue_id(templates: Templates, queue: str) -> str:
     ("part", "publisher"), [("Operations", "cloudwatch.amazonaws.com"), ("Costs", "costalerts.amazonaws.com")]
 )
 class TestTopics:
-    def test_only_one_service_publishes_for_this_account(self, costs: Templates, part: str, publisher: str) -> None:
+    def test_topic_policy_allows_one_service_of_this_account_to_publish(
+        self, costs: Templates, part: str, publisher: str
+    ) -> None:
         (policy,) = of_type(costs, "AWS::SNS::TopicPolicy", part=part)
         statements = policy["Properties"]["PolicyDocument"]["Statement"]
         (allowed,) = [statement for statement in statements if statement["Effect"] == "Allow"]
@@ -366,7 +368,7 @@ class TestCosts:
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Operations"] in stacks[last].dependencies
 
-    def test_what_follows_the_table_is_deployed_before_what_writes_to_it(self) -> None:
+    def test_stream_consumers_are_deployed_before_the_writers(self) -> None:
         """Lambda shows a record once to a reader whose filters leave it out."""
         stacks = {stack.stack_name: stack for stack in _stacks()}
         assert stacks["VideoMetadata-prod-Jobs"] in stacks["VideoMetadata-prod-Api"].dependencies

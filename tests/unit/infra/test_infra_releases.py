@@ -25,7 +25,7 @@ CODEDEPLOY = ("AWS::CodeDeploy::Application", "AWS::CodeDeploy::DeploymentGroup"
 
 class TestVersions:
     @pytest.mark.parametrize("folder", FUNCTIONS)
-    def test_each_function_has_one_and_the_live_alias_leads_to_it(
+    def test_every_function_has_a_version_behind_its_live_alias(
         self, aws: Templates, local: Templates, folder: str
     ) -> None:
         for made in (aws, local):
@@ -42,7 +42,7 @@ class TestVersions:
         """Between the two, only the variables with the environment's name differ."""
         assert not set(aws.all("AWS::Lambda::Version")) & set(staging.all("AWS::Lambda::Version"))
 
-    def test_nobody_calls_a_function_past_its_alias(self, aws: Templates) -> None:
+    def test_callers_invoke_functions_only_through_their_alias(self, aws: Templates) -> None:
         functions = set(aws.all("AWS::Lambda::Function"))
         callers = ("Permission", "EventSourceMapping")
         called = [made["Properties"]["FunctionName"] for type_ in callers for made in _lambda(aws, type_)]
@@ -68,18 +68,18 @@ class TestVersions:
 
 
 class TestColdStart:
-    def test_nothing_is_paid_for_it_unless_it_is_chosen(
+    def test_snapshots_and_provisioned_concurrency_are_off_by_default(
         self, aws: Templates, local: Templates, prod: Templates
     ) -> None:
         for made in (aws, local, prod):
             assert not _starting_from_snapshots(made)
             assert not _kept_warm(made)
 
-    def test_what_answers_requests_can_start_from_a_snapshot(self, snapshots: Templates) -> None:
+    def test_request_functions_can_start_from_snapshots(self, snapshots: Templates) -> None:
         assert _starting_from_snapshots(snapshots) == dict.fromkeys(SNAPSHOTS, "PublishedVersions")
         assert _kept_warm(snapshots) == {}
 
-    def test_what_is_asked_most_can_be_kept_warm(self, chosen: Templates) -> None:
+    def test_most_requested_functions_can_have_provisioned_concurrency(self, chosen: Templates) -> None:
         assert _kept_warm(chosen) == dict.fromkeys(sorted(BUSIEST_FUNCTIONS), 3)
         assert _starting_from_snapshots(chosen) == {}
 
@@ -93,13 +93,13 @@ class TestWhatItCosts:
 
     GIGABYTE_MONTH = MEMORY_MB / 1024 * 30 * 24 * 3600
 
-    def test_of_snapshots(self) -> None:
+    def test_page_states_the_cost_of_snapshots(self) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
         assert f"Kept: {len(SNAPSHOTS)} functions " in page
         assert f"**{len(SNAPSHOTS) * self.GIGABYTE_MONTH * 0.0000015046:.2f} USD**" in page
         assert f"**{1000 * MEMORY_MB / 1024 * 0.0001397998:.2f} USD**" in page
 
-    def test_of_instances_that_are_kept_warm(self) -> None:
+    def test_page_states_the_cost_of_provisioned_concurrency(self) -> None:
         page = (ROOT / "docs/cold-start.md").read_text(encoding="utf-8")
         instance = self.GIGABYTE_MONTH * 0.0000033334
         assert f"**{instance:.2f} USD**" in page
@@ -127,7 +127,7 @@ class TestGradualShift:
         assert configurations == {"CodeDeployDefault.LambdaLinear10PercentEvery1Minute"}
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_each_function_that_answers_requests_shifts_by_itself(self, prod: Templates, folder: str) -> None:
+    def test_every_request_function_shifts_traffic_separately(self, prod: Templates, folder: str) -> None:
         policy = _alias(prod, folder)["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
         group = prod.all("AWS::CodeDeploy::DeploymentGroup")[policy["DeploymentGroupName"]["Ref"]]
         assert group["Properties"]["ApplicationName"] == policy["ApplicationName"]
@@ -154,7 +154,7 @@ class TestGradualShift:
         assert (failures["Namespace"], failures["MetricName"]) == ("VideoMetadata-prod-Api", "UnhandledErrors")
 
     @pytest.mark.parametrize("folder", ANSWERING)
-    def test_one_failure_is_enough_to_take_it_back(self, prod: Templates, folder: str) -> None:
+    def test_single_failure_rolls_back_a_deployment(self, prod: Templates, folder: str) -> None:
         group = _group_of(prod, folder)[1]
         assert group["AutoRollbackConfiguration"] == {
             "Enabled": True,

@@ -80,7 +80,7 @@ def _parts(templates: Templates) -> list[dict[str, dict[str, object]]]:
     return [getattr(templates, name.split("-")[-1].lower()) for name in templates.names]
 
 
-def test_only_the_service_s_own_functions_are_found(assembly: Path) -> None:
+def test_functions_outside_the_service_are_not_found(assembly: Path) -> None:
     (found,) = synthesised(assembly)
     assert (found.folder, found.logical_id, found.stack) == ("videos", "VideosFunction1", "VideoMetadata-dev-Api")
     assert found.asset == assembly / "asset.1"

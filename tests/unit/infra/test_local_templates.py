@@ -49,12 +49,12 @@ def test_a_resource_is_in_the_gate_without_it_by_name_and_by_its_arn(chosen: dic
     assert {value.startswith("arn:") for value in given} == {True, False}
 
 
-def test_each_environment_of_the_gate_has_its_own_templates() -> None:
+def test_every_deployment_of_the_gate_has_a_different_environment() -> None:
     envs = [given.get("env", "dev") for given in DEPLOYMENTS.values()]
     assert len(set(envs)) == len(envs)
 
 
-def test_what_cdk_nag_or_cfn_lint_refuses_in_any_deployment_fails_the_gate(
+def test_finding_of_cdk_nag_or_cfn_lint_fails_the_gate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def add_stack(app: cdk.App, region: str | None) -> None:

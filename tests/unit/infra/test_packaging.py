@@ -105,7 +105,7 @@ def search_for_aws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def test_only_what_searches_carries_what_it_takes(for_aws: Path, films_for_aws: Path, search_for_aws: Path) -> None:
+def test_search_engine_is_in_the_search_package_only(for_aws: Path, films_for_aws: Path, search_for_aws: Path) -> None:
     for name in ("tantivy", "shared/search", "functions/indexer"):
         assert not (for_aws / name).exists()
         assert not (films_for_aws / name).exists()
@@ -128,7 +128,7 @@ def test_the_search_package_s_own_modules_compile_for_aws_and_a_module_that_does
     assert len([*tmp_path.rglob("*.pyc")]) == len([*tmp_path.rglob("*.py")]) - 1 > len(packaging.ONLY_FOR_SEARCH)
 
 
-def test_only_what_reads_films_carries_what_it_takes(for_aws: Path, films_for_aws: Path) -> None:
+def test_media_libraries_are_in_the_films_package_only(for_aws: Path, films_for_aws: Path) -> None:
     for name in ("av", "av.libs", "PIL"):
         assert not (for_aws / name).exists()
         assert (films_for_aws / name).is_dir()
@@ -161,7 +161,7 @@ def test_the_console_is_not_in_them_so_that_it_can_change_by_itself(for_aws: Pat
         "**/*.pxd",
     ],
 )
-def test_nothing_is_left_from_building(for_aws: Path, films_for_aws: Path, pattern: str) -> None:
+def test_package_contains_no_build_leftovers(for_aws: Path, films_for_aws: Path, pattern: str) -> None:
     assert not [*for_aws.glob(pattern), *films_for_aws.glob(pattern)]
 
 
@@ -182,7 +182,7 @@ def test_every_module_comes_with_bytecode_that_lambdas_python_takes_unseen(for_a
         assert {file.read_bytes()[:8] for file in package.rglob("*.pyc")} == {PYTHON_313 + UNCHECKED}
 
 
-def test_only_our_own_modules_have_sources_for_tracebacks(for_aws: Path, films_for_aws: Path) -> None:
+def test_source_files_are_packaged_for_our_own_modules_only(for_aws: Path, films_for_aws: Path) -> None:
     for package in (for_aws, films_for_aws):
         assert {Path(module).parts[0] for module in _modules(package)} == set(packaging.SOURCES)
         assert (package / "botocore" / "session.pyc").is_file()
@@ -218,9 +218,7 @@ def test_the_local_package_has_bytecode_that_this_python_takes_unseen(for_this_m
     assert {file for file in bytecode if file.parent.name == "__pycache__"} == ours
 
 
-def test_how_a_deploy_runs_python_does_not_matter_to_the_bytecode(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytecode_does_not_depend_on_pythonoptimize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     (tmp_path / "module.py").write_text("assert False")
     packaging.compile_modules(tmp_path, "local")
@@ -228,7 +226,7 @@ def test_how_a_deploy_runs_python_does_not_matter_to_the_bytecode(
     assert bytecode.name == f"module.{sys.implementation.cache_tag}.pyc"
 
 
-def test_what_is_left_out_is_still_what_the_dependencies_call_it(tmp_path: Path) -> None:
+def test_excluded_and_retained_paths_exist_in_the_dependencies(tmp_path: Path) -> None:
     """Else an upgrade of one would bring it in again."""
     packaging._install(tmp_path, None, [packaging.FILMS])
     assert [folder for folder in packaging.KEPT if not (tmp_path / folder).is_dir()] == []
@@ -239,7 +237,7 @@ def test_what_is_left_out_is_still_what_the_dependencies_call_it(tmp_path: Path)
     assert [pattern for pattern in patterns if not [*tmp_path.glob(pattern)]] == []
 
 
-def test_only_the_services_in_use_are_described(for_this_machine: Path) -> None:
+def test_botocore_data_is_packaged_for_the_services_in_use_only(for_this_machine: Path) -> None:
     described = [entry.name for entry in (for_this_machine / "botocore/data").iterdir() if entry.is_dir()]
     assert sorted(described) == sorted(packaging.BOTOCORE_SERVICES)
 
@@ -292,7 +290,7 @@ print(*failed)
     assert set(failed) <= UNLOADABLE
 
 
-def test_what_functions_load_late_works_from_the_package_alone(for_this_machine: Path) -> None:
+def test_modules_loaded_lazily_work_from_the_package_alone(for_this_machine: Path) -> None:
     printed = _run(
         for_this_machine,
         """

@@ -704,7 +704,7 @@ UNSEEN: dict[str, str] = {
 """What is allowed and none of the walks sends, and why it is needed: an action, or an action and its resource."""
 
 
-def test_each_role_allows_all_that_its_function_does_and_nothing_else(aws: Templates, watched: PolicyWatch) -> None:
+def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, watched: PolicyWatch) -> None:
     unused = {line for folder in FUNCTIONS for line in _unused(aws, watched, folder)}
     assert (sorted(set(watched.refused)), sorted(unused)) == ([], [])
 
@@ -1016,12 +1016,14 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
 
 
 @pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
-def test_only_these_may(roles: dict[str, IamRole], deed: str, allowed: set[str], attempts: list[Access]) -> None:
+def test_forbidden_action_is_allowed_only_to_the_listed_roles(
+    roles: dict[str, IamRole], deed: str, allowed: set[str], attempts: list[Access]
+) -> None:
     may = {folder for folder, role in roles.items() for attempt in attempts if role.refusal(attempt) is None}
     assert may == allowed
 
 
-def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws: Templates) -> None:
+def test_view_counters_are_written_and_deleted_by_listed_functions_only(aws: Templates) -> None:
     writing: dict[str, set[str]] = {}
     for folder in FUNCTIONS:
         for line in aws.allowed(folder):
@@ -1046,7 +1048,7 @@ def test_only_these_write_what_is_counted_of_views_and_the_purge_removes_it(aws:
         ),
     ],
 )
-def test_others_than_these_query_no_index(roles: dict[str, IamRole], folder: str, indexes: set[str]) -> None:
+def test_indexes_are_queried_by_listed_roles_only(roles: dict[str, IamRole], folder: str, indexes: set[str]) -> None:
     asking = {
         name: Access("dynamodb:Query", f"Table/index/{name}") for name in (index.name for index in schema.INDEXES)
     }
@@ -1058,7 +1060,7 @@ def test_others_than_these_query_no_index(roles: dict[str, IamRole], folder: str
     }
 
 
-def test_what_a_write_may_ask_for_is_what_its_role_may_read(aws: Templates, roles: dict[str, IamRole]) -> None:
+def test_roles_with_return_values_may_read_the_whole_item(aws: Templates, roles: dict[str, IamRole]) -> None:
     """`ALL_NEW` reads the whole item, whatever the list of attributes."""
     asking = set()
     for folder in FUNCTIONS:

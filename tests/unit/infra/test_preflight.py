@@ -66,7 +66,7 @@ class TestSites:
             _bootstrap("29")
             yield
 
-    def test_both_are_asked_for_with_the_line_that_fixes_it(self) -> None:
+    def test_missing_origins_and_callbacks_are_reported_with_the_fix(self) -> None:
         origins, callbacks = _sentences("prod")
         assert origins.startswith("prod does not set `allowOrigins`: the web sites whose pages may call the API")
         assert callbacks.startswith("prod does not set `callbackUrls`: where people may be sent after they signed in")
@@ -259,7 +259,7 @@ def test_an_environments_name_is_what_the_stacks_take(env: str) -> None:
 
 
 @pytest.mark.parametrize("env", ["", "Prod", "my-env", "1st", "a" * 17, "dev\n"])
-def test_another_name_is_refused(env: str) -> None:
+def test_invalid_environment_name_is_refused(env: str) -> None:
     assert not preflight.ENVIRONMENT.fullmatch(env)
 
 
@@ -279,12 +279,12 @@ class TestTools:
     def test_the_pinned_ones_will_do(self, checkout: Path) -> None:
         assert _missing(checkout) == []
 
-    def test_another_version_will_not(self, checkout: Path) -> None:
+    def test_different_version_of_a_pinned_tool_is_reported(self, checkout: Path) -> None:
         _install(checkout, "aws-cdk", "3.0.0")
         (sentence,) = _missing(checkout)
         assert "it is installed as 3.0.0: run `make" in sentence
 
-    def test_another_version_of_what_a_pinned_one_needs_will_not(self, checkout: Path) -> None:
+    def test_different_version_of_a_transitive_package_is_reported(self, checkout: Path) -> None:
         _install(checkout, "ws", "9.0.0")
         (sentence,) = _missing(checkout)
         assert sentence.startswith("ws ")
@@ -297,7 +297,7 @@ class TestTools:
         assert installed == toolbox.node_pins(package)
         assert not list(ROOT.glob("*lock*.json"))
 
-    def test_nothing_at_all_will_not_either(self, checkout: Path) -> None:
+    def test_tool_that_is_not_installed_is_reported(self, checkout: Path) -> None:
         (checkout / "node_modules/aws-cdk/package.json").unlink()
         (sentence,) = _missing(checkout)
         assert "it is not installed: run `make" in sentence

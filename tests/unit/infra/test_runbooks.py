@@ -113,7 +113,7 @@ def test_commands_of_aws_are_there_with_these_options(page: Path) -> None:
 
 
 @each_page
-def test_what_is_picked_out_of_answers_is_understood(page: Path) -> None:
+def test_jmespath_queries_in_runbooks_are_valid(page: Path) -> None:
     for quoted, plain in re.findall(r"""--query (?:"([^"]+)"|'([^']+)')""", page.read_text(encoding="utf-8")):
         JMESPATH.compile(re.sub(r"\$\d", "x", quoted or plain))
 

@@ -45,7 +45,7 @@ def test_recorded_files_never_change(table: schemas.RecordedTable) -> None:
 
 
 @of_each_table
-def test_each_version_is_recorded_under_its_number(table: schemas.RecordedTable) -> None:
+def test_every_schema_version_is_recorded_under_its_number(table: schemas.RecordedTable) -> None:
     for version, recorded in schemas.recorded(table).items():
         assert recorded["schemaVersion"] == version
 
@@ -59,7 +59,7 @@ def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
 
 
 @of_each_table
-def test_what_a_table_has_never_changes(table: schemas.RecordedTable) -> None:
+def test_recorded_schemas_change_only_in_allowed_ways(table: schemas.RecordedTable) -> None:
     assert all(_is_possible(*versions) for versions in pairwise(schemas.recorded(table).values()))
 
 

@@ -80,7 +80,7 @@ class TestImports:
             ("app.js", 'import {\n  h,\n} from "preact";', 'import {\n  h,\n} from "./vendor/preact.js";'),
         ],
     )
-    def test_of_libraries_become_paths(self, write: Write, where: str, written: str, shipped_as: str) -> None:
+    def test_bare_library_imports_become_paths(self, write: Write, where: str, written: str, shipped_as: str) -> None:
         write(where, written)
         assert _by_name(site())[where].decode() == shipped_as
 
@@ -93,7 +93,7 @@ class TestImports:
             'import x from "unknown";',
         ],
     )
-    def test_of_others_and_other_text_stay(self, write: Write, written: str) -> None:
+    def test_relative_imports_and_other_text_are_unchanged(self, write: Write, written: str) -> None:
         write("app.js", "")
         write("other.js", written)
         assert _by_name(site())["other.js"].decode() == written
@@ -214,7 +214,7 @@ class TestLibraries:
     def test_come_without_maps_that_are_not_there(self, shipped: dict[str, bytes]) -> None:
         assert not [name for name, content in shipped.items() if b"sourceMappingURL" in content]
 
-    def test_that_are_missing_are_named_before_anything_is_made(
+    def test_missing_library_is_named_before_any_file_is_written(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         monkeypatch.setattr(site_module, "PACKAGES", tmp_path)

@@ -51,7 +51,7 @@ CLOCKWISE = {
 }
 
 
-def test_it_comes_in_two_encodings_and_several_widths() -> None:
+def test_poster_has_two_encodings_in_several_widths() -> None:
     found = made(video_files.film(0.5, (1920, 1080), matrix=1))
     assert [(variant.name, variant.content_type, variant.width, variant.height) for variant in found.pictures] == [
         ("poster-320.webp", "image/webp", 320, 180),
@@ -74,7 +74,7 @@ def test_it_comes_in_two_encodings_and_several_widths() -> None:
     ("size", "widths"),
     [((200, 120), [200]), ((500, 300), [320, 500]), ((64, 1024), [64]), ((2048, 32), [320, 640, 1280])],
 )
-def test_it_is_never_larger_than_the_film(size: tuple[int, int], widths: list[int]) -> None:
+def test_poster_is_never_larger_than_the_source(size: tuple[int, int], widths: list[int]) -> None:
     assert [variant.width for variant in made(video_files.film(0.2, size)).pictures[::2]] == widths
 
 
@@ -101,18 +101,18 @@ def test_it_is_never_larger_than_the_film(size: tuple[int, int], widths: list[in
     ],
     ids=["plain", "90", "180", "270", "mirror", "pixels", "odd", "709", "full", "fields", "webm", "ts", "avi", "alpha"],
 )
-def test_it_is_upright_and_in_the_films_colours(data: Callable[[], bytes], seen: dict[str, str]) -> None:
+def test_poster_is_upright_and_has_the_colours_of_the_source(data: Callable[[], bytes], seen: dict[str, str]) -> None:
     assert corners(picture(made(data()))) == seen
 
 
-def test_what_is_transparent_is_shown_on_black() -> None:
+def test_transparent_pixels_are_black_on_the_poster() -> None:
     data = video_files.film(container="mov", codec="qtrle", pixels="argb", paint=video_files.half_transparent)
     image = picture(made(data))
     assert near(colour(image, 0.75, 0.5), (0, 0, 0))
     assert near(colour(image, 0.25, 0.5), (255, 255, 255))
 
 
-def test_what_moves_between_two_fields_has_no_combs() -> None:
+def test_poster_of_interlaced_video_is_deinterlaced() -> None:
     data = video_files.film(0.3, (320, 240), paint=video_files.combed, encoder=(("x264-params", "tff=1"), ("crf", "5")))
     rows = {colour(picture(made(data)), 0.5, row / 240)[0] for row in range(100, 140)}
     assert max(rows) - min(rows) < 20

@@ -53,7 +53,7 @@ def test_chapters_start_where_scenes_change() -> None:
     assert proposed(film(20, TINY, paint=changing(5, 12))) == starting(0, 5000, 12_000)
 
 
-def test_of_a_long_film_they_start_with_pictures_of_the_storyboard() -> None:
+def test_chapters_of_a_long_video_start_at_storyboard_frames() -> None:
     source = BytesSource(film(20, TINY, paint=changing(5, 12)))
     board = storyboard(source, as_large(probe(source), minutes=90))
     assert board.chapters == starting(0, 5000, 12_000)
@@ -64,7 +64,7 @@ def test_a_film_of_one_scene_has_none(paint: Paint) -> None:
     assert proposed(film(12, TINY, paint=paint)) == []
 
 
-def test_those_of_a_real_film_are_its_cuts() -> None:
+def test_chapters_of_a_real_clip_are_its_cuts() -> None:
     source = FileSource(clip("bikes"))
     zero, cut = storyboard(source, probe(source)).chapters
     assert zero.start == 0
@@ -125,9 +125,9 @@ def test_a_film_that_has_chapters_proposes_its_own() -> None:
     ]
 
 
-def test_one_chapter_that_is_all_of_the_film_is_none() -> None:
+def test_single_chapter_over_the_whole_video_is_not_proposed() -> None:
     assert proposed(divided((0, "All of it"))) == []
 
 
-def test_of_very_many_only_the_first_are_proposed() -> None:
+def test_proposed_chapters_are_limited_to_the_first() -> None:
     assert len(proposed(divided(*((number * 10, "x") for number in range(100))))) == MAX_OWN

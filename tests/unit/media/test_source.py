@@ -19,7 +19,7 @@ from tests.unit.media.sources import BarrierSource, CountingSource, FailingSourc
 DATA = random.Random(3).randbytes(20 * BLOCK + 77)
 
 
-def test_it_reads_what_a_file_would_read() -> None:
+def test_source_file_reads_like_a_file() -> None:
     file, mirror = SourceFile(BytesSource(DATA)), memoryview(DATA)
     rng = random.Random(5)
     for _ in range(400):
@@ -29,7 +29,7 @@ def test_it_reads_what_a_file_would_read() -> None:
         assert file.tell() == max(start, min(len(DATA), start + length))
 
 
-def test_it_seeks_from_the_start_the_position_and_the_end() -> None:
+def test_source_file_seeks_from_start_position_and_end() -> None:
     file = SourceFile(BytesSource(b"0123456789"))
     assert file.seek(4) == 4
     assert file.seek(2, 1) == 6
@@ -38,7 +38,7 @@ def test_it_seeks_from_the_start_the_position_and_the_end() -> None:
     assert file.read(5) == b""
 
 
-def test_what_is_read_again_is_fetched_once() -> None:
+def test_block_read_again_is_fetched_once() -> None:
     source = CountingSource(DATA)
     file = SourceFile(source)
     for start in (100, 5000, 100, BLOCK - 10):
@@ -71,7 +71,7 @@ def test_reading_on_gets_larger_ranges_and_memory_stays_bounded() -> None:
     assert file._kept <= CACHED_BYTES
 
 
-def test_what_is_expected_is_fetched_side_by_side_and_to_its_last_byte() -> None:
+def test_expected_ranges_are_fetched_concurrently_and_exactly() -> None:
     expected = [(number * BLOCK, 1000 + number) for number in range(1, 6)]
     source = BarrierSource(DATA, 0, len(expected))
     file = SourceFile(source)
@@ -82,7 +82,7 @@ def test_what_is_expected_is_fetched_side_by_side_and_to_its_last_byte() -> None
     assert sorted(source.requests) == expected
 
 
-def test_what_is_expected_is_fetched_in_parts_that_are_kept_until_they_are_read() -> None:
+def test_expected_ranges_are_fetched_ahead_within_the_buffer_limit() -> None:
     expected = [(number * BLOCK, BLOCK) for number in range(20)]
     source = CountingSource(DATA)
     file = SourceFile(source)
@@ -94,7 +94,7 @@ def test_what_is_expected_is_fetched_in_parts_that_are_kept_until_they_are_read(
     assert sorted(source.requests) == expected
 
 
-def test_what_is_expected_may_be_nonsense() -> None:
+def test_invalid_expected_ranges_are_ignored() -> None:
     source = CountingSource(DATA)
     file = SourceFile(source)
     file.expect([(-5, 10), (100, -3), (len(DATA), 10), (200, 0), (300, 10), (len(DATA) - 5, 100)])

@@ -68,14 +68,14 @@ def test_a_long_film_has_a_hundred() -> None:
     check(facts, board, sheet)
 
 
-def test_each_tile_shows_the_middle_of_its_interval() -> None:
+def test_every_tile_shows_the_middle_of_its_interval() -> None:
     _, board, sheet = made(video_files.film(3, paint=video_files.counted, keyframes=100))
     for number in range(board.tiles):
         grey = (number * 10 + 5) * 8 % 248
         assert near(colour(sheet, (number + 0.5) / 3, 0.25), (grey, grey, grey), by=17), "two frames off at most"
 
 
-def test_each_keyframe_of_a_long_film_is_read_once() -> None:
+def test_every_keyframe_of_a_long_video_is_read_once() -> None:
     # Two hours with a keyframe each half hour: a hundred tiles of four pictures.
     data = video_files.film(4, (64, 36), paint=video_files.counted, spread=1800, keyframes=10)
     source = CountingSource(data)
@@ -108,7 +108,7 @@ def test_a_real_clip_has_one() -> None:
     assert len(board.sheet.data) < 60_000
 
 
-def test_nothing_is_read_twice() -> None:
+def test_storyboard_reads_no_byte_twice() -> None:
     data = video_files.make_repeated(80)
     source = CountingSource(data)
     storyboard(source, probe(BytesSource(data)))
@@ -169,7 +169,7 @@ def test_a_keyframe_serves_two_tiles_before_anything_is_decoded_forward() -> Non
     assert frame_numbers(storyboard(source, as_large(probe(source), 2))) == [number // 2 * 20 for number in range(20)]
 
 
-def test_of_a_longer_film_the_keyframes_alone_are_read_side_by_side() -> None:
+def test_storyboard_of_a_longer_video_reads_only_keyframes_concurrently() -> None:
     data = video_files.make_repeated(40, moov_at_start=True)
     facts = probe(BytesSource(data))
     with open_video(BytesSource(data)) as film:

@@ -21,7 +21,7 @@ def read(data: bytes, most_bytes: int = 10_000, most_events: int = 100) -> list[
     ("container", "codec"),
     [("matroska", "subrip"), ("matroska", "ass"), ("webm", "webvtt"), ("mp4", "mov_text"), ("mov", "mov_text")],
 )
-def test_each_format_gives_its_texts_and_their_times(container: str, codec: str) -> None:
+def test_every_subtitle_format_gives_texts_and_times(container: str, codec: str) -> None:
     if container == "webm":
         container = "matroska"  # which takes the tests' codec of pictures too
     data = make_subtitled(SubtitleSpec("ger", TEXTS, codec), container=container)
@@ -58,7 +58,7 @@ def test_substation_alpha_loses_its_fields_comments_and_codes_of_breaks(written:
     assert track.events == [(0, 900, text)]
 
 
-def test_what_it_draws_is_no_text() -> None:
+def test_drawing_commands_of_substation_alpha_are_no_text() -> None:
     drawn = (0, 900, r"{\p1}m 0 0 l 100 0 100 100{\p0}")
     (track,) = read(make_subtitled(SubtitleSpec(texts=(drawn, *TEXTS), codec="ass")))
     assert track.events == [*TEXTS]
@@ -88,7 +88,7 @@ def test_subtitles_that_are_pictures_say_so() -> None:
     assert (track.codec, track.fault) == ("dvd_subtitle", errors.PICTURES)
 
 
-def test_of_an_mp4_only_the_index_and_the_texts_are_read() -> None:
+def test_mp4_subtitles_are_read_from_the_index_and_texts_alone() -> None:
     data = make_subtitled(
         SubtitleSpec(codec="mov_text", texts=tuple((n * 1000, n * 1000 + 900, "x" * 40) for n in range(20))),
         container="mp4",
@@ -107,7 +107,7 @@ def test_a_film_that_would_have_to_be_read_for_too_long_is_refused(monkeypatch: 
         read(data)
 
 
-def test_what_is_shown_after_a_late_start_keeps_its_place_in_the_film() -> None:
+def test_subtitle_after_a_late_start_keeps_its_time() -> None:
     data = make_subtitled(
         SubtitleSpec(codec="mov_text"), container="mp4", muxer=(("movflags", "frag_keyframe+empty_moov"),)
     )

@@ -77,7 +77,7 @@ def test_a_file_is_a_source_too(tmp_path: Path) -> None:
     assert probe(FileSource(target)).duration == pytest.approx(4004, abs=50)
 
 
-def test_what_progress_raises_ends_it_and_leaves_nothing(tmp_path: Path) -> None:
+def test_error_raised_by_progress_ends_the_transcode_without_output(tmp_path: Path) -> None:
     class LeaseLost(Exception):
         pass
 
@@ -101,7 +101,7 @@ def test_a_failing_source_fails_it_and_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_a_film_makes_none(tmp_path: Path) -> None:
+def test_source_without_video_makes_no_output(tmp_path: Path) -> None:
     with pytest.raises(UnreadableVideo):
         transcode(BytesSource(video_files.sound()), tmp_path / "out.mp4", width=64, height=36, progress=lambda _: None)
     assert list(tmp_path.iterdir()) == []

@@ -269,7 +269,7 @@ def test_views_ratings_and_totals_are_exact_after_a_day_of_failures(
     assert len(chaos.incidents) >= 5
 
 
-def test_they_stay_exact_when_counters_are_folded(api: Api, table: Table, clock: Clock) -> None:
+def test_totals_stay_exact_when_counters_are_merged(api: Api, table: Table, clock: Clock) -> None:
     chaos = Chaos(api, BackgroundWork(table, clock), seed=7)
     for _ in range(40):
         chaos.act()

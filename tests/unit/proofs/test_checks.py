@@ -131,11 +131,11 @@ class TestStages:
         outcomes, _ = _run(tmp_path, writer, reader)
         assert outcomes[1].output == "written\n"
 
-    def test_one_that_cannot_be_started_is_a_failure(self, tmp_path: Path) -> None:
+    def test_stage_that_cannot_be_started_fails(self, tmp_path: Path) -> None:
         outcomes, _ = _run(tmp_path, Stage("absent", ("no-such-program",)))
         assert not outcomes[0].is_good
 
-    def test_what_one_leaves_running_is_ended(self, tmp_path: Path) -> None:
+    def test_process_left_running_by_a_stage_is_ended(self, tmp_path: Path) -> None:
         lock = tmp_path / "lock"
         program = (
             f"import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {GRANDCHILD!r}, {str(lock)!r}],"
@@ -175,7 +175,7 @@ class TestProgress:
             ("Testing ...\n... [100%]\nTesting: done in 9.1 s\nDestroying ...\n", "Destroying"),
         ],
     )
-    def test_it_is_read_from_what_a_stage_writes(self, output: str, far: str) -> None:
+    def test_progress_is_read_from_the_output_of_a_stage(self, output: str, far: str) -> None:
         assert progress(output) == far
 
 
@@ -200,7 +200,7 @@ class TestProgress:
         ),
     ],
 )
-def test_how_many_there_were_is_read_from_what_a_stage_writes(name: str, output: str, counted: str) -> None:
+def test_count_is_read_from_the_output_of_a_stage(name: str, output: str, counted: str) -> None:
     assert stages({})[name].count(output) == counted
 
 
@@ -308,7 +308,7 @@ class TestTheCommand:
         ]
         assert {file.name for file in tmp_path.iterdir()} == {"unit.txt", "good.txt", "types.txt"}
 
-    def test_of_many_failures_the_end_names_some_and_says_how_many_more_there_are(
+    def test_summary_names_some_failures_and_counts_the_rest(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         failed = "".join(f"FAILED tests/unit/test_a.py::test_{number}\n" for number in range(100))
@@ -341,7 +341,9 @@ class TestTheCommand:
 
 
 class TestInterrupted:
-    def test_it_ends_all_that_it_started(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_interrupted_checks_end_every_process_they_started(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(checks, "PROGRESS_SECONDS", 0)
         lock = tmp_path / "lock"
 
@@ -379,7 +381,7 @@ class TestInterrupted:
             started[0].wait()
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_by_a_signal_too(self, tmp_path: Path, number: signal.Signals) -> None:
+    def test_signal_ends_every_process_of_the_checks(self, tmp_path: Path, number: signal.Signals) -> None:
         lock = tmp_path / "lock"
         program = f"""
 import sys

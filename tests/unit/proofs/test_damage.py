@@ -89,7 +89,7 @@ def test_a_hole_in_the_middle_costs_only_the_middle() -> None:
 
 
 @pytest.mark.parametrize("made", [video_files.film, video_files.moov_first, video_files.make_fragmented])
-def test_what_a_source_raises_comes_out_as_it_is(made: Callable[..., bytes]) -> None:
+def test_error_raised_by_a_source_is_reraised_unchanged(made: Callable[..., bytes]) -> None:
     data = made(audio=True)
     facts = probe(BytesSource(data))
     calls: list[Callable[[Source], object]] = [
@@ -153,7 +153,7 @@ def test_a_film_whose_sound_begins_first_is_read() -> None:
     assert poster(source, probe(source), 0).pictures
 
 
-def test_what_pyav_raises_of_its_own_is_damage_too() -> None:
+def test_error_raised_by_pyav_itself_is_reported_as_damage() -> None:
     with pytest.raises(UnreadableVideo) as raised, open_video(BytesSource(video_files.film())) as opened_film:
         # As PyAV 18 does when a stream was added while it read, but not always: it looks behind the end of its list.
         opened_film.container.streams[len(opened_film.container.streams)]
@@ -177,7 +177,7 @@ def test_random_damage_breaks_nothing_but_the_film(kind: str) -> None:
     assert set(reasons) <= set(REASONS)
 
 
-def test_it_needs_neither_numpy_nor_aws(tmp_path: Path) -> None:
+def test_media_code_needs_neither_numpy_nor_aws(tmp_path: Path) -> None:
     # scikit-video brings numpy into this environment; the asset of the functions has none.
     script = """
 import sys

@@ -119,7 +119,7 @@ def _many_tags() -> list[list[str]]:
     return [chance.sample([f"tag{number}" for number in range(300)], 5) for _ in range(500)]
 
 
-def test_nor_do_very_many_tags_that_share_the_partition_of_all_counts() -> None:
+def test_import_with_many_tags_of_one_partition_is_not_throttled() -> None:
     tags = _many_tags()
     videos = Import(_videos(500, tags))
     run = videos.count()

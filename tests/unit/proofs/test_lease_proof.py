@@ -339,7 +339,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-def test_only_the_holder_writes_in_the_known_scripts(
+def test_writes_of_known_scripts_are_applied_for_the_lease_holder_only(
     kind: Callable[[Table], Leased], script: list[Event], table: Table
 ) -> None:
     _play(kind, table, script)
@@ -348,7 +348,7 @@ def test_only_the_holder_writes_in_the_known_scripts(
 @pytest.mark.parametrize("kind", ALL)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=st.lists(EVENTS, max_size=14))
-def test_only_the_holder_writes_whatever_happens(
+def test_writes_of_random_scripts_are_applied_for_the_lease_holder_only(
     kind: Callable[[Table], Leased], script: list[Event], table: Table
 ) -> None:
     _play(kind, table, script)

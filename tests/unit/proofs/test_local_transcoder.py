@@ -218,7 +218,7 @@ def test_work_that_nobody_wants_any_more_is_broken_off(laptop: Laptop, monkeypat
     assert laptop.waiting() == (0, 0)
 
 
-def test_what_a_removed_video_would_leave_is_taken_away_again(laptop: Laptop) -> None:
+def test_output_is_deleted_when_the_video_was_removed_during_transcoding(laptop: Laptop) -> None:
     video_id = laptop.upload(film())
 
     def removed_meanwhile(report: dict[str, Any]) -> None:
@@ -236,7 +236,7 @@ def test_what_a_removed_video_would_leave_is_taken_away_again(laptop: Laptop) ->
 
 
 class TestFilmsThatCannotBeUsed:
-    def test_one_that_is_not_a_film_fails_at_once_with_its_reason(self, laptop: Laptop) -> None:
+    def test_file_that_is_not_a_video_fails_at_once_with_a_reason(self, laptop: Laptop) -> None:
         video_id = laptop.upload(b"This is no film.")
         laptop.work()
         job = laptop.backstage.job(video_id, KIND)
@@ -245,14 +245,14 @@ class TestFilmsThatCannotBeUsed:
         assert laptop.api.get(f"/v1/videos/{video_id}").json["status"] == "failed"
         assert laptop.waiting() == (0, 0)
 
-    def test_one_that_was_replaced(self, laptop: Laptop) -> None:
+    def test_source_file_replaced_since_fails_the_job(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
         laptop.s3.put_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001", Body=film(1))
         laptop.work()
         assert "replaced" in laptop.reports[-1]["reason"]
         assert laptop.backstage.job(video_id, KIND)["state"] == "failed"
 
-    def test_one_that_is_gone(self, laptop: Laptop) -> None:
+    def test_missing_source_file_fails_the_job(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
         laptop.s3.delete_object(Bucket=SOURCES_BUCKET, Key=f"{video_id}/0001")
         laptop.work()
@@ -260,7 +260,7 @@ class TestFilmsThatCannotBeUsed:
 
 
 class TestTrouble:
-    def test_what_may_pass_is_tried_in_another_attempt_until_the_last(
+    def test_transient_error_is_retried_up_to_the_last_attempt(
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: Any, **__: Any) -> None:
@@ -302,7 +302,7 @@ class TestTrouble:
             pass
         assert laptop.backstage.job(video_id, KIND)["state"] == "done"
 
-    def test_one_report_that_fails_is_sent_again(self, laptop: Laptop) -> None:
+    def test_failed_report_is_sent_again(self, laptop: Laptop) -> None:
         video_id = laptop.upload(film())
         failing = [httpx.Response(500), httpx.Response(503)]
         laptop.before_report = lambda _: failing.pop() if failing else None
@@ -325,7 +325,7 @@ class TestTrouble:
         assert laptop.answers == [200, 503, 200]
         assert laptop.backstage.job(video_id, KIND)["state"] == "done"
 
-    def test_one_that_is_ended_in_mid_work_leaves_its_message_to_the_next(
+    def test_transcoder_stopped_during_work_leaves_its_message_in_the_queue(
         self, laptop: Laptop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def ended(*_: Any, **__: Any) -> None:
@@ -389,7 +389,7 @@ class TestTheProcess:
         TokenSigner(key_file)
         return TranscoderSettings(f"{endpoint}/000000000000/transcode", endpoint, endpoint, str(key_file))
 
-    def test_it_is_started_again_when_it_crashes_and_ends_with_the_block(
+    def test_transcoder_process_restarts_after_a_crash_and_ends_with_the_block(
         self, queue: socket.socket, aws: Aws, settings: TranscoderSettings, tmp_path: Path
     ) -> None:
         with Transcoder(aws, settings, tmp_path / "transcoder.log") as running:
@@ -399,7 +399,7 @@ class TestTheProcess:
             second = _connected(queue)
         _wait_for_end(second)
 
-    def test_it_does_not_outlive_a_parent_that_is_killed(
+    def test_transcoder_process_ends_when_its_parent_is_killed(
         self, queue: socket.socket, aws: Aws, settings: TranscoderSettings, tmp_path: Path
     ) -> None:
         program = (

@@ -58,11 +58,11 @@ def _is_read(reader: Sandbox) -> bool:
     return video_files.read(reader, BytesSource(video_files.film())).resolution == "320x180"
 
 
-def test_it_finds_out_and_makes_all_that_there_is_to_a_film(reader: Clocked) -> None:
+def test_reader_probes_and_makes_every_thumbnail(reader: Clocked) -> None:
     assert _is_read(reader)
 
 
-def test_one_process_reads_film_after_film(reader: Clocked) -> None:
+def test_reader_process_is_reused_for_the_next_file(reader: Clocked) -> None:
     assert _is_read(reader)
     first = reader.pid
     assert _is_read(reader)
@@ -83,7 +83,7 @@ def test_a_reason_comes_out_as_it_is(reader: Clocked) -> None:
     assert _is_read(reader)
 
 
-def test_what_a_source_raises_comes_out_as_it_is(reader: Clocked) -> None:
+def test_error_raised_by_a_source_is_reraised_unchanged(reader: Clocked) -> None:
     with pytest.raises(SourceThrottled, match="slow down"):
         reader.run("probe", FailingSource(video_files.film(), 0))
     assert _is_read(reader)
@@ -121,7 +121,7 @@ def test_a_reader_that_died_between_two_films_is_started_again(reader: Clocked) 
     assert _is_read(reader)
 
 
-def test_one_that_nobody_waits_for_ends_by_itself() -> None:
+def test_abandoned_reader_ends_at_its_own_timeout() -> None:
     class Behind(Clocked):
         def __init__(self) -> None:
             super().__init__(seconds=0.1 - ENDING_SECONDS)
@@ -152,7 +152,7 @@ def test_memory_is_limited() -> None:
 
 
 @ON_LINUX
-def test_it_has_no_credentials(reader: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_process_has_no_credentials(reader: Clocked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     assert _is_read(reader)
     with open(f"/proc/{reader.pid}/environ", "rb") as environment:  # Linux alone has it

@@ -102,7 +102,7 @@ def test_an_import_says_how_to_take_it_back_also_one_that_goes_on(
     assert f"undo {id_}" not in capsys.readouterr().out
 
 
-def test_what_was_refused_is_counted_and_written_down(
+def test_refused_lines_are_counted_and_written_to_the_report(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "all.jsonl"
@@ -155,14 +155,14 @@ def test_titles_without_any_row_are_an_error(table: Table, tmp_path: Path, capsy
     assert "title.basics.tsv.gz has nothing but its header" in capsys.readouterr().err
 
 
-def test_that_every_title_was_refused_is_an_error(
+def test_import_that_refused_every_title_is_an_error(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(write_titles(tmp_path / "imdb", MOVIE.replace("1999", "x"))) == 1
     assert "every line of title.basics.tsv.gz was refused" in capsys.readouterr().err
 
 
-def test_that_no_title_was_selected_is_an_error(
+def test_import_that_selected_no_title_is_an_error(
     table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*write_titles(tmp_path / "imdb", MOVIE), "--from-year", "2000"]) == 1
