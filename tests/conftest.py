@@ -43,14 +43,14 @@ settings.load_profile("untimed")
 
 @pytest.fixture(scope="session", autouse=True)
 def models_loaded_once() -> Iterator[None]:
-    """Let all sessions of botocore have one loader: what it has read it keeps, and S3's model takes 130 ms to parse."""
+    """Share one botocore loader between all sessions. It caches the models it read; parsing S3's model takes 130 ms."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", cache(botocore.session.create_loader))
         yield
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what is there for good: the modules, and thousands of tests."""
+    """Exclude permanent objects from garbage collection: the modules and thousands of collected tests."""
     gc.collect()
     gc.freeze()
 

@@ -13,7 +13,7 @@ Converse = Callable[[socket.socket], None]
 
 
 class Listener:
-    """It serves each connection in a thread of its own, until `close` ends all of them."""
+    """Server on loopback that serves each connection in a separate thread until `close` ends them all."""
 
     def __init__(self, converse: Converse, tls: ssl.SSLContext | None = None) -> None:
         self.taken: list[socket.socket] = []

@@ -28,7 +28,7 @@ def publish_index(table: Table, objects: Objects, clock: Clock, folder: Path) ->
 
 
 class IndexedService(AuditedService):
-    """All that happens behind the API, the feed that tells of it, and what builders and readers of the index need."""
+    """The service with its background work and feed, and the dependencies of index builders and readers."""
 
     def __init__(self, table: Table, objects: Objects, clock: Clock) -> None:
         super().__init__(make_api(table, clock, objects))
@@ -39,20 +39,20 @@ class IndexedService(AuditedService):
         self.generations = Generations(table, objects, MEDIA_BUCKET, clock)
 
     def add(self, made: Item) -> None:
-        """Keep an entry, and tell of it."""
+        """Store an entry and append it to the feed."""
         change = change_of(made)
         self.feed.prepare([change])
         super().add(made)
         self.feed.append([change])
 
     def film(self, title: str, owner: str = "alice", **fields: object) -> str:
-        """A film that everybody sees, and of which the feed has told."""
+        """Publish a video, visible to everyone, and bring the feed up to date."""
         video_id = str(self.api.publish(owner, title=title, **fields)["videoId"])
         self.settle()
         return video_id
 
     def say(self, video_id: str, text: str, language: str = "en") -> None:
-        """Let captions say something, and the feed tell of it."""
+        """Upload captions with this text, and bring the feed up to date."""
         path = f"/v1/videos/{video_id}/captions/{language}"
         reply = self.api.request("PUT", path, body=WEBVTT.format(text), headers={"content-type": "text/vtt"})
         assert reply.status in (200, 201), reply.body
@@ -64,7 +64,7 @@ class IndexedService(AuditedService):
         tell: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[Any]] = nullcontext,
     ) -> IndexBuilder:
-        """A builder with a folder of its own; its lease is not renewed unless a test does so."""
+        """Create a builder with its own folder. Its lease is renewed only if a test passes a heartbeat."""
         return IndexBuilder(
             self.generations,
             LocalCopy(folder),

@@ -16,7 +16,7 @@ Line = dict[str, Any]
 
 @contextmanager
 def log_lines() -> Iterator[list[Line]]:
-    """The lines that are logged meanwhile, in order."""
+    """Collect the lines logged within the context, in order."""
     logger = service_logger()
     lines: list[Line] = []
 
@@ -36,7 +36,7 @@ def log_lines() -> Iterator[list[Line]]:
 
 
 LAMBDA_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-"""The levels of Lambda's log-level filter, from the one that keeps most lines to the one that keeps fewest."""
+"""Levels of Lambda's log-level filter, from the most verbose to the least verbose."""
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 

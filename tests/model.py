@@ -1,7 +1,7 @@
-"""The service as a model: a dict of videos, and what clients are promised, in plain Python.
+"""Model of the service: a dict of videos and the guarantees to clients, in plain Python.
 
-Nothing of the service's own logic is used here. `check` lets hypothesis drive both, request by request, and
-compares every answer; unit tests run it on moto, integration tests on an endpoint.
+It uses none of the service's own logic. `check` lets hypothesis drive both, request by request, and compares every
+response. Unit tests run it on moto, integration tests on an endpoint.
 """
 
 import json
@@ -40,7 +40,7 @@ VIEWS_CACHED = 5
 Video = dict[str, Any]
 DEFAULTS: Video = {"visibility": "private", "resolutions": {}, "metadata": {}, "thumbnails": {}}
 PROBED = ("duration", "format")
-"""Fields that the service records an origin for, of those that these tests write."""
+"""Written fields of which the service records the origin."""
 ADMINS_OWN = ("videoId", "userId", "createdAt", "status")
 NEVER = "00000000-0000-4000-8000-000000000000"
 INTERNAL = ("before", "deletedAt")

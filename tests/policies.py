@@ -45,7 +45,7 @@ WORDS = frozenset(
     {"ADD", "AND", "BETWEEN", "DELETE", "IN", "NOT", "OR", "REMOVE", "SET"}
     | {"attribute_exists", "attribute_not_exists", "begins_with", "if_not_exists", "contains", "size"}
 )
-"""What stands in expressions beside placeholders."""
+"""Tokens of expressions other than placeholders."""
 
 EXPRESSIONS = (
     "ConditionExpression",
@@ -183,7 +183,7 @@ def _unmet(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, fr
 
 
 def _holds(operator: str, expected: Sequence[str], actual: frozenset[str] | None) -> bool:
-    """Whether a condition holds for the values that a request has of its key; None: it has no such key."""
+    """Whether a condition holds for the values of its key in a request; `None` if the request lacks the key."""
     if operator == "Null":
         return expected == ["false" if actual else "true"]
     if operator == "ForAllValues:StringLike":
@@ -208,7 +208,7 @@ class PolicyWatch:
         self._at_work: str | None = None
 
     def over(self, function: str, handler: LambdaHandler) -> LambdaHandler:
-        """The same handler; what it sends, its function sends."""
+        """Wrap a handler so that its requests are attributed to its function."""
 
         def watched(event: Any, context: Any) -> Any:
             with self._as(function):
@@ -225,7 +225,7 @@ class PolicyWatch:
                 self._watch_signing(client)
 
     def _watch_signing(self, client: Any) -> None:
-        """What a URL is signed for, its signer must be allowed to do: S3 looks it up when somebody uses the URL."""
+        """Check a signer's permission for each presigned URL, because S3 checks it when the URL is used."""
         sign = client.generate_presigned_url
 
         def signed(method: str, Params: Mapping[str, Any], **options: Any) -> str:

@@ -9,7 +9,9 @@ LIMIT = 120.0
 POLL_SECONDS = 0.05
 """Shortest pause between two looks at a condition that cannot notify."""
 LONGEST_POLL_SECONDS = 1.0
-"""Longest pause between two looks. Each pause is a tenth of the time waited: long waits leave the processor to what they wait for."""
+"""Longest pause between two polls, in seconds.
+
+Each pause is a tenth of the elapsed time, so long waits leave the processor to the awaited work."""
 
 _Seen = TypeVar("_Seen")
 

@@ -39,7 +39,7 @@ WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWri
 
 
 def allow_any(_: Item | None) -> bool:
-    """No condition on what is there."""
+    """Accept any current state: no condition."""
     return True
 
 
@@ -71,7 +71,7 @@ class RevertTestbed(AuditedService):
         return Caller("admin", frozenset({READ, WRITE, ADMIN}), correlation_id=changeset_id)
 
     def last_changeset(self, video_id: str) -> str:
-        """The change set that wrote last to a video, or to what lies beside it."""
+        """Return the change set that last wrote to a video or to its child items."""
         return self._last(AUDIT.key(videoId=video_id, at="", sequence="")["pk"])
 
     def last_changeset_of_playlist(self, playlist_id: str) -> str:
@@ -117,7 +117,7 @@ class RevertTestbed(AuditedService):
         return WholeChangeSet(self, video_ids, playlist_id)
 
     def undo(self, changeset_id: str, *, query: str = "", user: str = "admin", **body: Any) -> Reply:
-        """Ask for a change set to be taken back, a second after what was done last."""
+        """Request the revert of a change set, one second after the last change."""
         self.clock.advance(1)
         return self.api.post(f"/v1/changesets/{changeset_id}/revert", body or None, query=query, user=user)
 
@@ -180,7 +180,7 @@ class WholeChangeSet:
 
 
 def kill_at(table: Table, at: int, *, after: bool) -> Callable[[], None]:
-    """End the process at a write, counted from 0, before it is carried out or after; returns what lets it live again."""
+    """End the process before or after a write, counted from 0. Return a function that restores it."""
     count = 0
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:

@@ -1,8 +1,8 @@
 """The console in a real browser: Debian's Chromium, driven by Playwright.
 
-Whatever a test does, the page may ask nobody but the service and its issuer, break no rule of its Content Security Policy,
-and leave no error behind: `Console.close` looks for all of that. With CONSOLE_LIVE=1 pages load the files of this checkout
-instead of those that are deployed.
+In every test the page may send requests only to the service and its issuer. It must not violate its Content Security
+Policy or log an error. `Console.close` checks all of this. With CONSOLE_LIVE=1 pages load the files of this checkout
+instead of the deployed files.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ FAULTS = """(width) => {
 
 
 def seek(page: Page, text: str) -> None:
-    """Go on with the list that a page shows until a text is in it: what other tests made since may stand before it."""
+    """Load more pages of the displayed list until it contains a text. Items that other tests created may precede it."""
     page.wait_for_function(GO_ON, arg=text)
 
 
@@ -129,7 +129,7 @@ class HeldRequests:
         self.is_open = True  # to end the routing would let go of what hangs, at a time of its own
 
     def let_go(self) -> None:
-        """Let all go on that the page has not given up meanwhile."""
+        """Continue all held requests that the page has not aborted."""
         self.clear()
         for route in self._waiting():
             route.fallback()
@@ -148,7 +148,7 @@ class HeldRequests:
             route.abort("internetdisconnected")
 
     def _waiting(self) -> list[Route]:
-        """What hangs, but for what the page gave up by itself."""
+        """Return the held requests that the page has not aborted."""
         return [route for route in self.held if route.request.failure is None]
 
     def _meet(self, route: Route) -> None:
@@ -159,9 +159,9 @@ class HeldRequests:
 
 
 def meet_first(page: Page, pattern: str | re.Pattern[str], meet: Callable[[Route], object], count: int = 1) -> None:
-    """Meet as many requests that a pattern fits, and let those that follow pass.
+    """Handle the first `count` requests that match a pattern with `meet`, and pass later requests through.
 
-    So does Playwright's `times`, but it ends the routing while requests are under way, and then loses one now and then:
+    Playwright's `times` does the same, but it ends the routing while requests are in flight and sometimes loses one:
     https://github.com/microsoft/playwright/issues/41802
     """
     left = iter(range(count))
@@ -205,7 +205,7 @@ def _put_together(_changed: int) -> dict[str, bytes]:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser; without one the tests are skipped, or fail where nobody would see that."""
+    """Launch a browser. Without one the tests are skipped, except in CI, where they fail."""
     try:
         chromium()
     except LocalError as error:
@@ -216,12 +216,12 @@ def launched() -> Iterator[Browser]:
 
 @dataclass
 class Console:
-    """A browser of its own at the console; several pages of it share a session as tabs do."""
+    """The console in a separate browser context. Its pages share a session, as tabs do."""
 
     service: Service
     context: BrowserContext
     config: dict[str, Any]
-    """What the console is told of its deployment."""
+    """The deployed console's config.json."""
     errors: list[str] = field(default_factory=list)
     """What went wrong in any page: scripts that failed, and what broke its policy."""
     foreign: list[str] = field(default_factory=list)
@@ -266,7 +266,7 @@ class Console:
             self.foreign.append(request.url)
 
     def open(self, place: str = "", user: str | None = "alice") -> Page:
-        """A page at a place of the console, such as `upload`, where somebody signed in; with None nobody has."""
+        """Open a page of the console, such as `upload`, as a signed-in user; `None` leaves the page signed out."""
         page = self.context.new_page()
         if user is not None:
             # Any page of the same origin can keep what the console will find.
@@ -279,7 +279,10 @@ class Console:
         return page
 
     def _tokens(self, user: str) -> dict[str, str]:
-        """What the console keeps of somebody who has signed in: from the issuer, without the pages on the way."""
+        """Return the tokens that the console stores after sign-in.
+
+        They come from the issuer, without its sign-in pages.
+        """
         verifier, back = secrets.token_urlsafe(32), f"{self.service.base_url}/console/"
         asked = {
             "response_type": "code",

@@ -1,11 +1,15 @@
-"""End-to-end tests speak HTTP to a deployed stack and know nothing of its inside.
+"""End-to-end tests use only HTTP against a deployed stack and depend on no internals of the service.
 
-They deploy the CDK app to a MiniStack of their own; or, with E2E_SERVICE set, use a service that runs already:
-the path of a JSON file with `baseUrl` and `tokens` for alice, bob and admin, such as `.local/service.json`;
-`badTokens` if there are some that its gateway must refuse; `endpoint`, `objectsEndpoint` and `secretAccessKey` if it runs
-on an embedded AWS; and `assembly`,
-the folder of what the CDK deployed. If the key of its development issuer is beside that file, each test file gets its own
-users; otherwise all share the three given ones.
+They deploy the CDK app to their own MiniStack. With E2E_SERVICE set they use a running service instead. E2E_SERVICE is
+the path of a JSON file such as `.local/service.json` with these members:
+
+- `baseUrl`, and `tokens` for alice, bob and admin
+- `badTokens`, optional: tokens that the gateway must refuse
+- `endpoint`, `objectsEndpoint` and `secretAccessKey`, if the service runs on an embedded AWS
+- `assembly`, optional: the folder of the deployed CDK assembly
+
+If the key of the development issuer is in the same folder, each test file gets separate users. Otherwise all test files
+share the three given users.
 """
 
 import json
@@ -42,7 +46,7 @@ class Service:
     base_url: str
     tokens: Mapping[str, str]
     bad_tokens: Mapping[str, str] = field(default_factory=dict)
-    """Tokens that the gateway must refuse, by what is wrong with them."""
+    """Tokens that the gateway must refuse, by the reason."""
     assembly: Path | None = None
     """The folder of the CDK's assembly that was deployed."""
     embedded: Aws | None = None
@@ -96,7 +100,9 @@ class Service:
         return video
 
     def titled(self, title: str, user: str = "alice") -> list[str]:
-        """The ids of a user's videos of this title, on whatever page: other tests make videos of the same user meanwhile."""
+        """Return the ids of a user's videos with this title from all pages, because other tests create videos
+        concurrently.
+        """
         asked: dict[str, str | int] = {"userId": user, "limit": 100}
         ids: list[str] = []
         while True:
@@ -123,7 +129,7 @@ LONGEST = ("test_runtime", "test_readme", "test_clients")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the workers of `pytest -n` share a service that runs already; one of their own is for one worker alone."""
+    """Group tests by file for `pytest -n` if E2E_SERVICE names a running service; otherwise run them in one worker."""
     if os.environ.get("E2E_SERVICE"):
         for item in items:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
@@ -145,7 +151,7 @@ def own_service(service: Service, request: pytest.FixtureRequest) -> Service:
 
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that is deployed for the tests, or the one that E2E_SERVICE names."""
+    """Deploy a service for the tests, or use the running service that E2E_SERVICE names."""
     given = os.environ.get("E2E_SERVICE")
     if given:
         told = json.loads(Path(given).read_text(encoding="utf-8"))
@@ -186,7 +192,7 @@ def unique() -> str:
 
 @pytest.fixture
 def receiver(service: Service) -> Iterator[Receiver]:
-    """What a test lets webhooks lead to."""
+    """Receiver for the webhooks of a test."""
     assert service.aws  # what is deployed elsewhere cannot reach this machine
     with receiving() as made:
         yield made
@@ -203,7 +209,7 @@ def browser() -> "Iterator[Browser]":
 
 @pytest.fixture
 def console(browser: "Browser", service: Service) -> "Iterator[Console]":
-    """The console in a browser window of its own, where nobody has signed in yet."""
+    """The console in a new browser context without a session."""
     from tests.e2e.browser import new_console
 
     opened = new_console(browser, service)

@@ -13,7 +13,7 @@ from local.ports import LOOPBACK, serving
 
 @dataclass
 class Receiver:
-    """It keeps what comes, and answers what it is told to."""
+    """Webhook receiver that records requests and responds with the configured status and body."""
 
     status: int = 200
     said: bytes = b"taken"
@@ -44,7 +44,7 @@ class Receiver:
         return [(headers, body) for headers, body in [*self.received] if text in body.decode()]
 
     def ids(self, text: str) -> list[str]:
-        """The ids of what came about something, in its order."""
+        """Return the ids of the received events about a subject, in order of arrival."""
         return [headers["webhook-id"] for headers, _ in self.about(text)]
 
     def verified(self, secret: str, text: str) -> list[dict[str, Any]]:

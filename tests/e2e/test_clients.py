@@ -19,7 +19,7 @@ from tests.polling import LIMIT
 pytestmark = pytest.mark.xdist_group("e2e")
 
 USERS = Path(__file__).parent / "clients"
-"""What somebody writes with each of the clients."""
+"""Example programs, one for each generated client."""
 
 ANSWERS = {
     "description": "Of a harbour",
@@ -79,7 +79,7 @@ def service(own_service: Service) -> Service:
 
 @pytest.fixture
 def folder(service: Service, tmp_path: Path) -> Path:
-    """A project of somebody who calls the service, with its document, a film and the packages of this checkout."""
+    """Create the project of an API consumer: the OpenAPI document, a source video and the packages of this checkout."""
     reply = service.request("GET", "/openapi.json", user=None)
     assert reply.status_code == 200
     (tmp_path / "openapi.json").write_bytes(reply.content)

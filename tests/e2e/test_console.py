@@ -17,7 +17,7 @@ SPOIL = """
   sessionStorage.setItem("tokens", JSON.stringify(tokens));
 }
 """
-"""Makes tokens such as nobody has issued: the service and the issuer then answer as for those that have ended."""
+"""Creates tokens that were never issued. The service and the issuer treat them like expired tokens."""
 AT_ONCE = "const wait = setTimeout; window.setTimeout = (act, _milliseconds, ...rest) => wait(act, 0, ...rest);"
 """Lets no script wait before it tries again."""
 

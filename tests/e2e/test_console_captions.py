@@ -1,4 +1,4 @@
-"""The console: captions and chapters, as owners put them there and everybody gets them in the player."""
+"""The console: owners upload captions and chapters, and all viewers get them in the player."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the console knows of a video, and how people change it there."""
+"""The console: displaying and editing the details of a video."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def stored(console: Console, video: dict[str, Any]) -> dict[str, Any]:
 
 
 def published(service: Service, **fields: Any) -> dict[str, Any]:
-    """A video that everybody sees."""
+    """Create a published video, visible to everyone."""
     video = service.create(visibility="public", **fields)
     for status in ("processing", "ready"):
         assert service.request("PATCH", f"/v1/videos/{video['videoId']}", json={"status": status}).status_code == 200

@@ -1,4 +1,4 @@
-"""What a video was, what changed, and taking it back, in the console."""
+"""The console: past versions of a video, its history, and reverts."""
 
 import json
 import os

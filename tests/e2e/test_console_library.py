@@ -1,4 +1,4 @@
-"""The console's library: what it shows of videos, how they are chosen, and how somebody moves among them."""
+"""The console's library: displayed fields, filters and navigation."""
 
 import gzip
 import re
@@ -41,7 +41,7 @@ HOSTILE = (
     "W" * 290 + "%d",
     "x",
 )
-"""Titles that try to run something, to turn what stands beside them around, or to be larger than their place."""
+"""Hostile titles: they try to inject markup, reverse neighbouring text or overflow their box."""
 
 CANARY = """
 window.ran = [];
@@ -87,7 +87,7 @@ def create(service: Service, videos: Sequence[Mapping[str, Any]], user: str = "a
 
 
 def publish(service: Service, **fields: Any) -> dict[str, Any]:
-    """A video of alice's that everybody sees."""
+    """Create a published video of alice, visible to everyone."""
     video = service.create(visibility="public", **fields)
     for status in ("processing", "ready"):
         reply = service.request("PATCH", f"/v1/videos/{video['videoId']}", json={"status": status})
@@ -96,7 +96,7 @@ def publish(service: Service, **fields: Any) -> dict[str, Any]:
 
 
 def at(page: Page, query: str) -> None:
-    """Wait until the address is that of a choice."""
+    """Wait until the page's address has this query."""
     expect(page).to_have_url(re.compile(re.escape(f"#/{query}") + "$"))
 
 

@@ -1,4 +1,4 @@
-"""The console: search, as somebody who remembers a word or a sentence."""
+"""The console: search for a remembered word or sentence."""
 
 import re
 
@@ -14,7 +14,7 @@ CAPTIONS = "WEBVTT\n\n00:01.000 --> 00:03.000\nWe begin\n\n00:05.000 --> 00:08.0
 
 
 def found(service: Service, word: str, count: int) -> None:
-    """Wait until the index has so many of alice's videos with a word."""
+    """Wait until the index contains `count` videos of alice with a word."""
     asked = {"q": f'"{word}"', "userId": "alice"}
 
     def look() -> int:

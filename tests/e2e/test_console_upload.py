@@ -1,6 +1,6 @@
-"""The console's upload screen: films that people choose go to S3, whatever happens on the way, and become videos.
+"""The console's upload screen: chosen files reach S3 despite interruptions, and become videos.
 
-Whose they are is of no matter here: several users share them, so that nobody's quota for a day ends soon.
+The tests spread their uploads over several users, so that they stay within the daily quota per user.
 """
 
 import re

@@ -30,7 +30,7 @@ NOTE_CHANGE = """(video) => {
 }"""
 """Notes where a film leaves the file that it has now, and where it goes on: it plays while the test asks."""
 HAS_CUES = "() => [...document.querySelector('media-controller video').textTracks].some(({ cues }) => cues?.length)"
-"""Whether the player has the pictures of the storyboard: it shows none to somebody who points at it before."""
+"""Whether the player has loaded the storyboard's cues. It shows no thumbnails on hover before."""
 LOADED = "(image) => image.decode()"
 
 
@@ -65,7 +65,7 @@ def played(page: Page, seconds: float) -> float:
 
 
 def job(page: Page, name: str) -> Locator:
-    """A job in the list of what is made."""
+    """Locate a job in the list of jobs."""
     return page.get_by_role("listitem").filter(has_text=name)
 
 
@@ -260,7 +260,7 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     is_final: list[bool] = []
 
     def jobs(route: Route) -> None:
-        """What another attempt may repair looks the same, but for one word."""
+        """Respond with jobs whose errors are final or transient; the page shows both alike except for one word."""
         answer = route.fetch()
         listed = answer.json()
         for one in listed["items"]:

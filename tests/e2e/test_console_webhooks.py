@@ -20,7 +20,7 @@ from tests.polling import eventually
 
 WIDTHS: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 360), ("dark", 1280), ("light", 2560))
 TITLES = ["release.*"]
-"""What webhooks of these tests follow: few other tests change titles of alice's videos meanwhile."""
+"""Filter of these tests' webhooks. Few other tests change such titles of alice's videos concurrently."""
 FEED = re.compile("/v1/changes")
 BEGINNING = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
 """The first request of a list that follows the feed. Later ones, also of a list that was just left, have a cursor."""
@@ -286,7 +286,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
 
 
 def token_of(*scopes: str) -> dict[str, str | None]:
-    """What a page keeps of somebody who signed in with these scopes; no service takes the token."""
+    """Return the tokens that a page stores for a user with these scopes. No service accepts them."""
     claims = urlsafe_b64encode(json.dumps({"sub": "follower", "scope": " ".join(scopes)}).encode()).decode().rstrip("=")
     return {"accessToken": f"header.{claims}.signature", "refreshToken": None}
 
@@ -315,7 +315,7 @@ def test_hostile_answers_and_names_of_webhooks_break_no_layout(
 
 
 def followed(console: Console, place: str, user: str = "alice") -> Page:
-    """A page at a place, once it knows where the feed is: what happens from now on, it has to show."""
+    """Open a page and wait until it has the current position of the feed. It must display all later changes."""
     console.context.clock.install()
     page = console.open("webhooks", user)
     follow(console, page, place)
@@ -464,7 +464,7 @@ def test_the_feed_is_asked_while_somebody_looks_at_a_list_that_follows_it(consol
 
 
 def answer_taken(page: Page, act: Callable[[], object]) -> None:
-    """Do what lets the page ask the feed, and wait until it has taken the answer."""
+    """Do something that makes the page query the feed, and wait until the page has processed the response."""
     with page.expect_response(FEED) as answer:
         act()
     answer.value.finished()
@@ -472,7 +472,7 @@ def answer_taken(page: Page, act: Callable[[], object]) -> None:
 
 
 def hide(page: Page, is_hidden: bool) -> None:
-    """Let the page believe that nobody sees it, or somebody."""
+    """Make the page believe that it is hidden, or visible."""
     page.evaluate(
         "hidden => Object.defineProperty(document, 'hidden', { value: hidden, configurable: true })", is_hidden
     )

@@ -1,4 +1,4 @@
-"""`python -m tools listen` with the deployed service: what it shows, and what it leaves."""
+"""`python -m tools listen` against the deployed service: its output, and its cleanup."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Films over HTTP, from the upload to what is made of them, through queues, functions and a transcoder that really run."""
+"""Processing over HTTP, from the upload to the generated files, with real queues, functions and a real transcoder."""
 
 import io
 import re
@@ -65,7 +65,7 @@ def _client(service: Service, name: Any) -> Any:
 
 
 def _objects(service: Service, video: dict[str, Any]) -> list[str]:
-    """The keys in all buckets that belong to a video, but for the archive, which keeps everything."""
+    """Return a video's keys in all buckets except the archive, which retains everything."""
     s3 = _s3(service)
     keys = []
     for bucket in s3.list_buckets()["Buckets"]:
@@ -151,7 +151,7 @@ def test_poster_is_replaced_by_that_of_another_moment(service: Service) -> None:
 
 
 class TestPlaying:
-    """As a player does: it knows the URLs, has no token for them, and asks for ranges."""
+    """Playback by a player, which has the URLs but no token, and sends range requests."""
 
     def test_rendition_plays_in_ranges_in_pages_of_the_console(self, service: Service, ready: dict[str, Any]) -> None:
         answer = _get(service, ready, "/playback")

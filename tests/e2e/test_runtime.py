@@ -46,9 +46,10 @@ MOVING = {
     *("views/get-views", "views/explain-views"),
     *("webhooks/list-webhooks", "webhooks/test-webhook"),
 }
-"""What the service's background, or another test that is alice, changes meanwhile, or how long it took: its form is compared."""
+"""Fields whose values may differ: durations, and fields that background work or other tests with alice change
+concurrently. Only the form of these values is compared."""
 COUNTED_LATER = {"viewCount"}
-"""What the stream adds to meanwhile: views of a viewer that were sent through the API."""
+"""Fields that the stream updates concurrently, because the same views were also sent through the API."""
 
 
 class Answer(NamedTuple):
@@ -150,7 +151,7 @@ def _invoked(emulator: Emulator, where: str) -> Any:
 
 
 def _sent(service: Service, event: Event) -> Answer | None:
-    """The same request through the API; None when there is no token for its caller."""
+    """Send the same request through the API. `None` if its caller has no token."""
     context, headers = event["requestContext"], event["headers"]
     user = context["authorizer"]["jwt"]["claims"]["sub"] if "authorizer" in context else None
     if user is not None and user not in service.tokens:

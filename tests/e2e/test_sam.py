@@ -1,7 +1,7 @@
 """The SAM CLI itself, with the root `samconfig.toml` and the files that `make sam-env` writes.
 
-Where a container engine runs, `sam local invoke` runs through to the response. Elsewhere SAM finds the configuration, the
-template, the function, the event and the variables, and then asks for an engine.
+With a container engine, `sam local invoke` runs to the response. Without one, SAM finds the configuration, template,
+function, event and variables, and then reports that an engine is missing.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What is let go at the same moment, each in a thread of its own."""
+"""Start calls at the same moment, each in a separate thread."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,5 +29,5 @@ def start_together(*jobs: Callable[[], _Result]) -> list[_Result]:
 
 
 def at_once(instance: Instance, requests: Sequence[Request]) -> list[Reply]:
-    """The answers to requests that are sent at once, each to an instance of its own, as Lambda has it."""
+    """Send requests concurrently, each to a separate instance, as Lambda does, and return the responses."""
     return start_together(*(partial(request, instance()) for request in requests))

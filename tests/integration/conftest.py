@@ -134,7 +134,7 @@ def streams(aws: Aws) -> Any:
 
 @pytest.fixture(scope="module")
 def new_table(client: "DynamoDBClient") -> Iterator[NewTable]:
-    """Makes tables that no other test knows of."""
+    """Creates tables, each with a unique name."""
     names: list[str] = []
 
     def make() -> Table:

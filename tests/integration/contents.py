@@ -18,15 +18,15 @@ def items_of(table: Table) -> list[Item]:
 
 
 def videos_of(table: Table) -> list[Item]:
-    """All videos' items, without those of what belongs to them."""
+    """Return the items of all videos, without their child items."""
     videos = [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIDEO.partition_prefix)]
     return [item for item in videos if item[SORT_KEY] == VIDEO.sk]
 
 
 def contents(table: Table) -> list[str]:
-    """All items as sorted lines of JSON, without what chance decides: ids of writes and requests, and those that the server made.
+    """Return all items as sorted lines of JSON, without random parts: write ids, request ids and server-made video ids.
 
-    Checks on the way what hangs on such an id: the shard.
+    Also assert that each shard matches the id that determines it.
     """
     items = items_of(table)
     made = sorted(item["videoId"] for item in items if "version" in item)

@@ -30,7 +30,7 @@ Carry = Callable[..., Any]
 """Answers a request, given the name of botocore's event and the request."""
 
 Incident = Callable[[Send], AWSResponse | None]
-"""What happens at a call; returning None lets the request go its way."""
+"""Effect on one call. `None` lets the request pass through."""
 
 
 class Killed(BaseException):
@@ -94,7 +94,7 @@ class FaultLine:
             return self._incident if self._at in (None, position) else None
 
     def _between(self, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-        """Come between a request of our own client and its answer."""
+        """Intercept a request of our own client, and its response."""
         incident = self._happens(operation)
         sent: list[Any] = []
 

@@ -47,7 +47,7 @@ def _first(table: Table) -> Item:
 
 
 def _viewing(table: Table, now: int = NOW) -> list[int]:
-    """The answers to the views of an instance of its own."""
+    """Add views through a new instance, and return its results."""
     counters = ViewCounters(table)
     return [counters.add(VIDEO, ONE, now) for _ in range(VIEWS)]
 
@@ -111,7 +111,7 @@ CALLS = 4
 class TestBrokenCalls:
     @pytest.fixture
     def line(self, connect: Connect, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultLine]:
-        """A line that breaks; the client at its end is that of `far`."""
+        """Connection that breaks; the table `far` uses the client at its end."""
         client: Any = connect()
         line = FaultLine(client)
         intercept(client, partial(_throttled_below, 1))

@@ -1,7 +1,7 @@
-"""Whatever breaks between two DynamoDB calls, nothing stays half-done and a retry completes the request.
+"""A failure between any two DynamoDB calls leaves nothing half-done, and a retry completes the request.
 
-Each operation is broken at each of its calls, in each way in which a call can break, and the table is then held
-against that of an undisturbed run.
+Each operation fails at each of its calls, in each possible way. The table must then equal the table of an undisturbed
+run.
 """
 
 import itertools
@@ -39,7 +39,7 @@ FATAL = (faults.kill_before, faults.kill_after)
 
 @dataclass(frozen=True)
 class Case:
-    """One request, what must be there before it, and the row of the access-pattern table that lists its calls."""
+    """One request, its precondition, and the row of the access-pattern table that lists its calls."""
 
     name: str
     row: str
@@ -287,7 +287,7 @@ def assert_unavailable(reply: Reply) -> None:
 
 
 def send_through(service: Service, case: Case, video_id: str, call: int, incident: Incident) -> None:
-    """Send a request one of whose calls breaks: a client is asked to retry, unless nobody is left to ask it."""
+    """Send a request, one of whose calls fails. The client must be asked to retry, unless the process was killed."""
     service.line.arm(incident, at=call)
     if incident in FATAL:
         with pytest.raises(Killed):

@@ -25,7 +25,7 @@ Keep = Callable[[Video], bool]
 
 
 def published(video: Video) -> bool:
-    """What everybody sees; written again here, so that it can disagree with the service."""
+    """Whether a video is visible to everyone. Implemented again here, so that it can disagree with the service."""
     return (
         (video["status"], video["visibility"]) == ("ready", "public")
         and video.get("publishAt", NOW) <= NOW
@@ -38,7 +38,7 @@ def has(name: str, value: Any, video: Video) -> bool:
 
 
 def between(start: int, end: int, keep: Keep) -> Keep:
-    """What of a list lies in [start, end)."""
+    """Restrict a list to videos with `start <= createdAt < end`."""
     return lambda video: keep(video) and start <= video["createdAt"] < end
 
 
@@ -125,7 +125,7 @@ def flat(walked: Sequence[Sequence[str]]) -> list[str]:
 
 
 def cut(ids: Sequence[str], limit: int) -> list[list[str]]:
-    """Full pages, but for the last; an empty list is one empty page."""
+    """Split ids into full pages, except the last. An empty list has one empty page."""
     return [list(ids[at : at + limit]) for at in range(0, len(ids), limit)] or [[]]
 
 
@@ -189,7 +189,7 @@ each_kind_of_list = pytest.mark.parametrize(
 
 
 PART = (TIMES[4], TIMES[6])
-"""A part of the time range, with ties of its own, for walks that take a request for every video or two."""
+"""Part of the time range, with equal times in it, for walks that take a request for every video or two."""
 
 
 @pytest.mark.parametrize(("limit", "order"), [(1, "asc"), (1, "desc"), (7, "desc"), (25, "asc"), (100, "desc")])

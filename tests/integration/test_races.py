@@ -1,7 +1,7 @@
-"""Requests that meet: as if one had come after the other, with nothing lost, doubled or mixed.
+"""Concurrent requests are serializable: nothing is lost, duplicated or mixed.
 
-First with threads, let go at once, each with an instance of the service of its own, as Lambda has it. Then step by
-step: one whole request between any two DynamoDB calls of another.
+First with threads that start at the same moment, each with a separate instance of the service, as on Lambda. Then step
+by step: one whole request between any two DynamoDB calls of another.
 """
 
 from collections.abc import Callable, Sequence

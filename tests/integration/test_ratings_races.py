@@ -57,7 +57,7 @@ def own_ratings(table: Table) -> dict[str, RatingChoice]:
 
 
 def assert_exact_ratings(table: Table, streams: Any) -> None:
-    """When the stream is applied, there are as many votes as ratings, and their sum is that of the ratings."""
+    """Assert that the totals equal the number and the sum of the ratings once the stream is applied."""
     settle_ratings(table, streams)
     sums: Counter[str] = Counter()
     for choice in own_ratings(table).values():
@@ -267,7 +267,7 @@ class TestBrokenCalls:
 
 
 def assert_exact_totals(table: Table) -> None:
-    """Every total of users and tags is that of the videos."""
+    """Assert that every total of users and tags equals the sum over the videos."""
     items = items_of(table)
     users: dict[str, Counter[str]] = {}
     tags: Counter[str] = Counter()

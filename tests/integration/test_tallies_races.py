@@ -25,7 +25,7 @@ WORKERS = 3
 
 
 def shuffled(seed: int) -> list[TallyMessage]:
-    """All changes and hours, in an order of their own and some of them twice, in messages of five to twenty."""
+    """Return all changes and hours in random order, some of them twice, in messages of five to twenty."""
     chance = random.Random(seed)
     entries: list[tuple[str, list[object]]] = [("views", list(change)) for change in CHANGES]
     entries += [("ratings", [mark, {"votes": 1, "sum": number}]) for mark, number in CHANGES]
@@ -48,7 +48,7 @@ def shuffled(seed: int) -> list[TallyMessage]:
 
 
 def worker(table: Table, seed: int) -> None:
-    """Count messages one after the other; one that meets too much contention comes again, as SQS sees to it."""
+    """Process messages one after the other. Redeliver a message that met too much contention, as SQS does."""
     tallies = Tallies(table)
     waiting = shuffled(seed)
     for _ in range(len(waiting) * 20):

@@ -1,4 +1,4 @@
-"""The tools with all their threads: what is written side by side, and broken off, ends up whole."""
+"""The tools with all their threads: concurrent and interrupted writes end up complete."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Uploads over real HTTP: a store that checks signatures, and clients that keep to what was signed, or do not."""
+"""Uploads over real HTTP: the store checks signatures, and clients obey or violate the signed conditions."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -154,7 +154,7 @@ class TestParts:
 
 
 class TestGoingOn:
-    """A client that was interrupted, and knows nothing but the upload's id."""
+    """Resuming by an interrupted client that has only the upload's id."""
 
     def test_a_film_in_parts_goes_on_with_fresh_urls(
         self, api: Api, browser: httpx.Client, queue: Queue, table: Table, objects: Objects, clock: Clock

@@ -30,7 +30,7 @@ from tests.reverting import RevertTestbed
 
 @pytest.fixture(scope="session", autouse=True)
 def lean_moto() -> Iterator[pytest.MonkeyPatch]:
-    """Spare moto what it does for nothing; undo the patch to have moto as it comes."""
+    """Patch out moto's unneeded work. Undo the patch to get the original moto."""
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
         yield patch
