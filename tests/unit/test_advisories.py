@@ -1,4 +1,4 @@
-"""`make advisories` reports known vulnerabilities, and never takes an unasked database for a clean one."""
+"""Tests of `make advisories`: it reports known vulnerabilities, and never reports an unqueried database as clean."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Asked = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def ask(capsys: pytest.CaptureFixture[str]) -> Asked:
-    """Runs the command over what pip-audit and npm print; returns its exit status and what it printed."""
+    """Run the command over the given pip-audit and npm output, and return its exit status and its own output."""
 
     def asked(packages: list[Any], node: Any) -> tuple[int, str, str]:
         def run(command: Sequence[str], folder: Path) -> str:
@@ -55,7 +55,7 @@ def test_every_finding_is_printed_and_fails_the_command(ask: Asked) -> None:
 
 @pytest.mark.parametrize("packages", [[CLEAN, SKIPPED], []])
 def test_a_package_that_was_not_looked_up_is_not_taken_for_a_safe_one(ask: Asked, packages: list[Any]) -> None:
-    """pip-audit takes it for one: it ends well when it could reach nothing."""
+    """pip-audit makes this mistake itself: it exits with 0 when it could reach no server."""
     status, said, warned = ask(packages, NOTHING)
     assert status == advisories.UNKNOWN
     assert "constraints.txt: not known. PyPI's database was not asked" in warned

@@ -1,4 +1,6 @@
-"""Totals that the stream keeps: they become those of the videos, whatever is repeated, late, lost or in disorder."""
+"""Totals that the stream maintains: they converge to the sums over all videos, even if records are repeated, late, lost
+or reordered.
+"""
 
 import json
 import random
@@ -55,7 +57,7 @@ DELETED: Item = {"status": "deleted", "rel": schema.status_relation("deleted")}
 
 
 def assert_exact(table: Table) -> None:
-    """Every total is that of the videos that are there, and so is every marker."""
+    """Require that every total equals the sum over the existing videos, and that every marker is current."""
     items = items_of(table)
     parts = [part for item in items if item["sk"] == "#META" if (part := contribution(item))]
     users: dict[str, Counter[str]] = {}
@@ -76,12 +78,12 @@ def assert_exact(table: Table) -> None:
 
 
 def marker(table: Table, video_id: str) -> Item:
-    """What was last counted of a video."""
+    """Return the contribution of a video that was last counted."""
     return table.get(schema.MARKER.key(videoId=video_id), consistent=True) or {}
 
 
 def remove(table: Table, video_id: str) -> None:
-    """What DynamoDB does when a video's time has come."""
+    """Delete a video as DynamoDB's TTL does."""
     table.delete(schema.VIDEO.key(videoId=video_id))
 
 
@@ -210,12 +212,12 @@ class TestRouter:
 
 
 class _BusyAtFirst(FakeQueue):
-    """A queue that takes nothing the first time."""
+    """A queue that rejects the first batch."""
 
     is_busy = True
 
     def send_all(self, bodies: Sequence[Mapping[str, object]]) -> None:
-        """Keep messages, but for the first time."""
+        """Keep messages, except on the first call, which raises Unavailable."""
         was_busy, self.is_busy = self.is_busy, False
         if was_busy:
             raise Unavailable
@@ -348,7 +350,7 @@ class TestSettling:
 
 
 class _Meanwhile:
-    """A table whose next transaction is preceded, or answered, by something else."""
+    """A table that runs an action before its next transaction, or whose transactions always raise."""
 
     def __init__(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
         self.table = table
@@ -376,7 +378,7 @@ class _Meanwhile:
 
 @pytest.fixture
 def meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> _Meanwhile:
-    """What happens between the reading and the writing."""
+    """Return the table, with hooks between the read and the write."""
     return _Meanwhile(table, monkeypatch)
 
 
@@ -448,7 +450,7 @@ class TestMeetingOthers:
 
 
 def _years(table: Table, video_id: str) -> list[int]:
-    """The years that a video's credits are sorted by."""
+    """Return the years that a video's credits are sorted by."""
     prefix, pk = "CREDIT#", schema.VIDEO.key(videoId=video_id)["pk"]
     return [int(item["relSort"]) for item in items_of(table) if item["pk"] == pk and item["sk"].startswith(prefix)]
 
@@ -460,7 +462,7 @@ def _credit(api: Api, video_id: str, *people: str, ordering: int = 1) -> None:
 
 
 def _credited(api: Api, **fields: Any) -> str:
-    """The id of a video with three credits."""
+    """Create a video with three credits and return its id."""
     video_id = str(api.publish(**fields)["videoId"])
     _credit(api, video_id, "nm1", "nm2", "nm3")
     return video_id
@@ -583,7 +585,7 @@ class TestYears:
 
 
 def _worker(table: Table, queue: FakeQueue | None = None) -> LambdaHandler:
-    """Return the function over a table; its messages are for `queue`."""
+    """Return the function over a table, with `queue` for its messages."""
     queues = {"aggregates": queue or FakeQueue()}
     return FakeResources(table, lambda: NOW, queues=queues).make(handler.lambda_handler)
 

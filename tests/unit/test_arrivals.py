@@ -1,4 +1,4 @@
-"""Films that arrive: S3's notifications, in any order and number, against what was announced."""
+"""Arrivals of source videos: S3 notifications, repeated and out of order, compared with the announced uploads."""
 
 import itertools
 import random
@@ -44,7 +44,7 @@ NOBODY = "3f2504e0-4f89-41d3-9a0c-0305e82c3301/019775a1c00-9f86d081884c7d65"
 
 
 CALLS = {b"a good film": 5, b"": 6}
-"""How many calls an arrival sends to DynamoDB and S3, by film: a refusal takes one more, to write it down."""
+"""Calls that an arrival sends to DynamoDB and S3, by source video. A refusal takes one more, to record it."""
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def arrivals(table: Table, clock: Clock, objects: Objects) -> LambdaHandler:
 
 
 def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreated:Put") -> dict[str, Any]:
-    """A notification as S3 sends it; what it says of the object is not to be trusted."""
+    """Return a notification as S3 sends it. Its size and ETag are wrong, because the function must not trust them."""
     return {
         "Records": [
             {
@@ -74,13 +74,13 @@ def _created(*keys: str, bucket: str = SOURCES_BUCKET, name: str = "ObjectCreate
 
 
 def _deliver(arrivals: LambdaHandler, *bodies: Any) -> list[str]:
-    """Deliver messages in one batch; returns which of them failed."""
+    """Deliver messages in one batch, and return the failed ones."""
     answer = arrivals(sqs_event(*bodies), Context())
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
 def _begin(api: Api, video_id: str, size: int = len(FILM), kind: str = "video/mp4") -> str:
-    """Begin an upload, and return the key that its film will have."""
+    """Begin an upload, and return the key of its source video."""
     reply = api.post(f"/v1/videos/{video_id}/upload", {"contentType": kind, "fileSize": size})
     api.clock.advance(0.01)
     assert reply.status == 201, reply.body
@@ -88,7 +88,7 @@ def _begin(api: Api, video_id: str, size: int = len(FILM), kind: str = "video/mp
 
 
 def _upload(api: Api, objects: Objects, video_id: str, data: bytes = FILM, kind: str = "video/mp4") -> str:
-    """A whole upload, just as it was announced; returns its key."""
+    """Carry out a whole upload exactly as announced, and return its key."""
     key = _begin(api, video_id, len(data), kind)
     objects.put(SOURCES_BUCKET, key, data, kind)
     return key
@@ -436,7 +436,7 @@ class TestPoison:
 
 
 class TestFaults:
-    """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
+    """Faults at each call to DynamoDB and S3: one failure, permanent failure, or death of the process right after it."""
 
     def _arrange(self, api: Api, objects: Objects, data: bytes) -> tuple[str, str]:
         video_id = api.create()["videoId"]

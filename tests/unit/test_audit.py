@@ -95,7 +95,7 @@ def audited(old: Item | None, new: Item | None, **options: Any) -> Item:
 
 
 def changes(old: Item | None, new: Item | None) -> list[Item]:
-    """What an entry says of its fields."""
+    """Return the entry's changes of its fields."""
     return cast(list[Item], audited(old, new)["changes"])
 
 
@@ -357,7 +357,7 @@ class TestSize:
 
 
 def _size(value: Any) -> int:
-    """Bytes as DynamoDB counts them; of a number at most half a byte a digit, and two."""
+    """Return the size in bytes as DynamoDB counts it. A number takes at most half a byte per digit, plus two."""
     if isinstance(value, dict):
         return sum(len(name.encode()) + _size(member) + 1 for name, member in value.items()) + 3
     if isinstance(value, list):
@@ -395,17 +395,17 @@ INCIDENTS = (throttled, answer_lost, killed_before, killed_after)
 
 
 class Ahead(StubClient):
-    """Sends requests to a cloud before the answers to earlier ones are waited for, as the deployed client does."""
+    """Client that sends requests before the responses to earlier ones are awaited, as the deployed client does."""
 
     def __init__(self, cloud: "Cloud") -> None:
         super().__init__(cloud.stub)
         self._cloud = cloud
         self._under_way = 0
         self.most = 0
-        """How many requests were under way at a time."""
+        """Maximum number of requests in flight."""
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Carry a request out at once; its answer comes when it is waited for."""
+        """Carry out a request immediately. Its response is returned when the caller awaits it."""
         self._under_way += 1
         self.most = max(self.most, self._under_way)
         try:
@@ -427,14 +427,17 @@ def _response_of(answer: Any) -> Any:
 
 @dataclass
 class Cloud:
-    """A DynamoDB in memory, and as much of S3 as the audit function uses, with incidents at calls that are chosen by number."""
+    """A DynamoDB in memory, and the part of S3 that the audit function uses.
+
+    Tests inject incidents at numbered calls.
+    """
 
     incidents: dict[int, Incident] = field(default_factory=dict)
     stub: Stub = field(default_factory=Stub)
     objects: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     ahead: Ahead | None = None
-    """The client of the function that was made last."""
+    """Client of the most recently created function."""
 
     @property
     def items(self) -> dict[tuple[str, str], Item]:
@@ -442,7 +445,7 @@ class Cloud:
         return {(item["pk"], item["sk"]): item for item in self.stub.stored() if "CHANGES" not in item["pk"]}
 
     def ids_by_log(self) -> dict[str, list[str]]:
-        """The ids of the changes in each log of the feed, in their order; positions are dense, or this fails."""
+        """Return the ids of the changes in each log of the feed, in order. Fails if positions are not dense."""
         feed = Feed(Table("VideoAudit", StubClient(self.stub)), lambda: NOW)
         logs: dict[str, list[str]] = {}
         for log in {item["pk"] for item in self.stub.stored() if "CHANGES" in item["pk"]}:
@@ -473,7 +476,7 @@ class Cloud:
         return resources.make(audit_handler.lambda_handler)
 
     def deliver(self, *batches: Sequence[Raw], attempts: int = 1, retries: int = 10, bisect: bool = True) -> list[Raw]:
-        """Deliver batches one after the other; returns what was given up."""
+        """Deliver batches in sequence, and return the records that were given up."""
         function = self.function(attempts)
 
         def invoke(event: dict[str, Any]) -> dict[str, Any]:
@@ -488,7 +491,7 @@ class Cloud:
         return [line for _, data in sorted(self.objects.items()) for line in data.decode().splitlines()]
 
     def call(self, name: str, send: Send) -> dict[str, Any]:
-        """Carry out a call, at which an incident may happen."""
+        """Carry out a call, at which an incident may occur."""
         incident = self.incidents.get(len(self.calls))
         self.calls.append(name)
         return incident(send) if incident else send()
@@ -501,7 +504,7 @@ def expected_lines(raws: Sequence[Raw]) -> list[str]:
 
 
 def history(count: int, *, start: int = 1) -> list[Raw]:
-    """Records of a video that changes, and among them some that are not audited."""
+    """Return records of a video that changes, mixed with records that are not audited."""
     raws, item = [], video()
     for sequence in range(start, start + count):
         if sequence % 3 == 1:
@@ -523,7 +526,7 @@ HISTORY = history(9)
 
 @cache
 def undisturbed() -> Cloud:
-    """What a batch leaves behind when nothing happens."""
+    """State that a batch leaves behind without incidents."""
     cloud = Cloud()
     assert cloud.deliver(HISTORY) == []
     return cloud
@@ -611,7 +614,7 @@ class TestTheFunction:
 
 
 def premiere(*numbers: int) -> list[Raw]:
-    """Records of videos that are created and then changed: all are created before the first is changed."""
+    """Records of videos that are created and then changed. All are created before the first is changed."""
     made = {number: _other(number) for number in numbers}
     created = [stream_record(None, item, sequence=number) for number, item in made.items()]
     return created + [
@@ -682,7 +685,9 @@ class TestManyItems:
 
 
 def _ends(*raws: Raw) -> int:
-    """How many requests find out where the logs of new videos end: those before the first entry is stored."""
+    """Return the number of requests that find the ends of the logs of new videos: those before the first entry is
+    stored.
+    """
     made = [entry(Record(raw), DAYS) for raw in raws]
     return len({log for item in made if item for log in logs_of(change_of(item))})
 

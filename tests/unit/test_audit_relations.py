@@ -1,5 +1,6 @@
-"""The audit trail of what belongs to videos: credits, releases, captions, chapters, imported ratings, and playlists with their
-entries."""
+"""The audit trail of a video's related items: credits, releases, captions, chapters, imported ratings, and playlists
+with their entries.
+"""
 
 import random
 from typing import Any
@@ -44,7 +45,7 @@ ROLES = [{"category": "actor", "characters": ["Ilsa"]}]
 
 
 def made_of(backstage: BackgroundWork, *entities: str) -> list[Item]:
-    """The entries that the changes since the last time make, the oldest first: only those of some entities, if any."""
+    """Return the entries for all changes since the last call, oldest first, optionally of some entities only."""
     made = [entry(Record(raw), DAYS) for raw in backstage.records()]
     return [kept for kept in made if kept and (not entities or kept["entity"] in entities)]
 
@@ -172,12 +173,12 @@ SECOND: Item = {"text": "2" * 32, "cues": 3, "size": 80, "origin": "owner"}
 
 
 def anybody(_: Item | None) -> bool:
-    """No condition on what is there."""
+    """Accept any stored item: no condition."""
     return True
 
 
 class TestCaptions:
-    """Their items, as the function `captions` writes them once their text is an object."""
+    """Caption items, as the function `captions` writes them after it stored their text as an object."""
 
     def test_caption_entries_record_create_change_and_remove(
         self, api: Api, table: Table, background: BackgroundWork
@@ -299,7 +300,7 @@ class TestRatings:
 
 
 def new_playlist(api: Api, *films: str, **fields: Any) -> str:
-    """The id of a new playlist of alice's that has these videos."""
+    """Create a playlist of alice's with these videos, and return its id."""
     playlist_id = str(api.post("/v1/playlists", {"title": "By the sea"} | fields).json["playlistId"])
     for film in films:
         assert api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": film}).status == 201
@@ -307,7 +308,7 @@ def new_playlist(api: Api, *films: str, **fields: Any) -> str:
 
 
 def member(table: Table, film: str) -> Item:
-    """Where a video is in the only playlist that has it."""
+    """Return a video's membership in the only playlist that contains it."""
     (item,) = [item for item in items_of(table) if item["sk"] == f"HAS#{film}"]
     return {"rank": item["rank"], "addedAt": item["addedAt"]}
 
@@ -438,7 +439,7 @@ class TestPlaylists:
 
 
 def _state(table: Table, playlist_id: str) -> Item:
-    """A playlist and its entries as they are stored."""
+    """Return a playlist and its entries as stored."""
     stored = [item for item in items_of(table) if item["pk"] == f"PLAYLIST#{playlist_id}"]
     (playlist,) = [item for item in stored if item["sk"] == PLAYLIST.sk]
     entries = {item["videoId"]: item for item in stored if item["sk"].startswith("HAS#")}
@@ -452,7 +453,7 @@ def _state(table: Table, playlist_id: str) -> Item:
 def _something(
     api: Api, store: PlaylistStore, playlist_id: str, films: list[str], chance: random.Random, number: int
 ) -> None:
-    """Change a playlist somehow, or try to."""
+    """Apply a random change to a playlist, or attempt one."""
     path, (film, other) = f"/v1/playlists/{playlist_id}", chance.sample(films, 2)
     what = chance.randrange(10)
     if what < 4:

@@ -1,7 +1,7 @@
-"""Who may do what to which thing: every route, as a table of callers and things.
+"""Permissions of every route, as a table of callers and resources.
 
-`ok` is any answer below 300; every other answer is exactly the status and problem type that stands there. Tokens that
-the gateway refuses itself (none, forged, expired, of another issuer) are in tests/e2e/test_service.py.
+`ok` is any status below 300. Every other cell is the exact status and problem type of the response. Tokens that the
+gateway itself refuses (none, forged, expired, of another issuer) are in tests/e2e/test_service.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ TOKENS = {
     "admin": ("alice", ADMIN, {READ, WRITE, TRANSCODE}),
     "no subject": ("", f"{READ} {WRITE} {TRANSCODE} {ADMIN}", set()),
 }
-"""By what a token has: its subject, its scopes, and the scopes of the routes that it is good for."""
+"""Tokens by their contents: subject, scopes, and the scopes of the routes that accept them."""
 
 CALLERS = {
     "owner": ("alice", f"{READ} {WRITE}"),
@@ -102,14 +102,14 @@ PLAYED = """
     public        ok     ok      409:not-playable  409:not-playable     403     ok
     deleted  409:not-playable  409:not-playable  404    404     403     409:not-playable
 """
-"""Playing a film that has arrived and of which nothing was made yet: its owner has the film itself."""
+"""Playback of a source video that has arrived and has no renditions yet. Its owner plays the source video itself."""
 COMPLETED = """
     private                  409    403     404    403     403     409
     processing               409    403     404    403     403     409
     public                   409    403     403    403     403     409
     deleted                  409    403     404    403     403     409
 """
-"""Completing an upload by one PUT, which its PUT completes."""
+"""Completion of a single-PUT upload, which the PUT itself already completed."""
 REPORTED = """
     private                  403    403     403    403     ok      ok
     processing               403    403     403    403     ok      ok
@@ -162,9 +162,9 @@ VIDEOS = {
     "listAudit": SEEN_BY_OWNER,
     "getDiff": SEEN_BY_OWNER,
 }
-"""What is done to one video. Whoever may not see it gets 404; whoever may see it but not do this, 403."""
+"""Operations on one video. A caller without read access gets 404; a caller with read access only gets 403."""
 BATCHES = {"batchVideos": CHANGED, "countViews": SEEN}
-"""The same in a batch, as the result of its one part."""
+"""Batch operations with one part, whose result has the same status."""
 
 SEEN_LIST = """
     private                  ok     ok      404    404     403     ok
@@ -188,7 +188,7 @@ PLAYLISTS = {
     "moveEntry": CHANGED_LIST,
     "removeEntry": CHANGED_LIST,
 }
-"""What is done to one playlist."""
+"""Operations on one playlist."""
 
 LISTED = """
     private                  shown  shown   hidden hidden  403     shown
@@ -198,7 +198,7 @@ LISTED_OF_A_PERSON = """
     private                  404    404     404    404     403     404
     public                   shown  shown   shown  shown   403     shown
 """
-"""There is no such person while none of its videos is published."""
+"""Videos of a person. The person does not exist until one of its videos is published."""
 LISTED_TO_ALL = """
     private                  hidden hidden  hidden hidden  403     hidden
     public                   shown  shown   shown  shown   403     shown
@@ -219,7 +219,7 @@ LISTS = {
     ("batchGetVideos", ""): LISTED,
     ("listEntries", ""): LISTED,
 }
-"""Whether a list shows a video; that of `listEntries` is one of a public playlist."""
+"""Visibility of a video in each list. `listEntries` lists a public playlist."""
 
 ANYBODY = """
     -                        ok     ok      ok     ok      403     ok
@@ -240,7 +240,8 @@ OTHERS = {
     "getUser": OWNER,
     "listChanges": OWNER,
 }
-"""What is done to no one thing; `getUser` is asked for alice's totals, `listChanges` for changes of what is hers."""
+"""Operations without a single resource. `getUser` gets alice's totals, and `listChanges` the changes of her resources.
+"""
 
 CHANGESETS = {
     "getChangeset": """
@@ -253,7 +254,7 @@ CHANGESETS = {
     -                        ok     ok      404    404     403     ok
 """,
 }
-"""What is done to one change set, of which all is alice's, as the run is that takes it back."""
+"""Operations on one change set, all of alice's, and on the run that reverts it."""
 
 ANY_OWN = """
     -                        ok     ok      404    404     403     ok
@@ -271,14 +272,14 @@ WEBHOOKS = {
     "testWebhook": ANY_OWN_CHANGED,
     "listDeliveries": ANY_OWN,
 }
-"""What is done to one webhook of alice's, or to all of them."""
+"""Operations on one of alice's webhooks, or on all of them."""
 
 PLAYLISTS_LISTED = LISTED
-"""`GET /v1/playlists?userId=alice`: whether a playlist is shown."""
+"""Visibility of a playlist in `GET /v1/playlists?userId=alice`."""
 
 
 def _rows(operations: dict[Any, str]) -> list[Any]:
-    """Each operation with each thing of its table, and what each caller gets."""
+    """Yield each operation with each resource of its table, and the expected result for each caller."""
     rows = []
     for operation, table in operations.items():
         for line in table.split("\n"):
@@ -291,7 +292,10 @@ def _rows(operations: dict[Any, str]) -> list[Any]:
 
 
 def _outcome(reply: Reply) -> str:
-    """`ok`, or the status of a refusal whose problem type is the one that belongs to it."""
+    """Return `ok`, or the status of a refusal.
+
+    The problem type is appended if it is not the usual one of that status.
+    """
     if reply.status < 300:
         return "ok"
     slug = reply.json["type"].rpartition("/")[2].rpartition(":")[2]
@@ -300,7 +304,7 @@ def _outcome(reply: Reply) -> str:
 
 @dataclass
 class World:
-    """Things of alice's, made as they are asked for."""
+    """Resources of alice's, created on demand."""
 
     api: Api
     backstage: BackgroundWork
@@ -308,7 +312,9 @@ class World:
     input_hash: str = ""
 
     def video(self, state: str, function: str) -> str:
-        """The id of a video in a state, with what a function deals with: an upload, a film, or relations."""
+        """Create a video in a state, with the upload, source video or relations that an operation needs, and return its
+        id.
+        """
         video_id = self._film() if function in ("jobs", "playback") else self._blank()
         path = f"/v1/videos/{video_id}"
         if function == "relations":
@@ -340,14 +346,14 @@ class World:
         return video_id
 
     def playlist(self, visibility: str, *video_ids: str) -> str:
-        """The id of a playlist of these videos."""
+        """Create a playlist of these videos and return its id."""
         playlist_id = str(self.api.post("/v1/playlists", {"title": "t", "visibility": visibility}).json["playlistId"])
         for video_id in video_ids:
             assert self.api.post(f"/v1/playlists/{playlist_id}/entries", {"videoId": video_id}).status == 201
         return playlist_id
 
     def ask(self, operation: str, caller: str, query: str = "", body: Any = None, **places: str) -> Reply:
-        """One request of a caller's."""
+        """Send one request of a caller."""
         route, (user, scopes) = BY_OPERATION[operation], CALLERS[caller]
         body = BODIES.get(operation) if body is None else body
         sent = CAPTIONS if operation == "putCaptions" else {"json_body": body}
@@ -377,7 +383,7 @@ def _path(route: Route, **places: str) -> str:
 
 @pytest.fixture
 def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """The service with its buckets, and what runs behind it; with an index where it is searched."""
+    """The service with its buckets and background functions, and with an index where the operation searches."""
     operation = request.node.callspec.params.get("operation")
     if operation in BY_OPERATION and BY_OPERATION[operation].function == "search":
         publish_index(table, objects, api.clock, tmp_path)
@@ -385,7 +391,7 @@ def world(api: Api, table: Table, objects: Objects, request: pytest.FixtureReque
 
 
 def _each_caller(ask: Callable[[str], str], expected: dict[str, str]) -> None:
-    """Refused callers first: what they leave behind is what the others find."""
+    """Call with each caller, refused ones first, because the state that they leave must suit the allowed ones."""
     order = sorted(CALLERS, key=lambda caller: expected[caller] == "ok")
     assert {caller: ask(caller) for caller in order} == expected
 

@@ -1,4 +1,6 @@
-"""Whatever clients send: a clear problem that names what is wrong, never a 500, and nothing asked of DynamoDB."""
+"""Invalid requests: the response is a clear problem that names the fault, never a 500, and DynamoDB receives no
+request.
+"""
 
 import json
 from typing import Any
@@ -89,7 +91,7 @@ NO_ADDRESSES = [
     's3://bucket/a"onerror="x',
     "s3://Bucket/a",
 ]
-"""What is not the address of a picture: a parser refuses it, or would write it in another way, or it is not protected."""
+"""Invalid thumbnail URLs: a parser refuses or normalises them, or their scheme is not accepted."""
 BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("title", "", "/title"),
     ("title", "   ", "/title"),
@@ -400,7 +402,7 @@ def test_a_body_in_base64_is_read(api: Api) -> None:
 
 
 def _of_bytes(content: bytes, headers: dict[str, str]) -> dict[str, Any]:
-    """The event that a gateway makes of a body which it hands on as text."""
+    """Return the event that a gateway makes of a body that it passes on as text."""
     headers = {"content-type": "application/json", "content-length": str(len(content)), **headers}
     text = content.decode(errors="replace")
     return make_event("POST", "/v1/videos", text, "", headers, "alice", "videos/write", ROUTES[0])

@@ -1,4 +1,4 @@
-"""Batches: up to 100 videos read, created, changed or deleted in one request, each with a result of its own."""
+"""Batches: up to 100 videos are read, created, changed or deleted in one request, and each has a separate result."""
 
 import json
 from collections.abc import Callable
@@ -31,12 +31,12 @@ BAD: dict[str, tuple[Any, str]] = (
     | {"seriesId": ("no-uuid", "/seriesId"), "season": (-1, "/season"), "episode": (1.5, "/episode")}
     | {name: (value, pointer) for name, value, pointer in reversed(BAD_FIELDS)}
 )
-"""A value of each field that is not valid, and the pointer to what is wrong."""
+"""An invalid value for each field, and the pointer to the fault."""
 
 
 @pytest.fixture(autouse=True)
 def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto's transactions are not safe from each other; tests/integration carries operations out side by side."""
+    """moto's transactions are not isolated from each other; tests/integration carries operations out concurrently."""
     monkeypatch.setattr(batches, "WORKERS", 1)
 
 
@@ -51,7 +51,7 @@ def _batch(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 def _rehearsed(api: Api, *operations: Any, **options: Any) -> list[dict[str, Any]]:
-    """The results of a dry run, which is held to writing nothing."""
+    """Return the results of a dry run, which must write nothing."""
     with record_operations(api.table.client) as sent:
         items = _batch(api, *operations, query="dryRun=true", **options)
     assert {operation.name for operation in sent} <= {"BatchGetItem"}
@@ -437,7 +437,7 @@ class TestDryRun:
 
 
 class TestTrouble:
-    """A database that is busy, answers that are lost, and bugs."""
+    """Faults: a busy database, lost responses, and bugs."""
 
     def test_a_throttled_operation_is_tried_again(
         self, api: Api, table: Table, monkeypatch: pytest.MonkeyPatch
@@ -536,7 +536,7 @@ def _throttle(
 
 
 def _lose_answers(monkeypatch: pytest.MonkeyPatch, table: Table, operation: str, times: int) -> None:
-    """Carry out, and lose the answer, even that it had been carried out before."""
+    """Carry out the first request, but fail it and the next `times - 1` attempts."""
     real, lost = getattr(table.client, operation), iter(range(times))
 
     def call(**parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What `python -m bench.performance` measures is the same work, and its ratios are right."""
+"""Tests of `python -m bench.performance`: it measures the same work for each application, and its ratios are right."""
 
 import json
 import marshal
@@ -20,13 +20,13 @@ from local import ROOT
 from local.readme import filled
 
 WITHOUT_FRAMEWORK = ("tutorial", "plain", "floor")
-"""The peers whose packages the tests have. FastAPI is installed and checked when it is measured."""
+"""Peers whose packages are installed for the tests. FastAPI is installed and checked when it is measured."""
 GET, POST, VIEW, LIST = COMMON
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """Where the stand-in for DynamoDB is."""
+    """Endpoint of the DynamoDB stand-in."""
     with stub() as url:
         yield url
 
@@ -41,7 +41,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
 
 @pytest.fixture(scope="module")
 def answers(lab: Lab, endpoint: str) -> Mapping[str, Answer]:
-    """What ours answers to each operation."""
+    """Responses of our application to each operation."""
     with running(lab, OURS, endpoint) as app:
         return {operation.name: app.answer(operation) for operation in (*COMMON, *OWN)}
 
@@ -113,7 +113,7 @@ def test_a_ratio_is_that_of_one_round() -> None:
 
 
 def measured(instructions: float | None) -> PerformanceReport:
-    """A report of which every figure of ours is half of the others'."""
+    """Return a report in which each of our figures is half of the peers'."""
     measurements = Measurements("CPython 3.13.0")
     for app in (OURS, BASE, *PEERS):
         for operation in (*COMMON, OVER_TLS, *OWN):

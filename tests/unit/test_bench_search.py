@@ -1,4 +1,4 @@
-"""What `python -m bench.search` measures is what it says."""
+"""Tests of `python -m bench.search`: its figures measure what their labels claim."""
 
 from random import Random
 

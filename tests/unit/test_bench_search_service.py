@@ -1,4 +1,6 @@
-"""What `python -m bench.search_service` finds wrong is wrong, and what it lets pass is right: it asks a service made of a few lines."""
+"""Tests of `python -m bench.search_service` against a small in-memory service: it reports every injected fault and no
+others.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,7 +22,7 @@ SIZES = {"WRITES": 2, "QUOTES": 12, "TALKS": 2, "SENTENCES": 9, "COUNTED": 3, "W
 
 
 class Service:
-    """Videos in memory, found by their titles and captions; each lie that a test tells is one of `lies`."""
+    """In-memory videos, found by title and captions. `lies` names the faults that a test injects."""
 
     def __init__(self, *lies: str) -> None:
         self.lies = lies
@@ -45,7 +47,7 @@ class Service:
         return user in ("admin", video["userId"]) or (is_open and not {"publishAt", "expiresAt"} & set(video))
 
     def finds(self, video: Mapping[str, Any], user: str) -> bool:
-        """Whether search shows a video: admins find what everybody does."""
+        """Return whether search shows a video. Admins find only what an anonymous user finds."""
         if "shows what is hidden" in self.lies:
             return True
         return video["status"] != "deleted" and self.may_read(video, "" if user == "admin" else user)
@@ -86,13 +88,13 @@ class Service:
 
 
 class User:
-    """The service as a user has it."""
+    """The service as one user calls it."""
 
     def __init__(self, service: Service, name: str) -> None:
         self.service, self.name = service, name
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """What the service answers, of the few requests that are made here."""
+        """Return the service's response to one of the few requests made here."""
         service, name = self.service, path.removeprefix("/v1/videos/").partition("/")[0]
         params = options.get("params") or {}
         if (method, path) == ("GET", "/v1/search"):
@@ -119,7 +121,7 @@ class User:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Service], dict[str, bool]]:
-    """Measures a service in small; returns which rows hold, by how they begin."""
+    """Measure a small service, and return which rows hold, by their first words."""
     for size, value in {**SIZES, "LONGEST_WAIT": -1}.items():
         monkeypatch.setattr(search_service, size, value)
 

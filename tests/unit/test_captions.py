@@ -32,7 +32,7 @@ def api(table: Table, objects: Objects, clock: Clock) -> Api:
 
 @pytest.fixture
 def film(api: Api) -> str:
-    """A film of alice's that everybody sees."""
+    """Publish a video of alice's and return its id."""
     return str(api.publish("alice")["videoId"])
 
 
@@ -71,7 +71,7 @@ def chapters_of(api: Api, video_id: str, **options: Any) -> Reply:
 
 
 def texts(objects: Objects, video_id: str) -> list[str]:
-    """The keys of the texts that are kept of a video's captions."""
+    """Return the keys of the stored texts of a video's captions."""
     answer = objects.client.list_objects_v2(Bucket=MEDIA_BUCKET, Prefix=captions_folder(video_id))
     return [content["Key"] for content in answer.get("Contents", [])]
 
@@ -391,7 +391,7 @@ PROPOSED: list[dict[str, Any]] = [{"start": 0}, {"start": 20_000, "title": "The 
 
 
 def proposing(backstage: BackgroundWork, video_id: str, upload: str = "0001", output: Item | None = None) -> None:
-    """A film arrives, whose storyboard proposes chapters."""
+    """A source video arrives, and its storyboard proposes chapters."""
     backstage.arrive(video_id, upload)
     backstage.probe(video_id)
     ticket, worker, now = backstage.message("thumbnails", "storyboard").ticket, Caller.job("thumbnails"), 1

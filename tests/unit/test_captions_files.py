@@ -1,4 +1,7 @@
-"""Files as people have them: each is taken, or refused in a sentence that helps; none takes more work than its size."""
+"""Caption files found in practice: each is accepted, or refused with a helpful message.
+
+The work is linear in their size.
+"""
 
 import sys
 from collections.abc import Callable
@@ -208,7 +211,7 @@ PLACES: dict[str, tuple[Kind, str]] = {
 
 
 LENGTH = 200_000
-"""Characters in which work that grows with their square would not end."""
+"""Number of characters for which quadratic work would not finish."""
 
 
 def _outcome(content: bytes, kind: Kind) -> list[Cue] | InvalidCaptions:
@@ -227,7 +230,10 @@ def test_any_text_repeated_to_200_kb_is_read_or_refused_in_one_short_sentence(pl
 
 
 def _steps(work: Callable[[], object]) -> int:
-    """How many lines of ours are run. What a pattern does within one is not counted: a mebibyte of it would not end."""
+    """Return the number of executed lines of the captions package.
+
+    Work inside a regular expression does not count: a quadratic pattern on a mebibyte would not finish.
+    """
     count = 0
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

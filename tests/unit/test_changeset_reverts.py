@@ -1,4 +1,4 @@
-"""Change sets are taken back: everything that they wrote, but for what others changed since."""
+"""Reverts of change sets: every write of the set is reverted, except where another user changed the item since."""
 
 from collections.abc import Callable
 from typing import Any
@@ -207,7 +207,7 @@ class TestCreditsReleasesAndRatings:
 
 
 class TestCaptionsAndChapters:
-    """Captions are put past the parser: their item, and the object that it names."""
+    """Captions are stored without the parser: their item, and the object that it names."""
 
     @pytest.fixture
     def reverts(self, table: Table, objects: Objects, clock: Clock) -> RevertTestbed:
@@ -216,7 +216,7 @@ class TestCaptionsAndChapters:
 
     @pytest.fixture
     def say(self, reverts: RevertTestbed, objects: Objects) -> Say:
-        """Puts captions in `en` as a user's request does: `say(video_id, text, user)`; returns their change set."""
+        """Write captions in `en` as a user's request does, `say(video_id, text, user)`, and return their change set."""
 
         def say(video_id: str, text: str, user: str = "alice") -> str:
             reverts.clock.advance(1)
@@ -232,7 +232,7 @@ class TestCaptionsAndChapters:
         return say
 
     def _said(self, undoing: RevertTestbed, video_id: str) -> str | None:
-        """What the captions in `en` say; None when there are none."""
+        """Return the text of the captions in `en`; `None` if there are none."""
         reply = undoing.api.get(f"/v1/videos/{video_id}/captions/en")
         return reply.body.decode() if reply.status == 200 else None
 
@@ -276,7 +276,7 @@ class TestCaptionsAndChapters:
     def test_captions_changed_since_are_skipped_unless_their_text_is_forced(
         self, reverts: RevertTestbed, say: Say, since: str
     ) -> None:
-        """Also when their text is as long as the one before it: the size and cues of another would cut it."""
+        """A newer text of the same length is also skipped: the size and cues of another text would truncate it."""
         video_id = reverts.create()
         say(video_id, HELLO)
         changeset_id = say(video_id, GOODBYE)

@@ -1,4 +1,4 @@
-"""`.ci/run` brings the browser where it can, and then runs what a laptop runs."""
+"""Tests of `.ci/run`: it installs the browser where possible, and then runs the same checks as a laptop."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ TEST = "make test"
 
 @dataclass
 class Machine:
-    """A machine with a checkout, whose programs write down that they were called, and do nothing."""
+    """A machine with a checkout, whose programs only record that they were called."""
 
     folder: Path
     called: list[str] = field(default_factory=list)
@@ -35,17 +35,17 @@ class Machine:
         self.has("make")
 
     def has(self, name: str, then: str = "") -> None:
-        """Give it a program; `then` is what it does besides."""
+        """Install a program that records its calls and then runs `then`."""
         program = self.bin / name
         program.write_text(f'#!{self.bin}/bash\necho "{name} $*" >>{self.folder}/called\n{then}\n')
         program.chmod(0o755)
 
     def is_used_by(self, number: int) -> None:
-        """Let it be used by a user of this number; 0: root."""
+        """Run as the user with this id; 0 is root."""
         self.has("id", f"echo {number}")
 
     def run(self) -> int:
-        """Run it; the exit status."""
+        """Run `.ci/run` and return its exit status."""
         done = subprocess.run(
             [str(self.bin / "bash"), ".ci/run"],
             cwd=self.folder,

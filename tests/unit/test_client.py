@@ -1,4 +1,4 @@
-"""Our client over a real socket, beside boto3's: the same requests, answers and errors."""
+"""Our client over a real socket, compared with boto3's: same requests, responses and errors."""
 
 import datetime
 import json
@@ -47,21 +47,21 @@ KEY: Any = {"pk": {"S": "p"}, "sk": {"S": "s"}}
 
 
 class Server(Listener):
-    """Answers one request after the other as a test says; what is not said breaks the connection."""
+    """Server that sends a test's scripted responses in order. Without a further response it closes the connection."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: list[bytes] = []
         self.requests: list[tuple[dict[str, str], bytes]] = []
-        """Headers and body of what came, in order."""
+        """Headers and body of each received request, in order."""
         self.keeps = True
-        """Whether connections stay open after an answer."""
+        """Whether connections stay open after a response."""
         self.converse = self._answer
         super().__init__(lambda connection: self.converse(connection), tls)
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def connections(self) -> int:
-        """How many clients have opened."""
+        """Return the number of connections that clients opened."""
         return len(self.taken)
 
     def _answer(self, connection: socket.socket) -> None:
@@ -81,7 +81,7 @@ class Server(Listener):
 
 
 def answer(content: Any, status: int = 200, **headers: str) -> bytes:
-    """An HTTP answer with a body of JSON, or of text."""
+    """Return an HTTP response with a body of JSON or text."""
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
     lines = [f"HTTP/1.1 {status} Because", f"content-length: {len(body)}", "content-type: application/x-amz-json-1.0"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -130,7 +130,7 @@ both = pytest.mark.parametrize("make", [ours, reference])
 
 
 def outcome(client: Any, tries: int = 1) -> Any:
-    """What a read through the store's table returns, or the error that it raises."""
+    """Return the result of a read through the store's table, or the error that it raises."""
     try:
         return Table("T", client, attempts=tries, sleep=lambda _: None).get({"pk": "p", "sk": "s"})
     except ServiceError as error:
@@ -346,7 +346,7 @@ class TestConnections:
             client.get_item(TableName="T", Key=KEY)
 
     def test_answers_that_do_not_come_are_waited_for_side_by_side(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The time of each counts from its request, not from when the one before has been given up."""
+        """Each timeout starts with its own request, not when the previous request timed out."""
         waits: list[float] = []
 
         def late(connected: socket.socket, **_: str) -> Any:
@@ -431,7 +431,7 @@ class TestRequests:
 
 
 def last(content: Any, status: int = 200) -> bytes:
-    """An answer after which the server closes the connection, as it says."""
+    """Return a response after which the server closes the connection, as its header announces."""
     return answer(content, status, connection="close")
 
 
@@ -478,7 +478,7 @@ class TestSecrets:
             assert headers[name] == their_headers[name]
 
     def _outcome(self, server: Server, choice: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """The secret, or the error that reading it raises."""
+        """Return the secret, or the error that reading it raises."""
         monkeypatch.setenv("DYNAMODB_CLIENT", choice)
         monkeypatch.setenv("AWS_ENDPOINT_URL_SECRETS_MANAGER", server.endpoint)
         make = secrets._secrets_client
@@ -499,7 +499,7 @@ CHANGED: Change = {"id": "c", "type": "video.changed", "videoId": "v", "at": 1_7
 
 
 class TestEvents:
-    """What is put on an event bus."""
+    """Events put on an event bus."""
 
     def _put(self, client: Any) -> list[ReceiverResponse]:
         tries = EventBus("the-bus", client).deliver({}, [[CHANGED]], lambda: True)

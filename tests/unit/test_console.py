@@ -1,4 +1,4 @@
-"""The function that serves the console: its page, the files that the page loads, and nothing else."""
+"""The function that serves the console: its page, and only the files that the page loads."""
 
 import base64
 import gzip
@@ -31,7 +31,7 @@ CONFIG = {
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer as a browser sees it, but for its compression."""
+    """A response as a browser receives it, after decompression."""
 
     status: int
     headers: dict[str, str]
@@ -40,7 +40,7 @@ class Reply:
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small site; beside it a file that is not part of it."""
+    """A small site, next to a file that is not part of it."""
     folder = tmp_path / "site"
     for name, content in FILES.items():
         file = folder / f"{name}.gz"
@@ -54,7 +54,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def get(file: str | None, path: str | None = None, headers: dict[str, str] | None = None) -> Reply:
-    """What a GET is answered with; None for `file`: the gateway's route has no such parameter."""
+    """Return the response to a GET. `None` for `file` is the gateway's route without that parameter."""
     event: dict[str, Any] = {"rawPath": path or f"/console/{file}", "headers": headers}
     if file is not None:
         event["pathParameters"] = {"file": file}
@@ -152,7 +152,7 @@ class TestFiles:
         assert json.loads(reply.body)["type"] == "urn:video-metadata:problem:not-found"
 
     def test_absent_console_file_is_not_cached(self) -> None:
-        """A release that is taken back brings them again."""
+        """A rolled-back release restores the missing files."""
         assert get("absent.js").headers["cache-control"] == "no-store"
 
 
