@@ -1,9 +1,12 @@
-"""`python -m tools`: brings catalogues in and out, puts back what was damaged, makes them up for tests, proves the totals,
-shows what happened to a video and what happens now, and takes changes back.
+"""Command-line tools for operators: `python -m tools`.
 
-The tools write to the table by the same stores and conditions as the service, but for `listen`, which asks its API. Nothing imports them.
+They import, export, restore and generate catalogues. They also verify totals, show a video's history, print webhook
+events, revert change sets and redrive messages.
+
+The tools write through the same stores and conditions as the service. Only `listen` calls the API instead. No other
+package imports them.
 """
 
 
 class ToolError(Exception):
-    """Something the person at the terminal can act on; the message is one whole sentence."""
+    """An error that the operator can fix. The message consists of whole sentences, and is printed as it is."""

@@ -1,9 +1,9 @@
-"""The command line of the tools: `python -m tools --help`."""
+"""Command line of the tools. `python -m tools --help` lists the commands."""
 
 import sys
 from importlib.util import find_spec
 
-if find_spec("botocore") is None:  # asked before anything below needs it
+if find_spec("botocore") is None:  # checked before the imports below need it
     sys.exit(
         "The packages of the tools are not installed in this Python: run `make`, then `. .venv/bin/activate`, or say "
         ".venv/bin/python -m tools."
@@ -70,16 +70,16 @@ from tools.work_file import WorkFile, work_file, write_report
 
 PARTS = ("credits", "crew", "episodes", "releases", "ratings")
 OPTIONAL = {"crew": CREW, "episodes": EPISODES}
-"""Parts whose files an older folder may not have: they are left out then."""
+"""Parts whose files may be missing in older folders. The import then skips these parts."""
 RELEASE_YEAR = "release-year"
 UNDOS = STATE / "undo"
 """Folder of the state files of interrupted undos."""
 MAX_TYPES = 30
-"""Of a file, that are named; IMDb has about ten."""
+"""Maximum title types listed in a warning. IMDb has about ten."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out one command; the exit status is 0 when all went well, else 1, and 2 for wrong arguments."""
+    """Run one command. Returns the exit status: 0 on success, 1 on failure, 2 for invalid arguments."""
     try:
         status = _carry_out(arguments)
         sys.stdout.flush()  # Python does it at exit, where the error could not be handled
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: Sequence[str] | None) -> int:
-    """Carry out one command and print its errors; raises BrokenPipeError when the reader of its output has left."""
+    """Run one command and print its errors. Raises BrokenPipeError if the reader of its output has closed the pipe."""
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
@@ -127,7 +127,7 @@ def _drop_output() -> None:
 
 @contextmanager
 def _ending_like_an_interrupt(number: signal.Signals) -> Iterator[None]:
-    """Let a signal end the block as Ctrl-C does."""
+    """Raise KeyboardInterrupt in the block when the signal arrives, as Ctrl-C does."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -296,7 +296,7 @@ def _command(name: str, *arguments: str, of: argparse.Namespace) -> str:
 
 
 def _moment(text: str) -> int:
-    """Epoch seconds, or a time as ISO 8601 writes it; UTC unless it says otherwise."""
+    """Parse epoch seconds or an ISO 8601 time into epoch seconds. A time without an offset is UTC."""
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
@@ -311,7 +311,7 @@ def _ids(text: str) -> frozenset[str]:
 
 
 def _pointer(text: str) -> str:
-    """A field as a JSON Pointer (RFC 6901), whose first slash may be left out."""
+    """Return a field as a JSON Pointer (RFC 6901). The first slash may be omitted."""
     return text if text == "" or text.startswith("/") else f"/{text}"
 
 
@@ -425,9 +425,10 @@ def _import(
     types: frozenset[str] = frozenset(),
     notes: Sequence[str] = (),
 ) -> int:
-    """Carry out an import; `of` is the file on whose lines all others depend, `homeless` what rows of no title are.
+    """Run an import, print its summary, and return the exit status.
 
-    `types` are those of the titles that were asked for. `notes` are printed before the first write.
+    `of` is the file that all other files depend on. `homeless` describes rows that belong to no title. `types` are the
+    requested title types. `notes` are printed before the first write.
     """
     state = options.state or beside.with_name(f"{beside.name}.state")
     rejects = options.rejects or beside.with_name(f"{beside.name}.rejects.jsonl")
@@ -456,18 +457,18 @@ def _import(
 
 @contextmanager
 def _paced_pool(table: Table, changeset_id: str) -> Iterator[tuple[Pool, Table]]:
-    """Threads that begin no batch while the audit trail is behind, and the table that they have to write to."""
+    """Yield a pool that starts no batch while the audit trail lags, and the table that the batches must write to."""
     paced_table, pace = paced(table, changeset_id)
     yield Pool(before=pace.wait) if pace else Pool(), paced_table
 
 
 def _has_written(work: WorkFile) -> bool:
-    """Whether an import has written anything, as far as it has come."""
+    """Return whether an import has written anything so far."""
     return any(counts.get(name) for counts in work.outcomes().values() for name in (CREATED, CHANGED))
 
 
 def _warn(work: WorkFile) -> None:
-    """Say why an interrupted import starts over."""
+    """Print why an interrupted import starts over."""
     if work.begun_anew:
         print(
             f"{work.begun_anew}, so the import starts over; what is there already counts as unchanged.", file=sys.stderr
@@ -475,7 +476,7 @@ def _warn(work: WorkFile) -> None:
 
 
 def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[str]) -> None:
-    """Say which of the types that were asked for no title of a file has."""
+    """Print the requested types that no title of a file has."""
     present = {name.removeprefix(OF_TYPE) for name in counts if name.startswith(OF_TYPE)}
     if absent := sorted(types - present):
         there = ", ".join(sorted(present)[:MAX_TYPES]) or "none"
@@ -483,7 +484,7 @@ def _name_absent_types(counts: Mapping[str, int], file: str, types: frozenset[st
 
 
 def _conclude(work: WorkFile, file: str) -> int:
-    """Say what it means when nothing was written; the exit status, 1 when nothing was there that could be."""
+    """Print why nothing was written. Returns the exit status, 1 if the file had no row that could be imported."""
     outcomes = work.outcomes()
     counts = outcomes.get(file, {})
     if any(counts.get(name) for name in ACCEPTED):
@@ -503,7 +504,7 @@ def _conclude(work: WorkFile, file: str) -> int:
 
 
 def _summarise(work: WorkFile, rejects: Path, homeless: str) -> None:
-    """Print what has happened so far."""
+    """Print the outcomes so far: counts by file, and rows that were refused by reason."""
     console = Console(highlight=False, soft_wrap=True)
     grid = Grid("file", *ACCEPTED)
     outcomes = work.outcomes()
@@ -569,7 +570,10 @@ def _restore(options: argparse.Namespace) -> int:
 
 
 def _copy(source: str, table: Table) -> Path:
-    """The export to restore from: a file, or of a table that is named, made now or by an earlier run."""
+    """Return the export to restore from: the given file, or an export of the named table.
+
+    An export of the table is created now, unless an earlier run has created it.
+    """
     file = Path(source)
     if not file.is_file():
         if source == table.name:
@@ -578,7 +582,7 @@ def _copy(source: str, table: Table) -> Path:
             origin = open_table(source)
         except ToolError as error:
             raise ToolError(f"There is no file {source}. {error}") from error
-        # Another table that has the same name later, or had it before, is another copy.
+        # A different table may have had the same name before, or may have it later. It needs its own copy.
         file = Path(f"{source}.{_made_at(origin)}.jsonl.gz")
         if not file.exists():
             Export(origin, file, bars=Bars()).run()
@@ -588,9 +592,9 @@ def _copy(source: str, table: Table) -> Path:
 
 
 def _made_at(table: Table) -> str:
-    """When a table was created, which identifies it among those that have its name at other times."""
+    """Return a table's creation time, which distinguishes tables that had the same name at different times."""
     try:
-        # The service's client leaves times as they come: in seconds.
+        # The service's client does not convert times: this one is in epoch seconds.
         created: Any = table.client.describe_table(TableName=table.name)["Table"]["CreationDateTime"]
     except (BotoCoreError, ClientError) as error:
         raise ToolError(f"The table {table.name} cannot be described: {error}") from error
@@ -621,13 +625,13 @@ def _undo(options: argparse.Namespace) -> int:
         # A rehearsal always starts over, as it has done nothing.
         remembered = SavedRevert(Path(passing) / "state" if options.dry_run else kept, settings)
         wish = RevertRequest(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
-        # Quotas are for owners; what the operator does counts as theirs, and is not refused.
+        # Quotas apply to owners. The operator's writes are counted, but never refused.
         paced_table, pace = paced(table, wish.own)
         quota = QuotaStore(table, sys.maxsize)
         reverts = ChangeSetReverts(paced_table, trail, quota, threads=THREADS, pages=PAGES)
         wait = pace.wait if pace else lambda: None
         report = UndoCommand(RunStore(table), reverts, options.changeset, wish, bars=Bars(), wait=wait).run(total)
-        remembered.forget()  # before it is shown, which a reader that leaves may end
+        remembered.forget()  # before the output, which ends early if its reader closes the pipe
     return show(report, lambda changeset: _command("undo", changeset, of=options))
 
 
@@ -636,19 +640,19 @@ def _listen(options: argparse.Namespace) -> int:
         raise ToolError("--url needs --port, where the tunnel ends.")
     if options.api and not options.url:
         raise ToolError("--api needs --url: a deployed service calls no address of this machine.")
-    # Only here: to load HTTP takes a quarter of the time that all else does.
+    # Imported here because the HTTP packages account for a quarter of the load time.
     from tools.listening import Listener, ListenOptions, deployed_service, local_service
 
     service = deployed_service(options.api) if options.api else local_service()
     listening = ListenOptions(tuple(sorted(options.types)), options.user_id, options.url, options.port)
-    # A terminal that is closed ends it as Ctrl-C does.
+    # Closing the terminal ends the command as Ctrl-C does.
     with _ending_like_an_interrupt(signal.SIGHUP), closing(service):
         Listener(service, listening, Console(highlight=False, soft_wrap=True)).run()
     return 0
 
 
 def _index(options: argparse.Namespace) -> int:
-    # Only here: to load the engine takes a moment.
+    # Imported here because the search engine is slow to load.
     from tools.index import bucket_of, rebuild, require_bucket, status
 
     table = open_table(options.table)

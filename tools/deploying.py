@@ -1,8 +1,8 @@
-"""`make deploy`: checks what a deploy needs, then deploys; indexes that a table lacks come first, one in each update.
+"""`make deploy`: checks the prerequisites of a deployment, adds missing indexes, then deploys all stacks.
 
-DynamoDB makes one index of a table at a time, and CloudFormation refuses an update that adds two. So the stack of the tables
-is deployed once for each, with the context `indexes`, and everything else when all of them are there. Whatever is broken
-off goes on by the same command, because what the table has is asked each time.
+DynamoDB builds one index of a table at a time, and CloudFormation rejects an update that adds two. So the table's stack
+is deployed once per missing index, with the context `indexes`. Everything else follows when all indexes exist. An
+interrupted deployment resumes with the same command, because each run reads the existing indexes.
 """
 
 import argparse
@@ -27,47 +27,47 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import TableDescriptionTypeDef
 
 SECONDS_BETWEEN = 5.0
-"""How often an index that is being made is asked for."""
+"""Seconds between two checks of an index that is being built."""
 KEY_MATERIAL = "AWS::SecretsManager::Secret"
 STACK_TAG, LOGICAL_ID_TAG = "aws:cloudformation:stack-name", "aws:cloudformation:logical-id"
-"""Tags that CloudFormation gives what it creates."""
+"""Tags that CloudFormation adds to the resources it creates."""
 NEVER_MADE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
-"""The states of a stack whose first deployment failed: it can only be deleted."""
+"""States of a stack whose first deployment failed. Such a stack can only be deleted."""
 
 GENERATED = "generated"
-"""The value of the context `webhookSecret` for a secret with a generated name (infra/settings.py)."""
+"""Value of the context `webhookSecret` for a secret with a generated name (infra/settings.py)."""
 
 Run = Callable[[Sequence[str]], None]
-"""Runs the CDK command line with these arguments; raises ToolError when that fails."""
+"""Function that runs the CDK command line with these arguments. It raises ToolError if the command fails."""
 
 
 @dataclass(frozen=True)
 class PlannedTable:
-    """A table that the templates make."""
+    """A table in the templates."""
 
     stack: str
     table: str
     indexes: tuple[str, ...]
     is_protected: bool
-    """From deletion."""
+    """Whether deletion protection is enabled."""
     has_stream: bool
 
 
 @dataclass(frozen=True)
 class RetainedSecret:
-    """A secret that the templates create, and that outlives its stack."""
+    """A secret in the templates that is retained when its stack is deleted."""
 
     stack: str
     id: str
-    """Its logical id in the stack."""
+    """Logical id in the stack."""
     name: str | None
-    """Its fixed name; `None` if CloudFormation generates one."""
+    """Fixed name; `None` if CloudFormation generates one."""
     description: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeployOptions:
-    """What would harm a deployment by mistake, and is meant."""
+    """Changes that are rejected as likely mistakes, unless the operator has confirmed them."""
 
     issuer: bool
     key: bool
@@ -78,15 +78,15 @@ class DeployOptions:
 
 @dataclass(frozen=True)
 class Status:
-    """How a stack's last deployment ended."""
+    """State of a stack after its last deployment."""
 
     name: str
     is_protected: bool
-    """From deletion, also by the CDK."""
+    """Whether termination protection is enabled, which also stops the CDK from deleting the stack."""
 
 
 class Assembly:
-    """The templates of a deploy, as `cdk synth` left them in a folder."""
+    """CloudFormation templates of a deployment, read from the output folder of `cdk synth`."""
 
     def __init__(self, folder: Path) -> None:
         artifacts = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
@@ -99,7 +99,7 @@ class Assembly:
         }
 
     def tables(self) -> list[PlannedTable]:
-        """All tables."""
+        """Return all tables in the templates."""
         return [
             PlannedTable(
                 stack,
@@ -113,7 +113,7 @@ class Assembly:
         ]
 
     def retained_secrets(self) -> list[RetainedSecret]:
-        """The secrets that the templates create, and that outlive their stacks."""
+        """Return the secrets that are retained when their stacks are deleted."""
         return [
             RetainedSecret(
                 stack, id_, resource["Properties"].get("Name"), resource["Properties"].get("Description", "")
@@ -125,12 +125,12 @@ class Assembly:
 
     @property
     def templates(self) -> Mapping[str, dict[str, Any]]:
-        """By the stack."""
+        """Templates by stack name."""
         return self._templates
 
 
 def issuer(template: Mapping[str, Any]) -> str | None:
-    """The URL of the issuer whose tokens a template's API takes; None for the Cognito user pool that is made with it."""
+    """Return the URL of the issuer whose tokens a template's API accepts; `None` for its own Cognito user pool."""
     for properties in _properties(template, "AWS::ApiGatewayV2::Authorizer"):
         url = properties["JwtConfiguration"]["Issuer"]
         return url if isinstance(url, str) else None
@@ -138,7 +138,10 @@ def issuer(template: Mapping[str, Any]) -> str | None:
 
 
 def kms_key(template: Mapping[str, Any]) -> str | None:
-    """With what a template's tables are encrypted, as the context has it: an ARN, `create`, or None for no KMS key."""
+    """Return the KMS key of a template's tables, as in the context `kmsKey`.
+
+    The result is an ARN, `create` for a key of the template, or `None` without a KMS key.
+    """
     for properties in _properties(template, "AWS::DynamoDB::GlobalTable"):
         for replica in properties.get("Replicas", []):
             key = replica.get("SSESpecification", {}).get("KMSMasterKeyId")
@@ -148,7 +151,7 @@ def kms_key(template: Mapping[str, Any]) -> str | None:
 
 
 def addresses(template: Mapping[str, Any]) -> set[str]:
-    """Who is written to by a template's topics."""
+    """Return the email addresses subscribed to a template's topics."""
     return {
         properties["Endpoint"]
         for properties in _properties(template, "AWS::SNS::Subscription")
@@ -162,7 +165,7 @@ def _properties(template: Mapping[str, Any], type_: str) -> list[dict[str, Any]]
 
 
 class Account:
-    """What is deployed already."""
+    """Deployed stacks, tables and secrets of the chosen account and region."""
 
     def __init__(self, chosen: boto3.Session, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._cloudformation = chosen.client("cloudformation")
@@ -171,7 +174,7 @@ class Account:
         self._sleep = sleep
 
     def template(self, stack: str) -> dict[str, Any] | None:
-        """The template that a stack was deployed with last; None when there is no such stack."""
+        """Return the template of a stack's last deployment; `None` if the stack does not exist."""
         try:
             body = self._cloudformation.get_template(StackName=stack)["TemplateBody"]
         except ClientError as error:
@@ -182,16 +185,17 @@ class Account:
         return template
 
     def status(self, stack: str) -> Status | None:
-        """How a stack's last deployment ended; None when there is no such stack."""
+        """Return the state of a stack; `None` if the stack does not exist."""
         described = self._stack(stack)
         if described is None:
             return None
         return Status(described["StackStatus"], described.get("EnableTerminationProtection", False))
 
     def secrets(self, wanted: RetainedSecret) -> list[str]:
-        """The ARNs of secrets that an earlier deployment of a stack has left: the one of this name, or all others.
+        """Return the ARNs of secrets that an earlier deployment of a stack retained.
 
-        The latter are found by the tags that CloudFormation gave them.
+        A secret with the wanted fixed name is returned alone. Otherwise, secrets are found by their CloudFormation
+        tags.
         """
         if wanted.name is not None:
             try:
@@ -213,34 +217,34 @@ class Account:
         ]
 
     def is_protected(self, table: str) -> bool:
-        """Whether a table is there, and refuses to be deleted."""
+        """Return whether a table exists and has deletion protection."""
         described = self._describe(table)
         return described is not None and described.get("DeletionProtectionEnabled", False)
 
     def stream(self, table: str) -> str | None:
-        """The ARN of a table's stream; None when there is no such table, or it has none."""
+        """Return the ARN of a table's stream; `None` if the table does not exist or has no stream."""
         described = self._describe(table)
         if described is None or not described.get("StreamSpecification", {}).get("StreamEnabled", False):
             return None
         return described.get("LatestStreamArn")
 
     def known_stream(self, stack: str, table: str) -> str | None:
-        """The ARN of a table's stream as its stack has it for others; None when there is no such stack or output."""
+        """Return the ARN of a table's stream from the outputs of its stack; `None` without such a stack or output."""
         described = self._stack(stack)
         values = [output.get("OutputValue", "") for output in described.get("Outputs", [])] if described else []
         return next((value for value in values if f":table/{table}/stream/" in value), None)
 
     def indexes(self, table: str) -> dict[str, str] | None:
-        """The states of a table's indexes (`ACTIVE`, `CREATING`, ...) by name; None when there is no such table."""
+        """Return the states of a table's indexes, such as `CREATING`, by name; `None` if the table does not exist."""
         described = self._describe(table)
         if described is None:
             return None
         indexes = described.get("GlobalSecondaryIndexes", [])
-        # The embedded AWS makes an index at once, and says nothing of its state.
+        # The embedded AWS creates indexes immediately, and reports no state.
         return {index["IndexName"]: index.get("IndexStatus", "ACTIVE") for index in indexes}
 
     def settled_indexes(self, table: str) -> list[str] | None:
-        """The names of a table's indexes once none is being made or removed; None when there is no such table."""
+        """Wait until all indexes of a table are active, and return their names; `None` if the table does not exist."""
         while (states := self.indexes(table)) is not None and set(states.values()) - {"ACTIVE"}:
             self._sleep(SECONDS_BETWEEN)
         return None if states is None else list(states)
@@ -262,7 +266,7 @@ class Account:
 
 
 def objections(assembly: Assembly, account: Account, meant: DeployOptions) -> list[str]:
-    """A sentence for each reason not to deploy these templates over what is there."""
+    """Return the reasons not to deploy these templates, as sentences. Empty if the deployment is safe."""
     reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
@@ -276,9 +280,10 @@ def objections(assembly: Assembly, account: Account, meant: DeployOptions) -> li
 
 
 def _unwatched(assembly: Assembly, account: Account) -> list[str]:
-    """Return why a stack of alarms and dashboard that is no longer wanted has to be deleted first.
+    """Return why a deployed stack of alarms and dashboard that is no longer wanted must be deleted first.
 
-    It imports outputs of the stacks that are deployed before it, and CloudFormation refuses to remove an output that is imported.
+    The stack imports outputs of the stacks that are deployed before it. CloudFormation does not remove an output that
+    is imported.
     """
     stacks = {f"{stack.rpartition('-')[0]}-Operations" for stack in assembly.templates} - assembly.templates.keys()
     return [
@@ -291,7 +296,7 @@ def _unwatched(assembly: Assembly, account: Account) -> list[str]:
 
 
 def _left_by_the_first(stack: str, status: Status) -> list[str]:
-    # The CDK clears away what it may.
+    # The CDK deletes a stack in this state, unless it is protected.
     if status.name == "ROLLBACK_COMPLETE" and not status.is_protected:
         return []
     named = f"--stack-name {stack}"
@@ -303,7 +308,7 @@ def _left_by_the_first(stack: str, status: Status) -> list[str]:
 
 
 def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: DeployOptions) -> list[str]:
-    """What a stack would lose that was given to an earlier deploy."""
+    """Return the settings of an earlier deployment that a stack would lose, as reasons."""
     reasons = []
     if _properties(wanted, "AWS::ApiGatewayV2::Authorizer") and not meant.issuer and issuer(deployed) != issuer(wanted):
         reasons.append(
@@ -368,7 +373,7 @@ def _named(url: str | None) -> str:
 
 
 def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ...] | None:
-    """The indexes that the next update of a table leaves it with, one more than it has; None when it has them all."""
+    """Return the indexes of a table after its next update, which adds one; `None` if no index is missing."""
     missing = [name for name in wanted if name not in present]
     return tuple(name for name in wanted if name in present or name == missing[0]) if missing else None
 
@@ -376,9 +381,10 @@ def next_indexes(wanted: Sequence[str], present: Sequence[str]) -> tuple[str, ..
 def add_indexes(
     table: PlannedTable, others: Iterable[PlannedTable], account: Account, run: Run, arguments: Sequence[str]
 ) -> None:
-    """Bring a deployed table to its indexes, in one update for each that it lacks; raises ToolError.
+    """Add the missing indexes of a deployed table, one update for each. Raises ToolError.
 
-    The `others` of the same stack keep those that they have meanwhile, or are made with all.
+    `others` are the other tables in the same stack. They keep their current indexes. A table that does not exist yet is
+    created with all of its indexes.
     """
     while (present := account.settled_indexes(table.table)) is not None:
         following = next_indexes(table.indexes, present)
@@ -388,7 +394,7 @@ def add_indexes(
         print(f"Adding the index {new} to {table.table}, which has {', '.join(present) or 'none'} ...", flush=True)
         beside = [name for other in others for name in _kept_indexes(other, account)]
         with tempfile.TemporaryDirectory(prefix="cdk.out.") as folder:
-            # Exclusively: so the CDK packages no function for it.
+            # With --exclusively, the CDK packages no functions.
             chosen = ["-c", f"indexes={','.join([*following, *beside])}", "--exclusively", "--output", folder]
             run(["deploy", table.stack, *arguments, *chosen])
         if set(account.settled_indexes(table.table) or ()) != set(following):
@@ -404,9 +410,9 @@ def _kept_indexes(table: PlannedTable, account: Account) -> list[str]:
 
 
 def restored_stream(assembly: Assembly, account: Account) -> str | None:
-    """The ARN of the table's stream, if it is another than its stack knows: that of a table that was restored.
+    """Return the ARN of a restored table's stream; `None` if the streams of all tables match their stacks.
 
-    CloudFormation knows a table by its name, and its stream by what it was when the stack last changed the table.
+    A restored table has a new stream. CloudFormation still uses the ARN from its last update of the table.
     """
     for table in assembly.tables():
         known, present = account.known_stream(table.stack, table.table), account.stream(table.table)
@@ -416,11 +422,11 @@ def restored_stream(assembly: Assembly, account: Account) -> str | None:
 
 
 def kept_secret(assembly: Assembly, account: Account) -> str | None:
-    """Return the context `webhookSecret` with which a deploy keeps the value of the secret; `None` if it needs none.
+    """Return the context `webhookSecret` that preserves the secret of webhooks; `None` if none is needed.
 
-    A stack that has the secret keeps it as it is: a generated name stays, as another one would be another secret. A stack that lacks it,
-    for example after a rollback to a release without webhooks, adopts the one that was retained.
-    Raises ToolError when there are several, and when the context would replace the one that the stack has.
+    A stack that has the secret keeps it, including a generated name, because a new name would create a new secret. A
+    stack without it adopts the retained secret, for example after a rollback to a release without webhooks. Raises
+    ToolError if several secrets were retained, or if the context would replace the stack's secret.
     """
     for wanted in assembly.retained_secrets():
         resources = (account.template(wanted.stack) or {}).get("Resources", {})
@@ -444,7 +450,7 @@ def kept_secret(assembly: Assembly, account: Account) -> str | None:
 
 
 def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, run: Run) -> None:
-    """Deploy everything, the table's indexes before the rest; raises ToolError."""
+    """Deploy all stacks, after adding missing indexes to the tables. Raises ToolError."""
     contexts = [argument for value in options.context for argument in ("-c", value)]
     assembly = _synthesised(run, contexts, options.output)
     found = []
@@ -461,7 +467,7 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     meant = DeployOptions(
         issuer=options.change_issuer,
         key=options.change_key,
-        # What is given by itself is meant, unlike what cdk.json says of an environment.
+        # A value on the command line is intended. A value in cdk.json may be an oversight.
         unprotected="deletionProtection=false" in options.context,
         nobody_told="alarmEmail=" in options.context,
         drop_index=options.drop_index,
@@ -471,7 +477,7 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     for table in tables:
         others = [other for other in tables if other.stack == table.stack and other != table]
         add_indexes(table, others, account, run, [*contexts, *more])
-    # The templates that were looked at above, and not others that are made anew.
+    # Deploy the templates that were checked above, instead of synthesising them again.
     run(["deploy", "--all", "--app", options.output, *more])
 
 
@@ -505,7 +511,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> str:
-    """The environment's name, by ENV, `-c env=` or cdk.json; raises ToolError when two of them differ."""
+    """Return the environment's name from ENV, `-c env=` or cdk.json.
+
+    Raises ToolError if ENV and `-c env=` name several.
+    """
     by_context = [value.partition("=")[2] for value in contexts if value.startswith("env=")]
     names = {name for name in (given, *by_context) if name}
     if len(names) > 1:
@@ -514,14 +523,17 @@ def chosen_environment(given: str, contexts: Sequence[str], configured: Mapping[
 
 
 def given_values(env: str, contexts: Sequence[str], configured: Mapping[str, Any]) -> dict[str, Any]:
-    """What the CDK app is given for an environment, by name: as infra/settings.py, from cdk.json and `-c name=value`."""
+    """Return the CDK app's context values for an environment, from cdk.json and `-c name=value`.
+
+    The precedence is the same as in infra/settings.py.
+    """
     environments = configured.get("environments", {})
     listed = environments.get(env, environments.get(DEFAULT_ENV, {}))
     return {**listed, **configured, **dict(context.partition("=")[::2] for context in contexts)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check, and deploy; the exit status is 0 when all of it is deployed."""
+    """Check and deploy. Returns the exit status, 0 if all stacks were deployed."""
     options, more = _parser().parse_known_args(arguments)
     configured = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     try:

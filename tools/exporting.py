@@ -1,8 +1,9 @@
-"""Writes everything that the table has of its catalogue to a file, as a stream.
+"""Exports the catalogue of a table to a file, as a stream.
 
-Videos are found by the index of feed and statuses, playlists by that of users: nothing scans the table. The file
-has its name only once it is whole; until then, a state file beside it says how far the last run came, and the
-next one goes on from there.
+Videos are found by the index partitions of feed and statuses, playlists by the one of users. No table scan is needed.
+
+The file gets its name when it is complete. Until then, a state file next to it stores the position from which the next
+run resumes.
 """
 
 import base64
@@ -57,16 +58,16 @@ from tools.progress import Bars
 from tools.rate_limit import THREADS
 
 PAGE = 50
-"""Videos that are read side by side, and after which the state is kept."""
+"""Videos that are read concurrently. The state is saved after each page."""
 CHILDREN = 1000
-"""Items of one video that are held in memory at a time."""
+"""Maximum items of one video held in memory."""
 
 Form = Callable[[str, Item], Item | None]
-"""What is written of an item, of which it is said what it is; None: nothing."""
+"""Function that maps an entity name and its item to the exported item; `None` to skip it."""
 
 
 class Export:
-    """One export to a file."""
+    """Export of one table to one file."""
 
     def __init__(
         self,
@@ -94,14 +95,17 @@ class Export:
         self._sources: list[tuple[str, int]] = [*partitions, (USERS, 0), *([(TAGS, 0)] if raw else [])]
 
     def run(self) -> dict[str, int]:
-        """Write the file, or what is missing of it; returns how many items of each entity it has."""
+        """Write the file, resuming an interrupted export. Returns the number of items by entity.
+
+        Raises ToolError if the file exists, is a folder, or belongs to another export.
+        """
         if self._file.is_dir():
             raise ToolError(f"{self._file} is a folder: name a file in it, such as {self._file / 'all.jsonl.gz'}.")
         if self._file.exists():
             raise ToolError(f"{self._file} exists already: delete it, or name another file.")
         state = self._resumed()
         counts, done = Counter(state["counts"]), state.get("done", 0)
-        # Counting them costs as much as finding them, so it is done only for a terminal.
+        # Counting costs as much as reading the index, so it is done only for the progress bar of a terminal.
         total = self._count_entries() if self._bars.is_shown else None
         title = "Videos, users and tags" if self._raw else "Videos and users"
         with self._unfinished.open("ab") as out, self._bars.bar(title, total, counted=True) as advance:
@@ -115,14 +119,14 @@ class Export:
                     counts += self._written(out, items)
                     done += entries
                     advance(done)
-                    # After the last page of a partition comes the first one of the next.
+                    # The last page of a partition is followed by the first page of the next partition.
                     self._remember(source if after else source + 1, after, out.tell(), counts, done)
         os.replace(self._unfinished, self._file)
         self._state.unlink(missing_ok=True)
         return dict(counts)
 
     def _count_entries(self) -> int:
-        """Count the videos, users and tags that the index leads to."""
+        """Return the number of index entries of videos, users and tags."""
         partitions = [{"rel": relation, "relShard": shard} for relation, shard in self._sources]
         found = iterate_all_entries(self._table, RELATION_INDEX.name, partitions, attributes=("relId",), limit=CHILDREN)
         return sum(1 for _ in found)
@@ -154,7 +158,7 @@ class Export:
         os.replace(new, self._state)
 
     def _written(self, out: IO[bytes], items: Iterator[tuple[str, Item]]) -> Counter[str]:
-        """Append items and make sure that they are on the disk. A packed file has one gzip member for each page."""
+        """Append items and sync them to disk. Returns counts by entity. A gzip file gets one member per page."""
         counts: Counter[str] = Counter()
         packed = gzip.GzipFile("", "wb", 6, out, mtime=0) if self._file.suffix == ".gz" else None
         for entity, item in items:
@@ -171,14 +175,14 @@ class Export:
     def _pages(
         self, relation: str, shard: int, after: Item | None
     ) -> Iterator[tuple[int, Iterator[tuple[str, Item]], Item | None]]:
-        """Yield for each page of an index partition: the number of its entries, their items, and where the next page begins."""
+        """Yield pages of an index partition: the number of entries, their items, and the start of the next page."""
         for ids, then in self._ids(relation, shard, after, self._page):
             yield len(ids), self._behind(relation, ids), then
 
     def _ids(
         self, relation: str, shard: int, after: Item | None, limit: int
     ) -> Iterator[tuple[list[str], Item | None]]:
-        """Yield the ids of an index partition page by page, and where the next page begins."""
+        """Yield the ids of an index partition by page, each with the start of the next page or `None`."""
         while True:
             page = self._table.query(
                 index=RELATION_INDEX.name,
@@ -204,7 +208,8 @@ class Export:
             keys = [TAG_COUNT.key(tag=tag) for tag in ids]
             yield from (("TagCount", item) for item in self._table.batch_get(keys, consistent=True))
         else:
-            # The first items of all videos side by side; of the few that have more, the rest one after the other.
+            # The first items of all videos are read concurrently. The remaining items of large videos are read
+            # sequentially.
             def begun(video_id: str) -> tuple[list[tuple[str, Item]], Iterator[tuple[str, Item]]]:
                 items = self._video(video_id)
                 return list(islice(items, CHILDREN)), items
@@ -216,7 +221,8 @@ class Export:
     def _video(self, video_id: str) -> Iterator[tuple[str, Item]]:
         items = self._partition(VIDEO.key(videoId=video_id)[PARTITION_KEY])
         first = next(items, None)
-        # Sort keys that begin with # come first; what a purged video has left is on its way out.
+        # Sort keys that begin with # sort first, so the video is the first item. Leftovers of purged videos are
+        # skipped.
         if first is None or first[SORT_KEY] != VIDEO.sk or is_purged(first, int(self._clock())):
             return
         yield "Video", first
@@ -229,7 +235,7 @@ class Export:
             if entity is not None and (self._raw or entity != "Derived"):
                 yield entity, item
         yield from self._views(video_id)
-        # Also when no totals say that there are any, as these follow the ratings.
+        # Ratings are read even if the totals have none, because totals are updated after ratings.
         for rating in self._comparison.all_ratings(video_id):
             yield "Rating", cast(Item, rating)
 
@@ -240,7 +246,7 @@ class Export:
             hours_and_days = self._partition(VIEW_HOUR.key(videoId=video_id, hour="")[PARTITION_KEY])
             yield from (("Derived", item) for item in hours_and_days)
         elif counter:
-            # However many shards it has had: what is imported begins as one item.
+            # All shards are exported as their sum, because an import writes one item.
             sums = ViewCount(dict(enumerate(map(sums_of, counter)))).as_one
             yield "Views", {"videoId": video_id} | sums
 
@@ -264,12 +270,12 @@ class Export:
                 yield "Derived", item
 
     def _partition(self, partition: str) -> Iterator[Item]:
-        """All items of a partition in the order of their sort keys."""
+        """Yield the items of a partition in the order of their sort keys, by consistent reads."""
         return iterate_entries(self._table, None, {PARTITION_KEY: partition}, limit=CHILDREN, consistent=True)
 
 
 def _in_base64(value: bytes) -> str:
-    """Bytes as DynamoDB's JSON has them."""
+    """Return bytes in base64, as in DynamoDB's JSON."""
     return base64.b64encode(value).decode()
 
 
@@ -284,7 +290,10 @@ _CHILDREN: dict[str, Entity] = {
 
 
 def _entity_of(item: Item) -> str | None:
-    """What a child of a video is in an export; None of an upload, which S3 forgets too."""
+    """Return the entity name of a video's child item.
+
+    Returns `None` for an upload, because it refers to an S3 upload that expires.
+    """
     if UPLOAD.has_sort_key(item[SORT_KEY]):
         return None
     return next((name for name, entity in _CHILDREN.items() if entity.has_sort_key(item[SORT_KEY])), "Derived")

@@ -1,7 +1,7 @@
-"""Brings an export in the service's own form into the table.
+"""Imports a file in the service's export format.
 
-Lines that stand together and belong to one video, or one playlist, are carried out together. What is missing in the
-table is written, each line whole or not at all; what is there already is left as it is.
+Consecutive lines of one video or playlist are processed together. Missing items are written, each line atomically.
+Existing items are never changed.
 """
 
 import time
@@ -60,14 +60,14 @@ from tools.work_file import WorkFile
 
 LINES_AT_A_TIME = 2000
 MAX_TOGETHER = MAX_ENTRIES + 1
-"""Lines of one video or playlist that are carried out together: a playlist is written whole."""
+"""Maximum lines of one video or playlist processed together. A whole playlist fits."""
 RATINGS_AT_A_TIME = 50
-"""In one transaction."""
+"""Ratings written in one transaction."""
 
 CHILDREN = ("Credit", "Release", "Captions", "Chapters", "Job", "Views")
-"""Entities that are one item beside their video, and nothing else."""
+"""Entities that are stored as one separate item of a video."""
 COUNTED = ("entryCount", "lastRank")
-"""Attributes of a playlist that follow from its entries."""
+"""Attributes of a playlist that are derived from its entries."""
 STAMPS = ("updatedAt", "updatedBy", "updatedAs", "writeId")
 
 TWICE = RowRefused("the playlist has this video already")
@@ -77,11 +77,11 @@ NO_PLAYLIST = RowRefused("there is no such playlist")
 NO_ROOM = RowRefused("no rank is left after those of the other entries")
 
 Outcome = tuple[int, str | RowRefused]
-"""A line, and what became of it."""
+"""Line number, and its outcome or the reason for its refusal."""
 
 
 class LineImport:
-    """One import of a file."""
+    """Import of one file."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class LineImport:
         self._restore = Restore(table, rate, clock, IMPORTER.acting_for(work.change_set))
 
     def run(self) -> None:
-        """Import the file; raises ToolError. The work file then has what happened, also when it raises."""
+        """Import the file. Raises ToolError. The work file then contains the outcomes so far."""
         size = self._file.stat().st_size
         with self._bars.bar("Reading through", size) as advance:
             unpacked = check(self._file, advance)
@@ -136,13 +136,13 @@ class LineImport:
             for group, last, whole in self._groups(done, reach):
                 batch.append(group)
                 lines = sum(map(len, batch))
-                # What belongs together is not carried out side by side.
+                # Groups of one batch run concurrently, so a batch never ends with an incomplete group.
                 if not whole or lines >= LINES_AT_A_TIME or last.mark.line - done.mark.line >= 10 * LINES_AT_A_TIME:
                     carry_out()
                     batch, done = [], last
         except Damaged as error:
             damage = error
-        # Before damage, videos and playlists are whole as far as another one had begun.
+        # Before the damage, every video and playlist is complete up to the last one that had started.
         carry_out()
         if damage:
             raise damage
@@ -169,7 +169,7 @@ class LineImport:
         self._work.commit(self._file.name, mark, counts)
 
     def _groups(self, after: Line, skipped: Advance) -> Iterator[tuple[list[ItemLine], Line, bool]]:
-        """Lines of one home, the last line that was read for them, and whether no more of them follow."""
+        """Yield the lines of one video or playlist, the last line read, and whether the group is complete."""
         group: list[ItemLine] = []
         last = after
         for line in read_lines(self._file, after.mark, skipped):
@@ -188,7 +188,7 @@ class LineImport:
 
 
 class Restore:
-    """Writes items as an export had them."""
+    """Writer of exported items that are missing in the table."""
 
     def __init__(
         self, table: Table, rate: RateLimiter, clock: Callable[[], float] = time.time, importer: Caller = IMPORTER
@@ -201,7 +201,7 @@ class Restore:
         self._counters = ViewCounters(table)
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write what the lines of one home say, as far as the table does not have it."""
+        """Write the missing items of one video or playlist. Returns the outcome of each line."""
         if not lines:
             return []
         name, home = lines[0].home
@@ -226,7 +226,7 @@ class Restore:
         for line, item in items:
             outcomes.append((line.line, _tried(partial(self._put, line, item, there.get(place_in_table(item))))))
         if items:
-            # The video may have moved, and all its entries with it, while these were written.
+            # The video's index position may have changed during these writes. Then its entries must be updated again.
             again = self._table.get(key, attributes=PLACING_ATTRIBUTES, consistent=True)
             if index_position(again) != index_position(video):
                 EntryUpdater(self._table).update_entries(video_id, self._now())
@@ -249,18 +249,18 @@ class Restore:
         return self._written([put, *map(self._table.put, entries)], line, item)
 
     def _video_item(self, line: ItemLine) -> Item:
-        """The item of a video that is missing."""
+        """Return the item to write for a missing video."""
         return video_item(line.attributes, self._importer, self._now())
 
     def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
-        """What becomes of a video that is there."""
+        """Return the outcome of a line whose video exists."""
         if is_purged(stored, self._now()):
-            # Replaced, it would leave the new one all that belonged to it.
+            # A replacement would inherit the child items of the purged video.
             return RowRefused("an earlier video of this id is waiting to be removed: import it again after that")
         return self._compared(line, stored)
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """What becomes of a line whose item is there: it is left as it is."""
+        """Return the outcome of a line whose item exists. The item is not changed."""
         if line.entity == "Views":
             return self._compared_views(line)
         given = {name: value for name, value in line.attributes.items() if name not in (*but, DUE)}
@@ -268,7 +268,7 @@ class Restore:
         return UNCHANGED if same else DIFFERENT
 
     def _compared_views(self, line: ItemLine) -> str | RowRefused:
-        """What becomes of a line whose counter is there: what it says is the sum of all shards."""
+        """Compare an existing counter with a line, which has the sums of all shards."""
         video_id = line.attributes["videoId"]
         held = self._counters.read([video_id], consistent=True)[video_id].as_one
         given = ViewCount({0: sums_of(line.attributes)}).as_one
@@ -277,7 +277,7 @@ class Restore:
     def _outcome_of_rating(
         self, line: ItemLine, there: Mapping[tuple[str, str], Item], written: Mapping[tuple[str, str], Item]
     ) -> str | RowRefused:
-        """What became of a rating; of two of one user, the last was written."""
+        """Return the outcome of a rating. If a user rated the video in several lines, the last line is written."""
         place = place_in_table(rating_key(line.attributes["videoId"], line.attributes["userId"]))
         if place in there:
             return self._compared(line, there[place])
@@ -290,16 +290,19 @@ class Restore:
         return self._written([self._table.put(item, condition=ABSENT)], line, item)
 
     def _written(self, writes: Sequence[Write], line: ItemLine, item: Item) -> str | RowRefused:
-        """Carry out the writes of one line, of which the first is that of the item itself."""
+        """Apply the writes of one line. The first write must be the put of `item`."""
         try:
             self._carry_out(writes)
         except ConditionFailed:
-            # By an attempt of ours whose answer was lost, or by somebody else in this moment.
+            # The item was written by an earlier attempt whose response was lost, or by another writer just now.
             return self._compared(line, self._table.get(key_of(item), consistent=True) or {})
         return CREATED
 
     def _carry_out(self, writes: Sequence[Write]) -> None:
-        """One write, or several in a transaction; raises ConditionFailed, or NotApplied when others are in the way."""
+        """Apply one write, or several in a transaction.
+
+        Raises ConditionFailed, or NotApplied if a concurrent transaction conflicts.
+        """
         try:
             self._table.write_all(writes)
         except TransactionConflict as conflict:
@@ -316,7 +319,7 @@ class Restore:
         return CREATED
 
     def _put_ratings(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write the ratings that are missing, all of them in one transaction; the stream adds them to the totals."""
+        """Write the missing ratings in one transaction. The stream then updates the totals."""
         items = {
             place_in_table(item): item
             for item in (_rating(line.attributes, self._importer, self._now()) for line in lines)
@@ -337,7 +340,7 @@ class Restore:
             raise NotApplied from contention
 
     def _playlist(self, playlist_id: str, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Write the entries of a playlist, which nobody sees, and then the playlist itself."""
+        """Write the entries of a playlist, then the playlist. Until then, the entries are invisible to users."""
         heads = [line for line in lines if line.entity == "Playlist"]
         entries = [line for line in lines if line.entity == "Entry"]
         stored = self._table.get(PLAYLIST.key(playlistId=playlist_id), consistent=True)
@@ -382,7 +385,7 @@ class Restore:
         return self._written([self._table.put(item, condition=ABSENT), counted], line, item)
 
     def _there(self, items: Sequence[Item]) -> Mapping[tuple[str, str], Item]:
-        """What the table has under the keys of these items."""
+        """Return the stored items with the keys of these items, by their keys. Reads are consistent."""
         keys = {place_in_table(item): key_of(item) for item in items}
         return {place_in_table(item): item for item in self._table.batch_get(list(keys.values()), consistent=True)}
 
@@ -391,7 +394,7 @@ class Restore:
 
 
 def video_item(attributes: Item, importer: Caller, now: int) -> Item:
-    """A video as the export had it, with the keys and index attributes that fit its content."""
+    """Return an exported video's item, with keys and index attributes derived from its content."""
     fallback: Item = {name: {} for name in (*MAPS, "origins")}
     fallback |= {"visibility": "private", "schemaVersion": SCHEMA_VERSION, "createdAt": now}
     whole = to_current_schema(fallback | attributes)
@@ -403,13 +406,13 @@ def video_item(attributes: Item, importer: Caller, now: int) -> Item:
 
 
 def _stamped(item: Item, importer: Caller, now: int) -> Item:
-    """An item with what a line of somebody's own making may leave out."""
+    """Return an item with defaults for attributes that a hand-written line may omit."""
     made = {"schemaVersion": SCHEMA_VERSION, "updatedAt": now, "updatedBy": importer.subject, "writeId": "import"}
     return with_request_id(made | item, importer.correlation_id)
 
 
 def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
-    """A credit, release, job or counter of a video, its captions or chapters."""
+    """Return the item of a credit, release, job or counter of a video, or of its captions or chapters."""
     item, video_id = line.attributes, video["videoId"]
     if line.entity == "Views":
         counter = {name: value for name, value in item.items() if name != "videoId"}
@@ -418,7 +421,7 @@ def _child(line: ItemLine, video: Item, importer: Caller, now: int) -> Item:
         return _job(item, importer, now)
     kept = _stamped({"version": 1} | item, importer, now) | {OWNER: video["userId"]}
     if line.entity == "Captions":
-        kept.pop(UPLOAD, None)  # another deployment has other uploads
+        kept.pop(UPLOAD, None)  # uploads exist only in the deployment that was exported
         return kept | CAPTION.key(videoId=video_id, language=item["language"])
     if line.entity == "Chapters":
         return kept | CHAPTERS.key(videoId=video_id)
@@ -445,7 +448,7 @@ def _rating(attributes: Item, importer: Caller, now: int) -> Item:
 
 
 def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: int) -> Item:
-    """A playlist that has these entries."""
+    """Return the item of a playlist with these entries."""
     item: Item = {"visibility": "private", "version": 1, "createdAt": now} | attributes | {"entryCount": len(entries)}
     last = max([attributes.get("lastRank", ""), *(entry["rank"] for entry in entries)])
     if last:
@@ -454,9 +457,10 @@ def _playlist(attributes: Item, entries: Sequence[Item], importer: Caller, now: 
 
 
 def _ranks(head: ItemLine, entries: Sequence[ItemLine], there: Mapping[str, Item]) -> list[str | None]:
-    """The ranks of a playlist's entries: those without one follow all others, in the order of their lines.
+    """Return the ranks of a playlist's entries; `None` for an entry for which no rank is left.
 
-    What an interrupted import has written of them, by video, keeps its rank. None: there is no room left.
+    Entries without a rank follow all others, in the order of their lines. Entries that an interrupted import has
+    written keep their ranks.
     """
     known = [line.attributes.get("rank") or there.get(_video_of(line), {}).get("rank") for line in entries]
     last = max([head.attributes.get("lastRank", ""), *filter(None, known)]) or None
@@ -480,7 +484,7 @@ def _membership_key(line: ItemLine) -> Key:
 
 
 def entry_items(attributes: Item, importer: Caller, now: int) -> tuple[Item, Item]:
-    """The two items of an entry: the one in the list, and the one that says where it is."""
+    """Return the two items of an entry: the list item at its rank, and the membership that stores the rank."""
     playlist_id, video_id = attributes["playlistId"], attributes["videoId"]
     stamps = ("schemaVersion", "updatedAt", "updatedBy", UPDATED_FOR)
     full = _stamped({"addedAt": now} | attributes, importer, now)
@@ -497,7 +501,7 @@ def _relation(relation: str, shard: int, sort: int, of: str) -> Item:
 
 
 def _tried(action: Callable[[], str | RowRefused]) -> str | RowRefused:
-    """The outcome of one line; what DynamoDB does not take as an item is refused, and no reason to stop."""
+    """Return the outcome of one line. Items that DynamoDB rejects are refused, and do not stop the import."""
     try:
         return action()
     except ContentTooLarge:

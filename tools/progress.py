@@ -1,4 +1,4 @@
-"""What the person at the terminal sees while a tool works: bars on a terminal, nothing in a log."""
+"""Progress bars on a terminal. Nothing is shown if standard error is not a terminal."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 Advance = Callable[[int], None]
-"""Called with how much is done in all."""
+"""Callback that receives the total amount done so far."""
 
 
 class Bars:
@@ -18,13 +18,16 @@ class Bars:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is a terminal to show them on."""
+        """Whether standard error is a terminal."""
         return self._console.is_terminal
 
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-        """A bar for one piece of work; `total` None when nobody knows, `counted` to show numbers, not percent."""
-        # Of an hour, a second is 0.03 %: with whole percents a bar seems to stand still.
+        """Show a bar inside the block.
+
+        `total` is `None` if the amount is unknown. `counted` shows numbers instead of a percentage.
+        """
+        # In a run of one hour, a second is 0.03 %. With whole percents, the bar would seem to stop.
         percent = TaskProgressColumn("[progress.percentage]{task.percentage:>6.2f}%")
         amount = MofNCompleteColumn() if counted else percent
         with Progress(

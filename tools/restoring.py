@@ -1,8 +1,8 @@
-"""Puts back what an export, or a table that was restored from a point in time, has and the table lacks or has damaged.
+"""Restores items from an export, or from a table that was restored to a point in time.
 
-What is missing is written as an import writes it. What is there and different is only replaced when it is known to be
-damage: it was changed behind the service's back, or by a person in the time that is given as that of the damage. All
-else was done by somebody since: it is left and reported, unless forced. Doing it again changes nothing.
+Missing items are written as an import writes them. Items that differ are only replaced if they are damaged. An item is
+damaged if it was changed without the service, or by a user in the given period of damage. Other differences are
+legitimate later changes: they are reported and kept, unless forced. A restore is idempotent.
 """
 
 import secrets
@@ -39,17 +39,17 @@ from tools.work_file import WorkFile
 
 RESTORER = Caller.job("restore")
 PUT_BACK = Caller.job("put-back")
-"""The author of videos that were missing: so a later run knows that they were."""
+"""Caller that writes missing videos. Later runs recognise restored videos by it."""
 COMMANDS = tuple(caller.subject for caller in (IMPORTER, RESTORER, PUT_BACK))
-"""Authors that count as jobs, and write what a person at the command line wants."""
+"""Subjects of the command-line tools. They are job callers, but their writes are an operator's, not the service's."""
 
 WORK = ("source", "pictures", "posterTime", "failure")
-"""Attributes of a video that say how far jobs have come with its film."""
+"""Attributes of a video that store the progress and results of jobs for its source file."""
 KEPT = (*MADE, *STAMPS, "updatedAs", "updatedFor", "version", "schemaVersion", OWNER, REMOVING, MOVES)
-"""Attributes that are not content: two items that differ in nothing else are the same."""
+"""Attributes that are not content. Items that differ only in these are equal."""
 
 NAMED = ("personId", "region", "language", "kind")
-"""What distinguishes the items of one video."""
+"""Attributes that distinguish the items of one video in output."""
 
 MISSING = RowRefused("is missing, and may have been taken out on purpose: left out")
 IN_THIS_MOMENT = RowRefused("it was changed just now: left alone")
@@ -57,41 +57,43 @@ COUNTED_ON = RowRefused("its views changed meanwhile: run the command again")
 
 
 Tell = Callable[[str], None]
-"""Called with a line for each item that is put back, repaired or left."""
+"""Callback that receives a line for each item that is restored, repaired or skipped."""
 
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """What is damage, and what of it to put back."""
+    """Criteria for damage, and the items to restore."""
 
     since: int | None = None
     until: int | None = None
-    """When the damage was done, in epoch seconds: what a person last changed from `since` up to but not including
-    `until` is damaged. None: nothing is known by its time."""
+    """Period of the damage in epoch seconds, from `since` up to but not including `until`.
+
+    An item that a user last changed in the period is damaged. With `None` as `since`, time does not indicate damage.
+    """
     force: bool = False
-    """Replace what is different, whoever changed it."""
+    """Whether to replace every item that differs, regardless of its author."""
     videos: Collection[str] = ()
-    """Only these videos, and no playlists; empty: everything."""
+    """Videos to restore, without playlists. Empty to restore everything."""
 
     def covers(self, home: tuple[str, str]) -> bool:
-        """Whether what belongs to a video or playlist is to be put back."""
+        """Return whether the items of this video or playlist must be restored."""
         name, id_ = home
         return not self.videos or (name == "videoId" and id_ in self.videos)
 
     def is_damaged(self, stored: Item, kept: Mapping[str, object]) -> bool:
-        """Whether an item that differs from what was kept of it is damaged."""
-        # What the service's jobs wrote is not damage, and hides when a person changed the item.
+        """Return whether a stored item that differs from its copy is damaged."""
+        # Writes by the service's jobs are not damage. They also hide the time of a user's last change.
         timed = self.since is not None and self.since <= stored.get("updatedAt", 0) and not _is_by_a_job(stored)
         timed = timed and (self.until is None or stored.get("updatedAt", 0) < self.until)
         return self.force or timed or _bypassed(stored, kept)
 
     def settings(self) -> list[object]:
-        """The same for the same plan, in whichever process."""
+        """Return values that identify the plan in a work file, equal for equal plans."""
         return [self.since, self.until, self.force, sorted(self.videos)]
 
 
 class LineRestore(LineImport):
-    """Puts back what one file has."""
+    """Restore of one file."""
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class LineRestore(LineImport):
 
 
 class Repair(Restore):
-    """Writes items as they were, and reports each."""
+    """Restorer that also repairs damaged items, and reports each one."""
 
     def __init__(
         self, table: Table, rate: RateLimiter, plan: RestorePlan, tell: Tell, clock: Callable[[], float] = time.time
@@ -121,7 +123,7 @@ class Repair(Restore):
         self._tell = tell
 
     def carry_out(self, lines: Sequence[ItemLine]) -> list[Outcome]:
-        """Put back what the lines of one video or playlist say, if the plan covers it."""
+        """Restore the lines of one video or playlist, if the plan covers it. Returns their outcomes."""
         if not lines or not self._plan.covers(lines[0].home):
             return []
         outcomes = super().carry_out(lines)
@@ -137,7 +139,7 @@ class Repair(Restore):
 
     def _met_video(self, line: ItemLine, item: Item, stored: Item) -> str | RowRefused:
         bypassed = _bypassed(stored, line.attributes)
-        # With the writeId of the copy it was not deleted, but given a time behind the service's back.
+        # Its writeId equals the copy's, so no user deleted it: the expiry was set without the service.
         if is_purged(stored, self._now()) and not bypassed:
             return super()._met_video(line, item, stored)
         if not _differences(item, stored):
@@ -156,16 +158,16 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored)), *moves])
 
     def _compared(self, line: ItemLine, stored: Item, but: Sequence[str] = ()) -> str | RowRefused:
-        """Also what was added is a difference; who wrote it when is none."""
+        """Compare all content attributes, including attributes that the line lacks. Audit fields are ignored."""
         if line.entity == "Views":
             return super()._compared(line, stored, but)
-        # A job has more than its line once it was put back.
+        # A job that was restored has more attributes than its line.
         if line.entity == "Job":
             return DIFFERENT if TTL_ATTRIBUTE in stored else super()._compared(line, stored, but)
         return DIFFERENT if _differences(line.attributes, stored, (*but, DUE)) else UNCHANGED
 
     def _put(self, line: ItemLine, item: Item, stored: Item | None) -> str | RowRefused:
-        # A job goes on from what it has come to, and never back.
+        # A job continues from its current state, and is never reset.
         if stored is None or line.entity == "Job":
             return super()._put(line, item, stored)
         if line.entity == "Views":
@@ -191,7 +193,7 @@ class Repair(Restore):
         return CHANGED
 
     def _counted(self, line: ItemLine, kept: Item, stored: Item | None) -> str | RowRefused:
-        """A count only ever grows: it is raised to what was kept of it, and never lowered."""
+        """Raise a view count to the value of the copy. Counts are never lowered."""
         key, video_id = key_of(kept), line.attributes["videoId"]
 
         def attempt(stored: Item | None) -> str | RowRefused:
@@ -212,12 +214,15 @@ class Repair(Restore):
             return COUNTED_ON
 
     def _raised(self, key: Key, stored: Item, lacking: int) -> Write:
-        """The write that adds what a counter lacks, and takes away a time of removal, which none has."""
+        """Return the write that adds missing views to a counter.
+
+        It also removes an expiry, because counters never expire.
+        """
         names, text = {"#views": "views"}, "ADD #views :lacking"
         if TTL_ATTRIBUTE in stored:
             names["#purgeAt"] = TTL_ATTRIBUTE
             text += " REMOVE #purgeAt"
-        # Only of the count that was looked at: raised by two at once, it would become too large.
+        # Conditional on the count that was read: two concurrent repairs would otherwise add the views twice.
         same = Expression("attribute_exists(#pk) AND attribute_not_exists(#views)", {"#pk": PARTITION_KEY})
         if "views" in stored:
             same = Expression("#views = :views", values={":views": stored["views"]})
@@ -229,7 +234,8 @@ class Repair(Restore):
         if stored is None:
             return list(result.items())
         head = next((line for line in lines if line.entity == "Playlist"), None)
-        # Whoever takes an entry out or moves one writes the playlist: one that is as it was has lost it otherwise.
+        # Every removal or move of an entry also writes the playlist. So an unchanged playlist with a missing entry is
+        # damaged.
         lost = head is not None and self._plan.is_damaged(stored, head.attributes)
         playlist, members = stored, self._members(playlist_id)
         is_back = lost and DELETED_AT in stored
@@ -246,7 +252,7 @@ class Repair(Restore):
                 result[line.line], playlist = self._put_entry_again(line, playlist, members)
             else:
                 result[line.line] = MISSING
-        # The playlist last, because it says what is damaged, should this be interrupted.
+        # The playlist is written last, because it shows the damage to the next run if this one is interrupted.
         if head and is_back:
             result[head.line] = self._bring_back(head)
         elif head and lost and result[head.line] is DIFFERENT:
@@ -254,7 +260,7 @@ class Repair(Restore):
         return list(result.items())
 
     def _bring_back(self, line: ItemLine) -> str | RowRefused:
-        """Take back that a playlist was deleted, and make it what it was."""
+        """Undelete a playlist, and restore its attributes."""
         self._rate.take(2)
         playlist_id = line.attributes["playlistId"]
         try:
@@ -263,13 +269,13 @@ class Repair(Restore):
             return RowRefused(error.detail)
         self._tell(f"{_name(line)}: not deleted, as before")
         stored = self._found(PLAYLIST.key(playlistId=playlist_id)) or {}
-        # It still is when this is only a rehearsal.
+        # In a rehearsal it is still deleted.
         if DELETED_AT not in stored and _differences(line.attributes, stored, COUNTED):
             return self._put_playlist_again(line, stored)
         return CHANGED
 
     def _members(self, playlist_id: str) -> "Members":
-        """What the table has of a playlist's entries."""
+        """Return the playlist's stored entries, by consistent reads of its whole partition."""
         members, start = Members(), None
         while True:
             page = self._table.query(
@@ -289,14 +295,14 @@ class Repair(Restore):
             start = decode_item(page.last_key)
 
     def _was_purged(self, playlist: Item, line: ItemLine) -> bool:
-        """Whether the service itself has taken an entry out of a playlist, because its video was gone."""
+        """Return whether the service removed an entry with its video, which this tool has since restored."""
         if playlist.get("updatedBy") != PURGE.subject:
             return False
         video = self._found(VIDEO.key(videoId=line.attributes["videoId"]))
         return bool(video and video.get("updatedBy") == PUT_BACK.subject)
 
     def _put_entry_again(self, line: ItemLine, playlist: Item, members: "Members") -> tuple[str | RowRefused, Item]:
-        """Put back what is missing of an entry; also the playlist as it is then."""
+        """Restore the missing items of an entry. Returns the outcome and the resulting playlist."""
         entry, membership = entry_items(line.attributes, IMPORTER, self._now())
         count, last = members.count_with(line), max(playlist.get("lastRank", ""), entry["rank"])
         new = playlist | {"version": playlist.get("version", 0) + 1, "entryCount": count, "lastRank": last}
@@ -324,7 +330,7 @@ class Repair(Restore):
         return self._replaced(line, differences, [self._table.put(new, condition=_unchanged(stored))])
 
     def _replaced(self, line: ItemLine, what: Sequence[str], writes: Sequence[Write]) -> str | RowRefused:
-        """Carry out conditional writes; reports what they repair."""
+        """Apply conditional writes, and report the attributes that they repair."""
         self._rate.take(len(writes))
         try:
             self._carry_out(writes)
@@ -334,7 +340,7 @@ class Repair(Restore):
         return CHANGED
 
     def _stamps(self, stored: Item) -> Item:
-        """What every write of an item has anew; its version goes on, so that nobody's If-Match holds any more."""
+        """Return new audit fields. The version is incremented, so that no earlier If-Match header matches."""
         stamps = {"updatedAt": self._now(), "updatedBy": RESTORER.subject, "writeId": secrets.token_hex(8)}
         return stamps | {"version": stored.get("version", 0) + 1}
 
@@ -343,64 +349,67 @@ class Repair(Restore):
 
 
 class Members:
-    """The entries of one playlist by their videos: each is an item at a rank, and one that says at which."""
+    """Stored entries of one playlist. Each entry is two items: a list item at a rank, and a membership with that rank."""
 
     def __init__(self) -> None:
         self._standing: dict[str, set[str]] = {}
         self._held: dict[str, str] = {}
 
     def meet(self, item: Item) -> None:
-        """Take in one item of the playlist's partition."""
+        """Add one item of the playlist's partition."""
         if ENTRY.has_sort_key(item[SORT_KEY]):
             self._standing.setdefault(item["videoId"], set()).add(item["rank"])
         elif MEMBERSHIP.has_sort_key(item[SORT_KEY]):
             self._held[item["videoId"]] = item["rank"]
 
     def stands(self, line: ItemLine) -> bool:
-        """Whether the list has the entry where it was."""
+        """Return whether the list item exists at the line's rank."""
         return line.attributes["rank"] in self._standing.get(line.attributes["videoId"], ())
 
     def holds(self, line: ItemLine) -> bool:
-        """Whether its membership says that the entry is where it was."""
+        """Return whether the membership has the line's rank."""
         return bool(self._held.get(line.attributes["videoId"]) == line.attributes["rank"])
 
     def is_whole(self, line: ItemLine) -> bool:
-        """Whether both items are there, and no other."""
+        """Return whether both items exist at the line's rank, and no item exists at another rank."""
         return self.stands(line) and self.holds(line) and not self.is_elsewhere(line)
 
     def is_half(self, line: ItemLine) -> bool:
-        """Whether one item is missing: the service writes both or none, so that is damage, whoever else came by."""
+        """Return whether exactly one item exists.
+
+        That is always damage, because the service writes both items atomically.
+        """
         return self.stands(line) != self.holds(line)
 
     def is_elsewhere(self, line: ItemLine) -> bool:
-        """Whether the video is in the playlist at another rank."""
+        """Return whether the video is in the playlist at another rank."""
         video_id, rank = line.attributes["videoId"], line.attributes["rank"]
         return bool(self._standing.get(video_id, set()) - {rank}) or self._held.get(video_id, rank) != rank
 
     def count_with(self, line: ItemLine) -> int:
-        """How many videos the playlist has with this one."""
+        """Return the number of videos in the playlist, including the line's video."""
         return len(self._held.keys() | {line.attributes["videoId"]})
 
 
 class Rehearsal(Table):
-    """A table that is read and never written: so a restore says what it would do, and does nothing."""
+    """Table for dry runs. Reads are real; writes are discarded."""
 
     def __init__(self, table: Table) -> None:
         super().__init__(table.name, table.client)
         self._videos: dict[str, Item] = {}
 
     def get(self, key: Key, *, attributes: Iterable[str] = (), consistent: bool = False) -> Item | None:
-        """GetItem; of a video that would have been written, what would be there."""
+        """Read an item. For a video that this run would have written, return the planned item."""
         planned = self._videos.get(key[PARTITION_KEY]) if key[SORT_KEY] == VIDEO.sk else None
         return planned or super().get(key, attributes=attributes, consistent=consistent)
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Nothing."""
+        """Discard the write, except that later reads return the videos it would store."""
         self._plan([write])
         return {}
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Nothing."""
+        """Discard the write, except that later reads return the videos it would store."""
         self._plan(writes)
 
     def _plan(self, writes: Sequence[Write]) -> None:
@@ -411,7 +420,7 @@ class Rehearsal(Table):
 
 
 def _unchanged(stored: Item) -> Expression:
-    """The condition that an item is still as it was found."""
+    """Return the condition that an item is unchanged since it was read."""
     names = [name for name in ("writeId", "version", "updatedAt") if name in stored]
     return Expression(
         " AND ".join(["attribute_exists(#pk)", *(f"#{name} = :{name}" for name in names)]),
@@ -421,18 +430,18 @@ def _unchanged(stored: Item) -> Expression:
 
 
 def _bypassed(stored: Item, kept: Mapping[str, object]) -> bool:
-    """Whether an item that differs was changed behind the service's back: each of its own writes makes a new writeId."""
+    """Return whether an item that differs was changed without the service, which sets a new writeId with each write."""
     return "writeId" in kept and stored.get("writeId") == kept["writeId"]
 
 
 def _is_by_a_job(stored: Item) -> bool:
-    """Whether the service's own jobs wrote an item last, and not a person, if only by a command."""
+    """Return whether one of the service's jobs wrote the item last. Writes by command-line tools count as a user's."""
     author = stored.get("updatedBy")
     return bool(author == PURGE.subject or (stored.get("updatedAs") == "job" and author not in COMMANDS))
 
 
 def _with_work_of(stored: Item, kept: Item) -> Item:
-    """A video as it was kept, but with what jobs have made of its film since: done once, they do not do it again."""
+    """Return the copy of a video with the current results of jobs, because jobs do not repeat completed work."""
     pictures = kept.get("pictures", {})
     pictured = any(pictures.get(name) != picture for name, picture in stored.get("pictures", {}).items())
     if not pictured and not {"source", "failure"} & set(_differences(kept, stored)):
@@ -448,7 +457,7 @@ def _with_work_of(stored: Item, kept: Item) -> Item:
 
 
 def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = ()) -> list[str]:
-    """The attributes in which an item differs from what was kept of it."""
+    """Return the names of content attributes that differ between copy and item, sorted."""
     names = (kept.keys() | stored.keys()) - {*KEPT, *but}
     return sorted(
         name for name in names if name not in kept or name not in stored or encode(kept[name]) != encode(stored[name])
@@ -456,6 +465,6 @@ def _differences(kept: Mapping[str, Value], stored: Item, but: Sequence[str] = (
 
 
 def _name(line: ItemLine) -> str:
-    """What a line is of, for a person."""
+    """Return the entity and identifiers of a line, for output."""
     parts = [line.attributes[name] for name in ("playlistId", "videoId", *NAMED) if name in line.attributes]
     return " ".join([line.entity, *map(str, parts)])
