@@ -1,7 +1,7 @@
-"""The stub of the testbed on loopback, with one made-up catalogue in it.
+"""DynamoDB stub of the testbed, served on loopback with a generated catalogue.
 
-What is measured over it is the caller's processor time: signing, sending, waiting, parsing. It keeps nothing, so every
-request has the same answer each time. It knows videos by our keys and, in another table, by a plain `videoId`, as the peers have them.
+Benchmarks use it to measure the caller's processor time: signing, sending, waiting and parsing. It discards writes, so
+the same request always gets the same response. One table uses our keys; the peers' table has `videoId` as its key.
 """
 
 import json
@@ -31,26 +31,26 @@ from shared.videos.video import new_item, stamp
 
 OWNER = "alice"
 NEWEST = 1_750_000_000
-"""Epoch seconds; each video is a minute older than the one before."""
+"""Creation time of video 0 in epoch seconds. Each following video is a minute older."""
 VIDEOS = 2_000
 VIEWS = 4_711
 TAGS = ("demo", "launch", "product")
 PEERS_TABLE = "Videos"
 OURS_ALONE = ("origins", "schemaVersion", "counted", "reason", "windowEnds")
-"""Of a document, and of the answer to a view: what only this service has, so that peers are spared it."""
+"""Fields of documents and view responses that only this service has. The peers' items omit them."""
 _FIRST_ID = 0x3F2504E04F8941D39A0C << 48
 
 Json = dict[str, Any]
 
 
 def video_id(number: int) -> str:
-    """The id of a video, from the newest on."""
+    """Return the id of a video; number 0 is the newest."""
     return str(uuid.UUID(int=_FIRST_ID + number))
 
 
 @cache
 def stored(number: int) -> Json:
-    """A video as our table holds it."""
+    """Return a video's item as our table stores it."""
     content = {
         "title": f"Product launch, take {number}",
         "description": "How the new product came about, what it does, and who made it. With a demonstration on the stage.",
@@ -79,19 +79,19 @@ def stored(number: int) -> Json:
 
 
 class Frozen(Stub):
-    """A stub that answers each request from the same items: what is written is carried out, and not kept."""
+    """A stub whose items never change. It processes writes but does not store them."""
 
     is_filled = False
 
     def keep(self, place: Place, item: AttributeMap | None) -> None:
-        """Have an item at a place, as long as it is filled."""
+        """Store an item only while the stub is being filled."""
         if not self.is_filled:
             super().keep(place, item)
 
 
 @cache
 def ours() -> Stub:
-    """The tables of this service: the videos, with their tags and counters."""
+    """Return the stub of this service's table: videos with their tags and counters."""
     stub = Frozen()
     for video in map(stored, range(VIDEOS)):
         counter = VIEW_COUNTER.key(videoId=video["videoId"], shard=0) | {"views": VIEWS, "schemaVersion": 3}
@@ -102,7 +102,7 @@ def ours() -> Stub:
 
 @cache
 def peers() -> Stub:
-    """The table of the peers, with the same videos by their ids."""
+    """Return the stub of the peers' table: the same videos, keyed by id."""
     owner, newest = (Attribute("userId"),), (Attribute("createdAt", "N"), Attribute("videoId"))
     stub = Frozen([Index("by-owner", owner, newest, "the videos of an owner", SUMMARY_FIELDS)], ["videoId"])
     documents = (document(stored(number), VIEWS) for number in range(VIDEOS))
@@ -112,7 +112,7 @@ def peers() -> Stub:
 
 
 def answer(operation: str, asked: Mapping[str, Any]) -> Json:
-    """What DynamoDB would answer, or Secrets Manager."""
+    """Return the response of DynamoDB, or of Secrets Manager for `GetSecretValue`."""
     if operation == "GetSecretValue":
         return {"Name": "cursors", "SecretString": "a secret of the bench"}
     table = peers() if asked.get("TableName") == PEERS_TABLE else ours()
@@ -121,7 +121,7 @@ def answer(operation: str, asked: Mapping[str, Any]) -> Json:
 
 
 class _Connection(socketserver.StreamRequestHandler):
-    """Answers the requests of one connection until it ends."""
+    """Request handler of one keep-alive connection."""
 
     tls: ssl.SSLContext | None = None
 
@@ -132,7 +132,7 @@ class _Connection(socketserver.StreamRequestHandler):
         super().setup()
 
     def handle(self) -> None:
-        """Read requests and answer them."""
+        """Respond to requests until the client closes the connection."""
         while self.rfile.readline():
             headers = {}
             while line := self.rfile.readline().decode("latin-1").strip():
@@ -148,7 +148,7 @@ class _Connection(socketserver.StreamRequestHandler):
 
 @lru_cache(maxsize=256)
 def _response(operation: str, asked: bytes) -> bytes:
-    """Headers and body as DynamoDB sends them."""
+    """Return status line, headers and body as DynamoDB sends them."""
     body = json.dumps(answer(operation, json.loads(asked)), separators=(",", ":")).encode()
     head = (
         "HTTP/1.1 200 OK\r\nServer: Server\r\n"
@@ -160,7 +160,7 @@ def _response(operation: str, asked: bytes) -> bytes:
 
 
 def main(certificate: str = "") -> None:
-    """Serve on a port that is printed, until standard input ends."""
+    """Print the port, and serve until standard input ends."""
     if certificate:
         _Connection.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _Connection.tls.load_cert_chain(Path(certificate) / "server.pem", Path(certificate) / "server.key")
@@ -174,7 +174,10 @@ def main(certificate: str = "") -> None:
 
 @contextmanager
 def stub(certificate: Path | None = None) -> Iterator[str]:
-    """The URL of a stand-in in a process of its own; with TLS if a folder with `server.pem` and `server.key` is given."""
+    """Start a stub in a separate process, and yield its URL.
+
+    `certificate` is a folder with `server.pem` and `server.key`. With it, the stub serves TLS.
+    """
     command = [sys.executable, "-m", "bench.stub", *([str(certificate)] if certificate else [])]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:

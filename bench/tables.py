@@ -1,4 +1,4 @@
-"""Tables and charts, as a terminal and as a page shows them."""
+"""Tables and charts for the terminal, Markdown pages and SVG files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its title, its columns, and its rows of text. All but the first column are numbers, unless `words` says."""
+    """A table: title, columns and rows of text. The first `words` columns are text; the others are numbers."""
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
-    """How many columns are text."""
+    """Number of leading text columns, which are aligned left."""
 
     def markdown(self) -> str:
-        """As a page shows it."""
+        """Return the table as Markdown, without its title."""
         marks = ["---" if place < self.words else "---:" for place in range(len(self.columns))]
         lines = [self.columns, marks, *self.rows]
         return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
     def __rich__(self) -> Table:
-        """As a terminal shows it."""
+        """Return the table for a terminal."""
         table = Table(title=self.title, title_justify="left")
         for place, column in enumerate(self.columns):
             table.add_column(column, justify="left" if place < self.words else "right", overflow="fold")
@@ -34,27 +34,27 @@ class Grid:
 
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 790, 400, 60, 260, 50, 50
-"""Pixels of a chart. The labels of its lines are on the right."""
+"""Dimensions of a chart in pixels. The right margin holds the labels of the lines."""
 LONGEST_LABEL = 8
-"""Of the last column: longer ones end with it."""
+"""Maximum characters of a centred label of the last column. Longer labels are aligned right."""
 COLOURS = ("#b3261e", "#00658f", "#8a4b00", "#6b3fa0", "#1b6e3c", "#54606b", "#a0005a", "#3a3f9e")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over columns. The values are from 0, and all lines have one for each column."""
+    """A line chart. Its scale begins at 0, and each line has one value for each column."""
 
     title: str
     columns: Sequence[str]
     unit: str
-    """What the columns are of."""
+    """Label of the horizontal axis."""
     step: int
-    """Between two marks of the scale."""
+    """Distance between two marks of the scale."""
     lines: Sequence[tuple[str, Sequence[float]]]
-    """Each with its label."""
+    """Label and values of each line."""
 
     def svg(self) -> str:
-        """As a page shows it."""
+        """Return the chart as an SVG document."""
         most, last = max(value for _, line in self.lines for value in line), len(self.columns) - 1
 
         def x(column: int) -> float:

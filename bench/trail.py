@@ -1,7 +1,8 @@
-"""Measure how many changes a second the audit trail and the feed take from one shard of the stream: `python -m bench.trail`.
+"""Throughput of the audit function, in changes a second of one stream shard: `python -m bench.trail`.
 
-The function runs on local/testbed/limits.py: a table in virtual time, whose items have DynamoDB's limits. All shards are behind, so every batch is
-full. The function's own processor time is measured over a loopback socket, and counts by the share of a core that it has.
+The function runs on local/testbed/limits.py, a table in virtual time with DynamoDB's limits per item. All shards have a
+backlog, so every batch is full. The function's processor time is measured over a loopback socket and scaled to its share
+of a core.
 """
 
 import logging
@@ -26,36 +27,39 @@ from shared.schema import AUDIT_TABLE_NAME
 from shared.videos.video import new_item, stamp
 
 BATCH, MEMORY_MB = 400, 512
-"""As in infra/jobs_stack.py and infra/function.py; tests/unit/infra/test_bench_trail.py compares them."""
+"""Records per batch and memory of the deployed function, set in infra/jobs_stack.py and infra/function.py.
+
+tests/unit/infra/test_bench_trail.py compares them.
+"""
 CORE_MB = 1769
-"""Memory of a function that has one core."""
+"""Memory at which a Lambda function has one full core, in MB."""
 SHARDS = 4
-"""Of the stream of a table that takes 4,000 write units a second, as a new one does."""
+"""Shards of a new table's stream. A new table accepts 4,000 write units a second."""
 BATCHES = 5
 """Batches that each shard's function processes."""
 SQS_SECONDS, S3_SECONDS = 0.01, 0.03
-"""Until a message is sent, and until an object is stored."""
+"""Latency of sending a message and of storing an object."""
 DAYS = 400
 IMPORT = Caller.job("import").acting_for("import-0d9a5f0e-6f8e-4f07-9f0c-8f3a1f9f3c55")
 
 
 @dataclass(frozen=True)
 class StreamReader:
-    """A way to read the stream: records of a batch, and how requests are sent."""
+    """A way to read the stream: records per batch, and whether requests are pipelined."""
 
     batch: int
     is_pipelined: bool
 
 
 SEQUENTIAL = StreamReader(100, is_pipelined=False)
-"""One request after another, as up to release 0.5."""
+"""Reader that sends one request after another, as up to release 0.5."""
 PIPELINED = StreamReader(100, is_pipelined=True)
-"""Many requests at a time."""
+"""Reader that sends many requests at a time."""
 DEPLOYED = StreamReader(BATCH, is_pipelined=True)
 
 
 class SimulatedServices(Objects):
-    """The archive's objects and the queue of followers: they take their time and keep nothing."""
+    """Archive bucket and delivery queue that wait as long as AWS would and store nothing."""
 
     def __init__(self, wait: Callable[[float], None]) -> None:
         self._wait = wait
@@ -74,10 +78,10 @@ class SimulatedServices(Objects):
 
 
 class Shards:
-    """A stream that is behind, and the functions that read it."""
+    """A stream with a backlog, and the functions that read it."""
 
     def __init__(self, reader: StreamReader, *, owners: int, processor: float = 0.0) -> None:
-        """`owners`: how many owners the videos have; `processor`: seconds of a core that a record takes."""
+        """Generate videos of `owners` owners. `processor` is the seconds of a core that a record takes."""
         self._reader, self._processor = reader, processor * CORE_MB / MEMORY_MB
         self._batches = iter(batches(SHARDS * BATCHES, reader.batch, owners))
         self.simulation: Simulation[LambdaHandler] = Simulation(
@@ -89,7 +93,7 @@ class Shards:
         return _audit(table, lambda: self.simulation.time, outside)
 
     def read(self) -> float:
-        """Read everything; returns changes a second of one shard."""
+        """Read the whole backlog. Returns changes a second of one shard."""
         done = self.simulation.run(0.01, SHARDS * 100, self._work)  # all begin at once
         if done.done != SHARDS:
             raise RuntimeError(f"{done.failed[:1]} {done.unknown[:1]}")
@@ -105,7 +109,10 @@ class Shards:
                 batch = batch[[raw["dynamodb"]["SequenceNumber"] for raw in batch].index(left[0]) :] if left else []
 
     def count_logged_changes(self) -> int:
-        """How many changes the logs of all have; raises RuntimeError unless each is told once, at dense positions."""
+        """Return the number of changes in all logs.
+
+        Raises RuntimeError if a change is logged twice or if a log's positions have gaps.
+        """
         feed, ids = Feed(self.simulation.table, lambda: self.simulation.time), list[str]()
         for log in shard_logs():
             place, positions = OLDEST, list[int]()
@@ -130,7 +137,7 @@ def _audit(table: Table, clock: Callable[[], float], outside: SimulatedServices)
 
 
 def batches(count: int, size: int, owners: int) -> list[list[Raw]]:
-    """Full batches of new videos, as an import writes them."""
+    """Return `count` batches of `size` new videos each, as an import writes them."""
     return [
         [_record(number, owners) for number in range(start, start + size)] for start in range(0, count * size, size)
     ]

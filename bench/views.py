@@ -1,7 +1,8 @@
-"""What does a view cost while many watch one video? `python -m bench.views` draws docs/views.svg.
+"""Write cost of a view, by the load on one video. `python -m bench.views` draws docs/views.svg.
 
-Views are counted by the service's own code in a simulation of DynamoDB's limits (local/testbed/limits.py), with as many instances as it takes. What
-the stream then adds is applied to tables of moto, in batches as large as the router's, and counted by the rules of `make cost`.
+The service's own code counts views in a simulation of DynamoDB's limits (local/testbed/limits.py), with as many
+instances as the load needs. The writes that the stream triggers are applied to moto tables in batches of the router's
+size. The rules of `make cost` count their units.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,31 +37,31 @@ LOADS = {
     "5,000/s": 5_000.0,
     "20,000/s": 20_000.0,
 }
-"""Views of one video, by second."""
+"""Views of one video per second, by label."""
 SETTLED, MEASURED = 0.25, 0.1
-"""Seconds in which the counter finds its size, and those that are measured after them; at least one view."""
+"""Seconds for the counter to reach its size, then seconds measured. Each period has at least one view."""
 BATCH = 100
-"""Records that the router reads at a time; fewer when fewer come in the second that it waits for more."""
+"""Maximum records in a router batch. The router waits one second to fill it."""
 FILLING, BATCHES = 2, 4
-"""Batches of the stream before those that are measured, and these."""
+"""Stream batches before the measurement, and batches measured."""
 BURST = 0.05
-"""Seconds for which an item keeps what it has not used. The shorter, the sooner a counter is as large as it has to be."""
+"""Seconds of unused capacity that an item accumulates. With less, a counter reaches its final size sooner."""
 
 VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 CALLER = Caller("bob", frozenset())
 
 
 class ViewCost(NamedTuple):
-    """Write units of a view."""
+    """Write units of one view."""
 
     request: float
-    """Those of the request itself."""
+    """Write units of the request itself."""
     stream: float
-    """Its share of what the stream writes, of one hour and of one day."""
+    """Share of the writes that the stream triggers, hourly and daily writes included."""
 
     @property
     def whole(self) -> float:
-        """All of them."""
+        """Total write units."""
         return self.request + self.stream
 
 
@@ -69,12 +70,12 @@ Work = Callable[[ViewStore, int], object]
 
 
 def anonymous_view() -> Work:
-    """A view that nobody has to tell from another."""
+    """Return the work of an anonymous view: no viewer id and no idempotency key."""
     return lambda store, now: store.counters.add(VIDEO_ID, {"views": 1}, now)
 
 
 def keyed() -> Work:
-    """A view with a key of its own, or of a viewer."""
+    """Return the work of a view with an idempotency key or a viewer id."""
     numbers = count()
     return lambda store, now: store.mark(View(VIDEO_ID, now, id=f"view {next(numbers)}"), CALLER, now)
 
@@ -83,7 +84,7 @@ KINDS: Mapping[str, Callable[[], Work]] = {"with a viewer or a key": keyed, "pla
 
 
 def spent(kind: str, load: float) -> ViewCost:
-    """What a view takes of one kind, at a load in views a second."""
+    """Return the cost of a view of one kind, at a load in views a second. Raises RuntimeError if a view fails."""
     work, simulation = KINDS[kind](), Simulation(ViewStore, burst=BURST)
     simulation.run(max(SETTLED, 1 / load), load, work)
     run = simulation.run(max(MEASURED, 1 / load), load, work)
@@ -94,14 +95,17 @@ def spent(kind: str, load: float) -> ViewCost:
 
 
 def streamed(simulation: Simulation[ViewStore], load: float) -> float:
-    """What the stream writes for one of the last views that were marked; nothing for those that were counted at once."""
+    """Return the write units that the stream adds to each of the last views that have a viewer item.
+
+    Returns 0 for anonymous views, because the request itself counts them.
+    """
     marked = [
         (old, new)
         for old, new in simulation.items.changes
         if new and VIEWER.partition_prefix in new[PARTITION_KEY]["S"]
     ]
     together = round(min(max(load, 1), BATCH))
-    # Before those that are measured, some fill the room for marks in the counter.
+    # The first batches are not measured: they fill the counter's space for deduplication keys.
     last = marked[-(FILLING + BATCHES) * together :]
     with made() as place:
         units = [_apply(place, last[at : at + together], load) for at in range(0, len(last), together)]
@@ -110,7 +114,7 @@ def streamed(simulation: Simulation[ViewStore], load: float) -> float:
 
 @cache
 def starts() -> dict[int, int]:
-    """What it takes to keep what a counter had when an hour began, and when a day did too: by their seconds."""
+    """Return the write units to save a counter's value when an hour and when a day begins, by period in seconds."""
     counter: Item = VIEW_COUNTER.key(videoId=VIDEO_ID, shard=0) | {"views": 1}
     hours = ("2026-11-22T13", "2026-11-22T14", "2026-11-23T00")
     first, same_day, next_day = (encode_item(counter | {"hour": hour}) for hour in hours)
@@ -121,7 +125,7 @@ def starts() -> dict[int, int]:
 
 
 def _apply(place: MeasuredService, changes: Sequence[Change], load: float) -> int:
-    """Let the stream add these changes to the table; returns the write units of it."""
+    """Apply these changes to the table as the stream's consumer does. Returns the write units."""
     if place.table.get(VIDEO.key(videoId=VIDEO_ID)) is None:
         place.api().publish(videoId=VIDEO_ID)
     collector = Collector()
@@ -140,12 +144,12 @@ _SEQUENCE = count()
 
 
 def costs() -> dict[str, list[ViewCost]]:
-    """Of each kind, what a view takes at each load."""
+    """Return the costs of a view of each kind, one for each load."""
     return {kind: [spent(kind, load) for load in LOADS.values()] for kind in KINDS}
 
 
 def picture(taken: Mapping[str, Sequence[ViewCost]]) -> str:
-    """The write units of a view by the load, as an SVG."""
+    """Return the write units of a view by load, as an SVG chart."""
     return Chart(
         "Write units of a view, with its share of the stream, hours and days",
         list(LOADS),
@@ -156,7 +160,7 @@ def picture(taken: Mapping[str, Sequence[ViewCost]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, and draw."""
+    """Measure, print the figures, and draw the chart."""
     taken = costs()
     for kind, row in taken.items():
         figures = zip(LOADS, row, strict=True)

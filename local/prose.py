@@ -14,6 +14,12 @@ from local import ROOT
 from shared.openapi.document import document
 
 CLEAN: tuple[str, ...] = (
+    "functions/audit",
+    "functions/history",
+    "bench/stub.py",
+    "bench/tables.py",
+    "bench/trail.py",
+    "bench/views.py",
     "functions/aggregates",
     "functions/arrivals",
     "functions/captions",

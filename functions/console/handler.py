@@ -29,14 +29,14 @@ TYPES = {
 IMMUTABLE = "public, max-age=31536000, immutable"
 """Response headers of files in a folder named by a content hash."""
 REVALIDATE = "no-cache"
-"""For the page, which names that folder, and for what the deployment is like."""
+"""Cache-Control value of the page, which names that folder, and of the deployment's settings."""
 
 
 def policy(media_origins: Sequence[str], connect: str) -> str:
-    """Return the page's Content Security Policy. Both arguments are additional origins, the latter separated by spaces.
+    """Return the page's Content Security Policy. Both arguments are additional origins; `connect` is separated by spaces.
 
-    Scripts come from here alone, and none stands in the page. The player styles itself by style elements in its shadow
-    roots, which CSP takes for inline styles. Captions are media that the page has read and hands on as a blob.
+    Scripts load only from this origin; inline scripts are blocked. Inline styles are allowed because the player adds
+    style elements to its shadow roots. Captions need `blob:` because the page reads them and passes them to the player.
     """
     media = " ".join(media_origins)
     return (

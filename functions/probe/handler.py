@@ -1,4 +1,4 @@
-"""Looks at films that have arrived: what they are, and which renditions they are to have."""
+"""Probes uploaded source videos: reads their properties and chooses the renditions to create."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

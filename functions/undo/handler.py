@@ -1,4 +1,4 @@
-"""Undo: set videos back, and take change sets back, by what the audit trail knows of them."""
+"""Undo: reverts videos and change sets to earlier states that the audit trail records."""
 
 from urllib.parse import quote
 
