@@ -55,6 +55,6 @@ class ProcessingWorkers:
         return video
 
     def picture(self, uri: str) -> bytes:
-        """What lies at a URL of the tests' pictures."""
+        """Return the bytes of a thumbnail by its URL."""
         key = uri.removeprefix("https://pictures.example/")
         return self.objects.client.get_object(Bucket=MEDIA_BUCKET, Key=key)["Body"].read()

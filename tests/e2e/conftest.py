@@ -129,7 +129,7 @@ LONGEST = ("test_runtime", "test_readme", "test_clients")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by file for `pytest -n` if E2E_SERVICE names a running service; otherwise run them in one worker."""
+    """Group tests by file, longest first, so that the workers of `pytest -n` can share the service of E2E_SERVICE."""
     if os.environ.get("E2E_SERVICE"):
         for item in items:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))

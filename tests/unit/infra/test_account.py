@@ -1,4 +1,4 @@
-"""docs/deployment.md: the policies and figures that it gives are those of the templates."""
+"""docs/deployment.md: its policies and figures match the templates."""
 
 import json
 import re

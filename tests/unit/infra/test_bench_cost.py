@@ -284,7 +284,10 @@ class TestBehind:
     def test_revert_costs_one_write_and_three_reads_per_video(
         self, measured: tuple[dict[str, MeasuredRequest], CatalogueSize]
     ) -> None:
-        """Of its entry, of the video, and of what the trail has of it since; besides them one run."""
+        """The write is the video's.
+
+        The reads are its entry, the video, and its later audit entries; each run adds a fixed part.
+        """
         units = measured[0][UNDO].units
         of_a_video = written(size(measured[1].video))
         assert units.table_writes // MANY == of_a_video
@@ -438,7 +441,7 @@ def test_a_month_without_lists_can_be_compared_too(report: CostReport) -> None:
 
 
 class TestTheWorkload:
-    """Its figures of what is there when nobody calls are production's."""
+    """The idle cost of the benchmark's workload matches production."""
 
     def test_has_the_alarms_of_production(self, prod: "Templates") -> None:
         alarms = [made["Properties"] for made in prod.all("AWS::CloudWatch::Alarm").values()]

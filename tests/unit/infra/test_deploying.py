@@ -1,4 +1,4 @@
-"""`make deploy` adds indexes one by one, and refuses what would harm what is deployed."""
+"""`make deploy` adds indexes one by one, and refuses changes that would harm deployed resources."""
 
 import json
 import re
@@ -218,7 +218,7 @@ def deployed(stacks: dict[str, Json]) -> Deployed:
 def deploy(
     stacks: dict[str, Json], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
-    """`make deploy`; returns the exit status and what it said on standard error."""
+    """Run `make deploy`; return the exit status and the text of standard error."""
 
     def run(cdk: Cdk, *arguments: str, attended: bool = True) -> tuple[int, str]:
         monkeypatch.setattr(deploying, "_cdk", cdk)
@@ -240,7 +240,7 @@ def test_the_first_deploy_is_one(deploy: Deploy) -> None:
 
 
 class TestUnattended:
-    """Without a terminal the CDK could ask nobody whether roles may be widened."""
+    """Without a terminal the CDK cannot ask for approval of wider permissions."""
 
     def test_unattended_deploy_is_refused_before_any_cdk_call(self, deploy: Deploy) -> None:
         cdk = Cdk()
@@ -275,7 +275,10 @@ class TestUnattended:
 
 
 class TestTheSecretOfWebhooks:
-    """Receivers know what is derived from it, so a deploy must neither replace nor overlook it."""
+    """Webhook secrets are derived from this secret, and receivers store them.
+
+    A deploy must neither replace nor overlook it.
+    """
 
     @pytest.fixture
     def contexts(self, deploy: Deploy) -> Callable[[], list[str]]:
@@ -418,7 +421,7 @@ def _secrets(template: Json) -> dict[str, Json]:
 
 
 class TestRestoredTable:
-    """A table that was restored under its own name is its stack's, but for its stream, which has another ARN."""
+    """A table restored under its original name belongs to its stack, except for its stream, which has another ARN."""
 
     @pytest.fixture
     def stream(self, deployed: Deployed) -> str:
@@ -468,7 +471,7 @@ class TestRestoredTable:
             assert [account.known_stream(DATA, TABLE) for _ in range(3)] == [arn, None, None]
 
     def test_the_readers_take_the_one_that_is_given(self, aws: Templates, chosen: Templates) -> None:
-        """And the stack of the table keeps its output, which those that are deployed still read."""
+        """The table's stack keeps its output, because deployed readers still import it."""
         mappings = chosen.all("AWS::Lambda::EventSourceMapping").values()
         streams = [mapping["Properties"] for mapping in mappings if "StartingPosition" in mapping["Properties"]]
         assert [stream["EventSourceArn"] for stream in streams] == [GIVEN_STREAM] * 2
@@ -557,7 +560,7 @@ def test_a_table_with_all_its_indexes_needs_no_update() -> None:
 
 
 class TestTheAuditTrail:
-    """Its table is in the same stack, so each update says what becomes of the indexes of both."""
+    """The audit table is in the same stack, so each update specifies the indexes of both tables."""
 
     def test_gains_its_index_in_one_update_and_the_table_keeps_all(self, deploy: Deploy, deployed: Deployed) -> None:
         deployed(trail=[])
@@ -804,7 +807,10 @@ class TestGivenValues:
 
     @pytest.mark.parametrize("env", ["dev", "prod", "trial"])
     def test_come_from_where_the_settings_take_them(self, env: str) -> None:
-        """By itself before what is listed for the environment; and one that is not listed is like dev."""
+        """A top-level value overrides the value of the environment.
+
+        An environment that is not listed uses dev's values.
+        """
         dev, prod = {"logDays": 3}, {"logDays": 90, "allowOrigins": "of prod", "throttleRate": 5}
         configured = {"allowOrigins": "of all", "environments": {"dev": dev, "prod": prod}}
         values = deploying.given_values(env, [], configured)

@@ -1,4 +1,4 @@
-"""The events in `events/` are what `python -m local.events` makes, and each does what it stands for."""
+"""`python -m local.events` generates the files in `events/`, and each event has its documented effect."""
 
 import base64
 import json
@@ -134,7 +134,7 @@ class Played:
         return self.items.get((key["pk"], key["sk"]))
 
     def trail(self, video_id: str) -> list[tuple[Any, ...]]:
-        """What the audit trail has of a video: what was done, and by whom."""
+        """Return entity, action and author of a video's audit entries."""
         return [
             (entry["entity"], entry["action"], entry["by"]["id"])
             for entry in self.entries
@@ -266,7 +266,7 @@ def test_stream_records_are_such_as_their_function_asks_for(
 
 
 def _passes(value: Any, pattern: Any) -> bool:
-    """Whether a filter of an event source mapping lets a record through."""
+    """Whether a record matches the filter of an event source mapping."""
     if isinstance(pattern, Mapping):
         return isinstance(value, Mapping) and all(
             name in value and _passes(value[name], pattern[name]) for name in pattern

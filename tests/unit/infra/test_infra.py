@@ -316,7 +316,7 @@ class TestSites:
 
 
 def _let_in(templates: Templates) -> list[str]:
-    """The origins that the buckets of films and of pictures let in, and those that CloudFront does."""
+    """Return the origins that CORS allows: on the source and media buckets, and at CloudFront."""
     rules = [
         rule["AllowedOrigins"]
         for bucket in templates.all("AWS::S3::Bucket").values()
@@ -335,7 +335,7 @@ class TestSecrets:
         assert secret["GenerateSecretString"] == {"ExcludePunctuation": True, "PasswordLength": 64}
 
     def test_webhook_secret_is_retained_on_aws_and_deleted_locally(self, aws: Templates, local: Templates) -> None:
-        """Receivers know what is derived from it."""
+        """Receivers store secrets that are derived from it."""
         kept, gone = (templates.one("AWS::SecretsManager::Secret", "WebhookSecret") for templates in (aws, local))
         assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
         assert (gone["DeletionPolicy"], gone["UpdateReplacePolicy"]) == ("Delete", "Delete")

@@ -1,4 +1,4 @@
-"""Environments: what each value of the context does, what is kept apart, and what is encrypted with which key."""
+"""Environments: the effect of each context value, the separation of environments, and the encryption keys."""
 
 import json
 import re
@@ -61,7 +61,8 @@ KEY_USES = {
     "reverts": CONSUMES | SENDS,
     "deliveries": CONSUMES | SENDS | {f"Decrypt {SECRETS}"},
 }
-"""What each function may have done with the KMS key, and by which service; by itself it may do nothing."""
+"""KMS operations that each function may cause, and the services that request them. No function may call KMS directly.
+"""
 
 
 @pytest.fixture(scope="session")
@@ -169,11 +170,11 @@ WITHIN = {
     ("AWS::Lambda::EventSourceMapping", "FunctionName"): "refers to a function's alias",
     ("AWS::Logs::MetricFilter", "MetricName"): "in its namespace, which has the environment",
 }
-"""Names that environments share, because they are inside of what has a name of its own."""
+"""Names that environments share, because the containing resource is named for the environment."""
 
 
 class TestNames:
-    """Environments stand beside each other in one account and region."""
+    """Environments coexist in one account and region."""
 
     def test_stacks_and_exports_are_all_different(self, made: dict[str, Templates]) -> None:
         for of in (
@@ -224,7 +225,7 @@ def _names(templates: Templates) -> set[tuple[str, str, str]]:
 
 
 def _properties(value: Any) -> Iterator[tuple[str, Any]]:
-    """Every property and what it is, however deep."""
+    """Yield every property and its value, at any depth."""
     if isinstance(value, list):
         for element in value:
             yield from _properties(element)
@@ -235,7 +236,7 @@ def _properties(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_written_out(value: Any) -> bool:
-    """Whether there is more to it than a reference, whose target has a name of its own."""
+    """Whether a value is more than a reference, whose target has its own name."""
     return isinstance(value, str) or (isinstance(value, dict) and "Fn::Join" in value)
 
 
@@ -263,7 +264,7 @@ class TestKey:
         assert (key["DeletionPolicy"], key["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
     def test_is_the_accounts_to_give(self, encrypted: Templates) -> None:
-        """Its policy leaves it to IAM who may use it; else whoever loses a role loses the key."""
+        """The key policy delegates access to IAM. Otherwise deleting a role could make the key unusable."""
         (statement,) = [candidate for candidate in _key_policy(encrypted) if "Sid" not in candidate]
         assert to_text(statement["Principal"]["AWS"]) == "arn:AWS::Partition:iam::AWS::AccountId:root"
         assert statement["Action"] == "kms:*"
@@ -435,7 +436,7 @@ class TestSettings:
 
 
 class TestPage:
-    """docs/environments.md lists every value, and what it says is true."""
+    """docs/environments.md lists every value and describes it correctly."""
 
     @pytest.fixture
     def rows(self) -> dict[str, list[str]]:
@@ -478,7 +479,7 @@ class TestPage:
         assert f"a busy one at most about ${1 + sum(costs):.2f}." in PAGE
 
     def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
-        """The same that the environment's own key has for all but logs."""
+        """The statements equal those of the environment's own key, except for logs."""
         (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
         assert told == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
 

@@ -1,4 +1,4 @@
-"""Each function is made as it should be, and may do exactly what it needs."""
+"""Each function has the intended configuration and exactly the permissions that it needs."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def _consumes(queue: str) -> set[str]:
 
 
 def _only(line: str, *attributes: str, returning: str = "") -> str:
-    """The line of a statement that names the attributes of its requests, and what they may ask to get back."""
+    """Return the line of a statement with the attributes that requests may name and the values that they may return."""
     named = " ".join(sorted({name for names in attributes for name in names.split()}))
     return f"{line}: {named}" + (f" -> {returning}" if returning else "")
 
@@ -40,7 +40,9 @@ JOB = f"""
 """
 VIDEO_VERSION = f"{STAMP} {RELATION} categoryShard poster purgeAt updatedAs version writeId"
 FACTS = "audioCodec duration fileSize format frameRate origins resolution videoCodec"
-"""Attributes that several roles may name; nobody who may not write whole videos may name a title or an owner in a write."""
+"""Attributes that several roles may write.
+
+A role that may not write whole videos must not name a title or an owner in a write."""
 
 UNDO = {
     "dynamodb:BatchGetItem AuditTable PLAYLIST#* VIDEO#*",
@@ -360,8 +362,10 @@ ALLOWED = {
         "s3:ListBucket Media",
     },
 }
-"""Besides its own log. Behind an action and its resource stand the partition keys or prefixes that it must name, and
-behind a colon the attributes that it may name besides the keys."""
+"""Permissions of each function, except those for its own log.
+
+After an action and its resource come the required partition keys or prefixes. After a colon come the attributes that
+requests may name in addition to the keys."""
 
 FUNCTIONS = tuple(ALLOWED)
 
@@ -583,7 +587,7 @@ def test_the_audit_trail_has_one_writer_that_removes_nothing(aws: Templates) -> 
 
 
 def test_the_feed_has_one_writer_that_removes_nothing_and_reads_nothing_else_of_its_table(aws: Templates) -> None:
-    """It has to know where the feed ends, and what stands in it already."""
+    """The writer must read the end of the feed and its recent entries."""
     touching = {
         (folder, line.split()[0], *line.split()[2:])
         for folder in FUNCTIONS
@@ -657,7 +661,7 @@ def test_functions_except_the_router_send_only_to_their_own_queues(aws: Template
 
 
 def _variables(folder: str) -> tuple[set[str], set[str]]:
-    """Return the variables that the settings of a function read, without those of Lambda itself, and the optional ones."""
+    """Return the variables that the settings of a function read, except Lambda's own, and the optional ones."""
     settings: type[Settings] = Settings
     own: set[str] = set()
     if folder == "console":  # which has no code of `shared`

@@ -38,7 +38,7 @@ def operations(templates: Templates) -> Json:
 
 
 def alarms(templates: Templates) -> dict[str, Json]:
-    """The stack's alarms, by name, as they stand in the template."""
+    """Return the stack's alarms by name, as in the template."""
     properties = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
     return {alarm["AlarmName"]: alarm for alarm in properties}
 

@@ -54,7 +54,7 @@ class TestVersions:
 
     @pytest.mark.parametrize("folder", [*ANSWERING, "console"])
     def test_requests_go_to_a_function_only_once_the_gateway_may_call_it(self, aws: Templates, folder: str) -> None:
-        """Where both change in one deployment, the gateway would answer 500 meanwhile."""
+        """If one deployment changes both, the gateway would otherwise respond 500 in the meantime."""
         alias = {"Ref": aws.alias(folder)}
         permissions = aws.all("AWS::Lambda::Permission").items()
         (integration,) = (

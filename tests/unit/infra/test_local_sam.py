@@ -18,7 +18,7 @@ PARTS = ("Api", "Jobs", "Media")
 
 @pytest.fixture
 def assembly(tmp_path: Path) -> Path:
-    """A small assembly: one of our functions, one that the CDK brings, and something else."""
+    """A small assembly: one of our functions, a function that the CDK adds, and another resource."""
     template = {
         "Resources": {
             "VideosFunction1": {

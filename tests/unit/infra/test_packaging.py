@@ -266,7 +266,7 @@ UNLOADABLE = {
     "dateutil.tzwin",
     "urllib3.http2.connection",
 }
-"""Modules that need other packages than ours, other systems, or a type checker; nothing of ours loads them."""
+"""Modules that need third-party packages, other systems or a type checker. No product module imports them."""
 
 
 def test_every_other_module_can_be_loaded_from_the_package_alone(films_for_this_machine: Path) -> None:

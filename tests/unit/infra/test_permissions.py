@@ -1,7 +1,7 @@
-"""Each role allows all that its function does, and nothing that it does not: by the requests that are really sent.
+"""Each role allows exactly the requests that its function really sends.
 
-The service runs as in the other tests, over moto, which refuses nobody. Every request is looked up in the role that
-`cdk deploy` would make for the function that sends it (tests/policies.py).
+The service runs as in the other tests, over moto, which denies nothing. Every request is looked up in the role that
+`cdk deploy` would create for the sending function (tests/policies.py).
 """
 
 import json
@@ -184,7 +184,7 @@ class Service:
         }
 
     def deliver(self, worker: str, *bodies: dict[str, Any], context: Context | None = None) -> None:
-        """Hand messages to a worker, those that wait for it unless others are given; then the router sees the rest."""
+        """Deliver the waiting or the given messages to a worker, then run the router."""
         waiting = bodies or self.backstage.queues[worker].take()
         event = sqs_event(*waiting, SentTimestamp=str(int(self.api.clock() * 1000)))
         assert self._workers[worker](event, context or Context()) == {"batchItemFailures": []}
@@ -222,7 +222,7 @@ class Service:
 
 
 def every_route(service: Service) -> None:
-    """Each route, sensibly or not, as the owner and as somebody else, of things that are there or deleted."""
+    """Call each route with valid and invalid requests, as owner and as stranger, on existing and deleted items."""
     api = service.api
     made: tuple[str, str, str] | None = None
     for route in ROUTES:
@@ -239,7 +239,7 @@ def every_route(service: Service) -> None:
 
 
 def _things(api: Api) -> tuple[str, str, str]:
-    """A video, one that is deleted, and a playlist of the first."""
+    """Create a video, a deleted video, and a playlist of the first."""
     here, gone = api.publish()["videoId"], api.create()["videoId"]
     api.delete(f"/v1/videos/{gone}")
     api.put(f"/v1/videos/{here}/credits/sam", CREDIT)
@@ -305,7 +305,7 @@ def from_upload_to_pictures(service: Service) -> None:
 
 
 def films_with_subtitles(service: Service) -> None:
-    """Their captions are taken out, replaced by those of another film, and removed with that of a third."""
+    """Upload films whose embedded captions are extracted, replaced by the next film, and removed by the third."""
     video_id = service.api.create()["videoId"]
     tracks = SubtitleSpec("eng"), SubtitleSpec("deu")
     for data in (
@@ -320,7 +320,7 @@ def films_with_subtitles(service: Service) -> None:
 
 
 def what_is_no_film(service: Service) -> None:
-    """Films that nothing can be made of, are not what was announced, or come to a video that is deleted."""
+    """Upload source files that cannot be processed, differ from their announced size, or belong to a deleted video."""
     video_id = service.api.create()["videoId"]
     service.upload(video_id, film(1, audio=True))
     service.work()
@@ -603,7 +603,10 @@ def what_followers_are_told(service: Service) -> None:
 
 
 def more_webhooks_than_a_quota(service: Service) -> None:
-    """A webhook that waits for its owner's quota, and is served after another one, which finds places that nobody released."""
+    """A webhook waits for its owner's quota, whose slots were never released.
+
+    A later delivery finds them and frees the quota.
+    """
     api, taken = service.api, service.receiver.taken
     service.receiver.status = 200
     hooks = [
@@ -1012,7 +1015,9 @@ FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
         ],
     ),
 ]
-"""What is asked of every role, which may do it, and what it would be to try. A role that may, may do at least one of it."""
+"""Probes of every role: a description, the roles that may, and the requests to try.
+
+A role that may is allowed at least one of the requests."""
 
 
 @pytest.mark.parametrize(("deed", "allowed", "attempts"), FORBIDDEN, ids=[deed for deed, _, _ in FORBIDDEN])
@@ -1091,7 +1096,7 @@ PAGE = ROOT / "docs" / "permissions.md"
 
 
 def permissions_of(templates: Templates, folder: str) -> str:
-    """What the page says of a function: a row for each resource, and what has to be named with it."""
+    """Return the page's table for a function: one row per resource, with the required keys and attributes."""
     rows = defaultdict(list)
     for line in sorted(templates.allowed(folder)):
         if not line.startswith("logs:"):

@@ -1,4 +1,4 @@
-"""`make deploy` and `make bootstrap` check what they need, and list all that is missing at once."""
+"""`make deploy` and `make bootstrap` check their prerequisites, and list everything that is missing at once."""
 
 import io
 import json
@@ -57,7 +57,7 @@ def test_a_prepared_account_can_be_deployed_to() -> None:
 
 
 class TestSites:
-    """Whoever deploys says from which web sites browsers may use an environment, and where people may be sent."""
+    """Each deployment declares which web origins may use an environment, and to which URLs sign-in may redirect."""
 
     @pytest.fixture(autouse=True)
     def prepared(self) -> Iterator[None]:
@@ -290,7 +290,10 @@ class TestTools:
         assert sentence.startswith("ws ")
 
     def test_npm_installs_no_package_that_is_not_pinned(self) -> None:
-        """By what it noted of the last installation. There is no lock file, which would hold addresses of downloads."""
+        """Compare with npm's record of the last installation.
+
+        There is no lock file, because it would contain download URLs.
+        """
         noted = json.loads((ROOT / "node_modules/.package-lock.json").read_text(encoding="utf-8"))["packages"]
         installed = {name.rpartition("node_modules/")[2]: package["version"] for name, package in noted.items()}
         package = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))

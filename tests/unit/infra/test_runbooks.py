@@ -187,7 +187,7 @@ def test_dates_are_computed_in_a_way_that_every_system_knows(page: Path) -> None
 
 @pytest.fixture(scope="module")
 def functions() -> str:
-    """What is to be put into the shell."""
+    """Shell functions that the operator pastes into a shell."""
     (block,) = re.findall(r"```bash\n(.*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL)
     return str(block)
 
@@ -213,7 +213,9 @@ def test_a_resource_is_found_on_whichever_page_it_is(functions: str, pages: str,
 
 
 def test_a_resource_is_looked_for_among_all_of_its_stack(functions: str) -> None:
-    """DescribeStackResources ends at a hundred; what comes in pages, the command line asks for to its end."""
+    """DescribeStackResources returns at most a hundred resources; the command line follows all pages of paginated
+    operations.
+    """
     (service, operation) = re.findall(r"^name\(\) \{ aws (\S+) (\S+)", functions, re.MULTILINE)[0]
     paginated = botocore.session.get_session().get_paginator_model(service)
     operations = botocore.session.get_session().get_service_model(service).operation_names

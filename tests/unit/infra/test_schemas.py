@@ -51,8 +51,11 @@ def test_every_schema_version_is_recorded_under_its_number(table: schemas.Record
 
 
 def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
-    """DynamoDB changes neither a table's keys nor those of an index, nor what it projects; and an index less in each
-    version is one less in each update."""
+    """Whether DynamoDB can apply the change.
+
+    It changes neither the keys of a table or index nor a projection. Each version, like each update, adds at most one
+    index.
+    """
     earlier, later = ({index["name"]: index for index in version["indexes"]} for version in (before, after))
     are_kept = all(later[name] == index for name, index in earlier.items() if name in later)
     return before["keys"] == after["keys"] and are_kept and len(earlier.keys() - later.keys()) <= 1

@@ -107,7 +107,7 @@ class TestImports:
 
 
 def _code(module: bytes) -> str:
-    """A module without its comments: those that begin a line, or stand between slashes and stars."""
+    """Return a module without its comments: whole-line comments and `/* */` blocks."""
     return re.sub(r"/\*.*?\*/|^\s*//.*?$", "", module.decode(), flags=re.DOTALL | re.MULTILINE)
 
 
@@ -144,7 +144,7 @@ class TestThePage:
         assert files["style.css"] == b"p { color: red }\np { color: blue }"
 
     def test_forgets_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
-        """One that the page does not name would be shipped by itself, and loaded by nobody."""
+        """A stylesheet that the page does not name would be shipped separately, but never loaded."""
         assert [name for name in shipped if name.endswith(".css")] == ["style.css"]
 
     def test_leads_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:

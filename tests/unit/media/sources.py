@@ -1,4 +1,4 @@
-"""Sources that count what is read of them, or fail."""
+"""Sources that count the bytes read, or fail."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Posters: which frame, and what it looks like."""
+"""Posters: the chosen frame and the rendered image."""
 
 import io
 from collections.abc import Callable

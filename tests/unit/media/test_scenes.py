@@ -92,7 +92,7 @@ def test_there_are_not_too_many_and_they_are_some_seconds_apart() -> None:
 
 
 def divided(*chapters: tuple[int, str]) -> bytes:
-    """A film of four seconds with chapters of its own, which start at these milliseconds."""
+    """Create a film of four seconds with chapters that start at these milliseconds."""
     with tempfile.NamedTemporaryFile() as file:
         with av.open(file.name, "w", format="matroska") as output, av.open(io.BytesIO(film(4, TINY)), "r") as pictures:
             ends = [start for start, _ in chapters[1:]] + [4000]

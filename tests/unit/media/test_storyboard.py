@@ -35,7 +35,7 @@ def seconds(clock: str) -> float:
 
 
 def check(facts: MediaInfo, board: Storyboard, sheet: Image.Image) -> None:
-    """Assert that the cues cover the film without gaps, each with a tile of its own inside the sheet."""
+    """Assert that the cues cover the film without gaps, each with a separate tile inside the sheet."""
     assert board.cues.startswith("WEBVTT\n\n")
     cues = [match.groups() for match in CUE.finditer(board.cues)]
     assert len(cues) == board.tiles == board.cues.count("-->")

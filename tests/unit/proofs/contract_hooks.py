@@ -58,7 +58,7 @@ class Functions(BaseAdapter):
         return HTTPAdapter().build_response(request, raw)
 
     def close(self) -> None:
-        """Close nothing: there is no connection."""
+        """Do nothing, because there is no connection."""
 
     def _answer(self, request: requests.PreparedRequest) -> Reply:
         method, url = str(request.method), urlsplit(request.path_url)

@@ -180,7 +180,7 @@ class Chaos:
     # What follows ---------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Let the stream and the queues bring what was done, and what that leads to."""
+        """Deliver stream records and messages until no more follow from them."""
         while records := self._records():
             self._bring(records)
 
@@ -202,12 +202,12 @@ class Chaos:
             self._work(self.queues["aggregates"], settling)
 
     def _route(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Route records, by an instance of its own: what was killed remembers nothing."""
+        """Route records with a new instance, because a killed instance remembers nothing."""
         resources = FakeResources(self.table, self.clock, queues=self.queues)
         return resources.make(stream_router.lambda_handler)(event, Context())
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
-        """Deliver messages until all are done: those of a video in order, others in any, and some once more."""
+        """Deliver messages until all are processed: those of a video in order, others in any order, and some twice."""
         waiting = streams.sqs_event(*queue.take())["Records"]
         waiting += self.chance.sample(waiting, len(waiting) // 4)
         while waiting:
@@ -220,7 +220,7 @@ class Chaos:
     # What is there in the end -----------------------------------------------------------------------------------------
 
     def assert_exact(self) -> None:
-        """All counts are what users did, and what is kept twice agrees."""
+        """Assert that all counts equal the users' actions, and that duplicated values agree."""
         counted = ViewCounters(self.table).read(self.videos)
         for video_id in self.videos:
             sums = counted[video_id].sums

@@ -20,7 +20,7 @@ ANSWERING = tuple(sorted({route.function for route in ROUTES}))
 WITH_MEDIA = ("probe", "thumbnails")
 HEAVY = ("nacl", "cryptography", "aws_cdk", "moto", "aws_xray_sdk", "requests")
 LATER = ("botocore", "pydantic", "aws_lambda_powertools", "asyncio", "concurrent")
-"""What an answer may need, but a start does not, except of those that use S3."""
+"""Modules that some responses need, but a cold start does not, except in functions that use S3."""
 SIGNING = ("uploads", "playback", "captions", "search")
 """The functions that sign URLs, or read and write objects, with botocore."""
 

@@ -44,7 +44,10 @@ SECRET = Webhook(encode_secret(secret_of(MASTER, "hook", 1)))
 
 
 class BadReceiver(ThreadingHTTPServer):
-    """Takes less than two thirds of what it is sent, and checks all of it. What it has to say against us is in `faults`."""
+    """Receiver that accepts less than two thirds of the requests and verifies all.
+
+    Violations are collected in `faults`.
+    """
 
     daemon_threads = True
 
@@ -60,7 +63,10 @@ class BadReceiver(ThreadingHTTPServer):
         self._pack: list[str] = []
 
     def judge(self, headers: dict[str, str], body: bytes) -> str:
-        """What to do with a request; whatever that is, it must be ours, and not come before what is older."""
+        """Choose the response to a request.
+
+        Record a fault if the signature is invalid, or the event precedes an older one.
+        """
         with self.lock:
             try:
                 event = SECRET.verify(body, headers)
@@ -117,7 +123,7 @@ def receiver() -> Iterator[BadReceiver]:
 
 
 class Trouble:
-    """Kills workers before or after their writes. One request reaches the table at a time, as moto knows no other way."""
+    """Kills workers before or after their writes. Requests to the table are serialized, because moto requires it."""
 
     def __init__(self, table: Table, chance: random.Random) -> None:
         self.chance = chance

@@ -1,21 +1,23 @@
-"""Two thousand changes by sixteen writers, while their stream is disturbed: none is lost or told twice, and followers have what an export has.
+"""Two thousand changes by sixteen writers, with a disturbed stream: each appears once in the feed, and consumers match
+an export.
 
-Four shards of a stream are read in four lanes each, as with a parallelization factor of four: the records of one video stay in one
-lane and in their order, and lanes know nothing of each other. What is disturbed:
+Four shards of a stream are read in four lanes each, as with a parallelization factor of four. The records of one video
+stay in one lane and in order; lanes share no state. Disturbances:
 
-- Lanes lag, each for itself, and batches of different lanes come in any order, every third time the newest first and the oldest last.
-- Batches are cut anywhere, a failed one is halved, and one that was done in part goes on in the middle.
-- A fifth of the batches comes again at once, and every tenth time an old one of the lane alone, after newer ones were done.
-- Lanes go back to an earlier checkpoint and come again from there, cut otherwise; one starts over from its very first record.
-- Functions are killed before and after any request, throttled, and lose answers to what was written. One that was killed is
-  replaced by one that remembers nothing; the others remember tails that others have moved on.
-- In the middle of a batch, before any request, another function gets the same batch and is done with it first.
+- Lanes lag independently. Batches of different lanes arrive in any order, every third time the newest first.
+- Batches are cut anywhere. A failed batch is halved, and a partially processed batch resumes in the middle.
+- A fifth of the batches is redelivered at once. Every tenth time an old batch of a lane follows newer ones.
+- Lanes return to an earlier checkpoint and redeliver from there in other batches; one restarts from its first record.
+- Functions are killed before and after any request, throttled, and lose responses to writes. A killed function is
+replaced by a new instance without memory. The others remember tails that other instances have since moved.
+- In the middle of a batch, before any request, another function receives the same batch and completes it first.
 
-Followers read through the real functions all the while: a page of changes, then GET for each video that it names. They began with
-nothing. What the export's own code writes of the same table at the end is what they have then.
+Consumers read concurrently through the real functions: a page of changes, then GET for each video that it names. They
+start empty. At the end they must equal the output of the export's own code for the same table.
 
-Two things are simpler than in the service. Videos are made and stamped by the functions that the store writes with, but put into a
-table in memory without the API and its conditions. And the table removes deleted videos though their 90 days are not over.
+Two things are simpler than in the service. The store's own functions create and stamp videos, but the videos go into a
+table in memory, without the API and its conditions. The table also removes deleted videos before their 90 days are
+over.
 """
 
 import json
@@ -73,7 +75,7 @@ class Shaky:
         intercept(self.table.client, self._between)
         self.chance, self.danger = chance, 0.0
         self.overtake: Callable[[], object] | None = None
-        """Lets another function do what is being done."""
+        """Hook that runs another function on the same batch."""
         self.incidents: Counter[str] = Counter()
 
     def _between(self, operation: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -123,7 +125,7 @@ class Catalogue:
         return self.records[-1]
 
     def _next(self, old: Item | None, key: Key, number: int) -> Item | None:
-        """What becomes of a video; None: it is removed."""
+        """Return the next state of a video; `None` removes it."""
         now = int(self.clock())
         writer = Caller(f"writer-{self.chance.randrange(WRITERS)}", frozenset(), correlation_id=f"r{number}")
         if old is None:
@@ -216,7 +218,7 @@ class Workers:
 
 
 class Follower:
-    """Has what it was told of: reads changes page by page, and each video that they name."""
+    """Consumer of the feed: reads changes page by page, and each video that they name."""
 
     def __init__(self, world: "World", user: str, scopes: str, query: str) -> None:
         self.user, self.scopes, self.query, self.after = user, scopes, query, ""
@@ -228,7 +230,7 @@ class Follower:
         self._routes = {route.operation: route for route in ROUTES}
         self.mirror: dict[str, Any] = {}
         self.positions: Counter[int] = Counter()
-        """How many changes of each shard it was told: the last position."""
+        """Number of changes received from each shard, which equals the last position."""
 
     def _ask(self, operation: str, path: str, query: str = "") -> Reply:
         event = make_event("GET", path, None, query, {}, self.user, self.scopes, self._routes[operation])
@@ -236,7 +238,7 @@ class Follower:
         return Reply(answer["statusCode"], answer["headers"], answer["body"].encode())
 
     def follow(self) -> bool:
-        """Read a page, and what it names; returns whether there was nothing more."""
+        """Read a page and the videos that it names. Return whether the end of the feed was reached."""
         reply = self._ask("listChanges", "/v1/changes", f"limit=100{self.query}{self.after}")
         assert reply.status == 200, reply.body
         for item in reply.json["items"]:
@@ -255,7 +257,7 @@ class Follower:
 
 
 class World:
-    """Writers, the stream of what they wrote, the functions that it is delivered to, and followers of the feed."""
+    """Writers, their stream, the functions that consume it, and consumers of the feed."""
 
     def __init__(self, seed: int) -> None:
         self.chance, self.clock = random.Random(seed), Clock()
@@ -271,7 +273,7 @@ class World:
         """How many batches came after others whose records are all younger."""
 
     def run(self) -> None:
-        """Write, deliver and follow until there are CHANGES changes and all are told."""
+        """Write, deliver and consume until CHANGES changes exist and all are in the feed."""
         while len(self.catalogue.records) < CHANGES or any(lane.checkpoint < len(lane.records) for lane in self.lanes):
             for _ in range(min(self.chance.randint(0, 3 * BATCH), CHANGES - len(self.catalogue.records))):
                 raw = self.catalogue.change()

@@ -66,7 +66,7 @@ class Story(RevertTestbed):
 
 
 def comparable(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer without what is another each time, and without its items."""
+    """Return a response without its items and the members that vary between requests."""
     return {name: value for name, value in answer.items() if name not in (*NAMES, "items", "nextCursor")}
 
 

@@ -42,11 +42,11 @@ class Leased(ABC):
 
     @abstractmethod
     def claim(self, worker: str, now: int) -> Any:
-        """Claim the item; return what the worker knows of it, `None` if another worker has it. Raises LeaseLost."""
+        """Claim the item; return the worker's state of it, `None` if another worker holds it. Raises LeaseLost."""
 
     @abstractmethod
     def write(self, worker: str, held: Any, value: int, now: int) -> Any:
-        """Write a value; return what the worker then knows of the item. Raises LeaseLost."""
+        """Write a value; return the worker's new state of the item. Raises LeaseLost."""
 
     @abstractmethod
     def release(self, held: Any, now: int) -> None:
@@ -57,7 +57,7 @@ class Leased(ABC):
         """The value written last."""
 
     def sweep(self, now: int) -> bool:
-        """Do what is done for all items of the kind every minute, for most kinds nothing; return whether a holder has lost the item."""
+        """Run the minutely maintenance of this kind, by default none. Return whether a holder has lost the item."""
         return False
 
 
@@ -184,9 +184,9 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Held:
-    """What a worker knows of an item, and how many claims and writes there had been then.
+    """A worker's state of an item, with the number of claims and writes at that time.
 
-    `certain` is `None` if another worker was writing then, of whose write this worker may or may not know.
+    `certain` is `None` if another worker's write was in flight, which this worker's state may or may not include.
     """
 
     item: Any
@@ -208,7 +208,7 @@ class Play:
         self.held: dict[str, Held] = {}
         self.under_way: list[str] = []
         self.certain = self.possible = 0
-        """Claims and writes that succeeded; the latter with those of workers that died meanwhile."""
+        """Successful claims and writes; `possible` also counts those of workers that died during the call."""
         self.is_released = False
         """Whether the last thing that happened to the item is that its holder released it."""
         self.values = count(1)

@@ -47,7 +47,7 @@ KIND = "transcode.160p"
 
 
 class Laptop:
-    """Everything around one worker, and what a test wants to know of it."""
+    """Environment of one worker, with accessors for tests."""
 
     def __init__(self, api: Api, backstage: BackgroundWork, s3: "S3Client") -> None:
         self.api = api

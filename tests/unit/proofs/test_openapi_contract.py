@@ -1,7 +1,7 @@
-"""The OpenAPI document and the functions agree: schemathesis sends what the document allows and what it forbids.
+"""The OpenAPI document and the functions agree: schemathesis sends valid and invalid requests.
 
-The functions run in the process of schemathesis (`contract_hooks`), which calls them as the gateway does; tests/e2e checks
-the gateway itself.
+The functions run in the process of schemathesis (`contract_hooks`), which calls them as the gateway does. tests/e2e
+checks the gateway itself.
 """
 
 import os

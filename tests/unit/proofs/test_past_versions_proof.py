@@ -1,6 +1,6 @@
-"""Four hundred random writes of all kinds, each answer recorded: the past is what was read then, or nobody says what it was.
+"""Past versions after four hundred random writes: each equals the response recorded then, or is reported as unknown.
 
-The requests go through the service, jobs through their store, and the stream through router and audit function.
+Requests go through the service, jobs through their store, and the stream through router and audit function.
 """
 
 import json
@@ -114,7 +114,7 @@ class Chronicle:
             self.carry_out(kind, video_id)
 
     def carry_out(self, kind: Callable[[str], object], video_id: str) -> None:
-        """Write, let the service do what follows, and read."""
+        """Write, run the background work, and record the document."""
         kind(video_id)
         self.backstage.settle()
         self.record(kind.__name__)
@@ -150,7 +150,7 @@ class Chronicle:
         return self.random.sample(values, self.random.randint(0, min(most, len(values))))
 
     def fields(self) -> Item:
-        """A few fields with values of their own."""
+        """Return a few fields with random values."""
         pick = self.random.choice
         every: dict[str, Any] = {
             "title": pick(("A film", "A film 🎬", "Another")),
@@ -185,7 +185,7 @@ class Chronicle:
         return [tag for tag in self.some(TAGS) if tag != "A"]
 
     def create(self) -> None:
-        """One of a user, or one that an admin brings."""
+        """Create a video as a user, or as an admin with a given id."""
         content = {name: value for name, value in self.fields().items() if value is not None and value != {}}
         for name in ("metadata", "resolutions", "thumbnails"):
             content[name] = {key: value for key, value in content.get(name, {}).items() if value is not None}
@@ -288,7 +288,7 @@ class Chronicle:
                 self.api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry", user="admin")
 
     def choose_picture(self, video_id: str) -> None:
-        """The poster shall show another moment."""
+        """Choose another poster frame."""
         self.api.post(f"/v1/videos/{video_id}/thumbnail", {"position": self.random.randint(0, 1_000_000)}, user="admin")
 
     def settle(self, video_id: str) -> None:
@@ -331,11 +331,11 @@ class Chronicle:
             self.backstage.settle()
 
     def _is_young(self, video_id: str) -> bool:
-        """Whether little is lost with it: what is to be compared is the last life of each video."""
+        """Whether deleting the video loses few comparisons, because only the last life of each video is compared."""
         return len(self.told[video_id].by_version) <= LONGEST_LOST
 
     def bring_back(self, _: str) -> None:
-        """What was removed is imported anew: by the tools as it was, or as a video of its own."""
+        """Import a removed video again: with the tools, as it was, or as a new video."""
         if not self.kept:
             return
         video_id, stored = self.kept.popitem()
@@ -356,7 +356,7 @@ class Chronicle:
         ]
 
     def living(self) -> Iterator[tuple[str, RecordedDocuments, Item]]:
-        """The videos that are there in the end: what was read of them, and as the table has them."""
+        """Yield the videos that exist in the end: id, recorded documents and stored item."""
         for video_id, told in self.told.items():
             if stored := self.stored(video_id):
                 yield video_id, told, stored
@@ -379,7 +379,7 @@ class Trail:
         return list(AuditStore(self.table).iterate_back(video_id, 0))
 
     def partitions(self) -> dict[str, Any]:
-        """Return what is stored of all videos and playlists, without the feed, whose order is that of the deliveries."""
+        """Return the stored items of all videos and playlists, except the feed, whose order depends on deliveries."""
         stored = self.table.client.stub.partitions
         return {key: items for key, items in stored.items() if "CHANGES#" not in key}
 
@@ -433,7 +433,7 @@ class Once:
         return self._outcome(find_version, number)
 
     def at_time(self, second: int) -> str | type[ServiceError]:
-        """What is answered for a time, likewise."""
+        """Return the result for a time: the document, or the error's class."""
         return self._outcome(find_version_at, second)
 
     def _outcome(self, find: Callable[["Once", int], PastVersion], wanted: int) -> str | type[ServiceError]:
@@ -455,8 +455,9 @@ class Once:
 
 
 def seconds_of(told: RecordedDocuments, until: int) -> Iterator[tuple[int, str]]:
-    """Each second in which something was read, and the one before it, and what the document was in it: what is not read anew
-    is as before.
+    """Yield each second of a read, the second before it, and the document at that time.
+
+    Between two reads the document is unchanged.
     """
     read = ""
     for second in sorted({*told.by_second, *(second - 1 for second in told.by_second), until}):

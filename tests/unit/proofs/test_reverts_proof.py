@@ -41,12 +41,12 @@ KNOWN = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
 """Attributes of a library."""
 
 Named = dict[str, dict[str, str]]
-"""By videoId and field, who is to be named."""
+"""Expected later author, by video id and field."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A library at some time: the tables, and what is known of them."""
+    """Snapshot of a library: the tables and the expectations."""
 
     tables: bytes
     known: bytes
@@ -62,10 +62,10 @@ class Library(RevertTestbed):
         """What the trail has of the change set, by video and sort key."""
         self.ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
         self.expected: dict[str, Item] = {}
-        """What each field shall be in the end."""
+        """Expected final fields of each video."""
         self.named: Named = {}
         self.reverted: dict[str, tuple[str, ...]] = {}
-        """The fields of each that shall come back."""
+        """Fields of each video that the revert must restore."""
 
     def fill(self) -> None:
         """Write all of it."""
@@ -106,7 +106,7 @@ class Library(RevertTestbed):
         self.reverted[video_id] = tuple(field for field in FIELDS if field.split("/")[1] in names)
 
     def _edit(self, video_id: str) -> None:
-        """People correct some of what was imported, and write other things beside it."""
+        """Correct some imported fields as random users, and write others concurrently."""
         corrections = {"title": "Corrected", "category": "right", "metadata": {"genre": "crime"}, "tags": ["right"]}
         by_field = {"/title": "title", "/category": "category", "/metadata/genre": "metadata", "/tags": "tags"}
         touched = [field for field in self.reverted[video_id] if self.random.random() < 0.6] or ["/title"]
@@ -139,7 +139,7 @@ class Library(RevertTestbed):
         return records
 
     def take_back(self, video_id: str) -> RevertResult | None:
-        """Take back what the trail has of the change set in a video; None: it has nothing of it."""
+        """Revert the change set's entries of a video; `None` if there are none."""
         there = self.of_the_set[video_id]
         if not there:
             return None
@@ -175,7 +175,7 @@ class Library(RevertTestbed):
         return {video_id: self.item(video_id)["version"] for video_id in self.ids}
 
     def assert_as_expected(self, outcomes: Mapping[str, RevertResult]) -> None:
-        """Exactly what nobody else touched is back, and everybody else is named."""
+        """Assert that exactly the untouched fields are reverted, and that the report names every later author."""
         assert self.content() == self.expected
         assert {video_id: outcome.fields for video_id, outcome in outcomes.items()} == self.reverted
         assert named(outcomes) == self.named
@@ -183,7 +183,7 @@ class Library(RevertTestbed):
 
 
 def named(outcomes: Mapping[str, RevertResult]) -> Named:
-    """Who is named for what was left alone; each with the time and the version."""
+    """Return the later author of each skipped field, and assert that time and version are present."""
     assert all(left.at and left.version for outcome in outcomes.values() for left in outcome.skipped)
     return {
         video_id: {left.field: (left.by or {})["id"] for left in outcome.skipped}
@@ -271,7 +271,7 @@ def _video_of(raw: dict[str, Any]) -> str:
 def _some(
     records: Sequence[dict[str, Any]], chance: random.Random
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Records that arrive now, and those that come later: as a stream keeps them, in order for each item alone."""
+    """Split records into those delivered now and later, in order per item, as in a stream."""
     by_item: dict[str, list[dict[str, Any]]] = {}
     for raw in records:
         by_item.setdefault(_video_of(raw), []).append(raw)

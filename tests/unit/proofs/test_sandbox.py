@@ -19,7 +19,7 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux")
 
 
 class Clocked(Sandbox):
-    """A reader whose time the test lets pass, and which it can end."""
+    """Sandbox with a manual clock, which a test can end."""
 
     def __init__(self, seconds: float = LONGEST_SECONDS) -> None:
         self.now = 0.0
@@ -48,7 +48,7 @@ class Meanwhile(BytesSource):
 
 @pytest.fixture
 def reader() -> Iterator[Clocked]:
-    """A reader of its own: its end would be the end of what others wait for."""
+    """A separate reader, because ending a shared one would end the calls of other tests."""
     sandbox = Clocked()
     yield sandbox
     sandbox.close()
