@@ -1,7 +1,7 @@
-"""Does importing a catalogue take memory or time that grows with its size? `python -m bench.catalogue`.
+"""Time and memory per title of catalogue imports of two sizes: `python -m bench.catalogue`.
 
-Made-up catalogues of two sizes are imported against a DynamoDB that takes everything at once, each in a process of its
-own. What is left is what the import itself takes: reading, checking, making items and remembering.
+Each generated catalogue is imported in a separate process. A stand-in for DynamoDB accepts every write immediately, so
+only the import itself is measured: reading, validating, building items and recording progress.
 """
 
 import json
@@ -27,11 +27,11 @@ from tools.rate_limit import Pool, RateLimiter
 from tools.work_file import work_file
 
 SMALL, LARGE = 1_000, 10_000
-"""Titles; a title has about six credits, four releases and two tags."""
+"""Titles of the two catalogues. A title has about six credits, four releases and two tags."""
 
 
 def main(arguments: list[str]) -> None:
-    """Print the ratios; with a number, import that many titles and print what that took."""
+    """Print the ratios. With a number as argument, import that many titles and print the measurement as JSON."""
     if arguments:
         print(json.dumps(imported(int(arguments[0]))))
         return
@@ -53,7 +53,7 @@ def _measured(titles: int) -> dict[str, float]:
 
 
 def imported(titles: int) -> dict[str, float]:
-    """Import a catalogue; returns the seconds, the peak of this process's memory in bytes, and how many items were written."""
+    """Import a generated catalogue. Returns the seconds, this process's peak memory in bytes, and the items written."""
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
     client, counts = _taking_everything(make_client())
     with tempfile.TemporaryDirectory() as name:
@@ -71,7 +71,10 @@ def imported(titles: int) -> dict[str, float]:
 
 
 def _taking_everything(client: Client) -> tuple[Client, dict[str, int]]:
-    """The client, with a DynamoDB in which each title is missing at first and there later, and no relation is."""
+    """Replace DynamoDB behind the client, and return it with a counter of written items.
+
+    Titles do not exist for the digest lookup but exist for later reads. Relations never exist.
+    """
     counts = {"items": 0}
 
     def answer(operation: str, sent: Mapping[str, Any], _: Callable[..., Any]) -> Any:

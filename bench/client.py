@@ -1,7 +1,7 @@
-"""DynamoDB clients against each other, over a loopback socket: `python -m bench.client`.
+"""Processor time of three DynamoDB clients over a loopback socket: `python -m bench.client`.
 
-What is compared is the client's processor time: signing, sending, waiting and parsing. boto3 as it comes, boto3 as
-shared/aws/boto3_client.py tunes it, and shared/aws/lean/client.py.
+The time includes signing, sending, waiting and parsing. The clients are default boto3, boto3 as tuned by
+shared/aws/boto3_client.py, and shared/aws/lean/client.py.
 """
 
 import os

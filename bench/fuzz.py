@@ -1,7 +1,8 @@
-"""Damages films at random and has them read: `python -m bench.fuzz [--seconds 600] [--seed 0] [--keep FOLDER]`.
+"""Fuzzer of the video reader: `python -m bench.fuzz [--seconds 600] [--seed 0] [--keep FOLDER]`.
 
-Whatever a film is, it is read, or refused with a sentence. What is neither is a mistake of ours: it is shown with its seed,
-and the exit status is 1. How often FFmpeg crashed, or was stopped because it took too long, is counted as well.
+Damages videos at random and reads them. The reader must return a result or raise UnreadableVideo with a reason. Any
+other outcome is a defect: the fuzzer prints it with its seed and exits with status 1. It also counts crashes and
+timeouts of FFmpeg.
 """
 
 import argparse
@@ -22,7 +23,7 @@ KEPT = {errors.CRASHES: "crash", errors.TOO_SLOW: "slow", errors.TOO_MUCH_MEMORY
 
 
 def main(arguments: list[str]) -> int:
-    """Damage and read films for some time; the exit status."""
+    """Damage and read videos until the time is up, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench.fuzz", description="Damage films and have them read.")
     parser.add_argument("--seconds", type=float, default=600, help="when to stop")
     parser.add_argument("--seed", type=int, default=0, help="where to begin")

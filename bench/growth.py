@@ -1,8 +1,8 @@
-"""Does a call cost more in a larger catalogue, or deeper in a list? `python -m bench.growth` draws docs/growth.svg.
+"""Cost of calls by catalogue size and by depth in a list. `python -m bench.growth` draws docs/growth.svg.
 
-Every request of the access patterns is carried out beside 1,000, 10,000 and 100,000 videos, and what it sends to DynamoDB is
-counted by the rules of `make cost`. These videos are not stored: each follows from its number, and a stand-in answers queries
-and look-ups of them by bisection. All else is moto's.
+Runs every request of the access patterns with catalogues of 1,000, 10,000 and 100,000 videos. The rules of `make cost`
+count its DynamoDB units. The videos are computed from their numbers instead of stored; a stand-in serves queries and
+lookups of them by bisection. moto serves everything else.
 """
 
 import sys
@@ -52,9 +52,9 @@ from shared.videos.video import new_item, stamp
 
 PICTURE = ROOT / "docs" / "growth.svg"
 SIZES = (1_000, 10_000, 100_000)
-"""Videos of the catalogues."""
+"""Number of videos in each catalogue."""
 PAGE, DEEP = 25, 1_000
-"""Items of a page, and the number of the page that is compared with the first."""
+"""Items of a page, and number of the page that is compared with the first page."""
 FIRST_YEAR, YEARS = 1990, 10
 OWNER = Caller("alice", frozenset())
 
@@ -64,7 +64,7 @@ TAG_SK = TAG.key(videoId="", tag="t")[SORT_KEY]
 
 
 class GrowthRow(NamedTuple):
-    """An entry of an index: where it stands, of which item, and of which video's."""
+    """An index entry: sort position, id, sort key of its item, and number of its video."""
 
     at: int
     id: str
@@ -73,7 +73,7 @@ class GrowthRow(NamedTuple):
 
 
 class RequestCost(NamedTuple):
-    """What a call takes."""
+    """DynamoDB requests, read units and write units of a call."""
 
     requests: int
     reads: float
@@ -81,18 +81,18 @@ class RequestCost(NamedTuple):
 
 
 def video_id(number: int) -> str:
-    """The id of a video."""
+    """Return the id of a video."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
 
 
 def created_at(number: int) -> int:
-    """When a video was created, in epoch seconds; number 0 is the newest."""
+    """Return the creation time of a video in epoch seconds; number 0 is the newest."""
     return NOW - 60 * (number + 1)
 
 
 @lru_cache(maxsize=2_000)
 def items_of(number: int) -> Mapping[str, AttributeMap]:
-    """A video of alice's that is listed, with the entry of its tag, a credit and a release, by sort key."""
+    """Return the items of a listed video of alice by sort key: video, tag entry, credit and release."""
     content: Item = {**VIDEO_BODY, "tags": ["t"], "visibility": "public", "releaseYear": FIRST_YEAR + number % YEARS}
     made_up = new_item(content, video_id=video_id(number), owner="alice", created_at=created_at(number), status="ready")
     video = stamp(made_up, caller=OWNER, now=NOW, version=1)
@@ -106,7 +106,7 @@ def items_of(number: int) -> Mapping[str, AttributeMap]:
 
 
 class GrownTable:
-    """A catalogue of many videos in front of another DynamoDB, which has everything else."""
+    """A catalogue of computed videos in front of another DynamoDB, which serves all other items."""
 
     def __init__(self, videos: int) -> None:
         self._numbers: dict[str, int] = {}
@@ -127,12 +127,12 @@ class GrownTable:
             rows.sort()
 
     def credited(self, place: int) -> Position:
-        """Where the video stands that is at a place, from 0, among those of the person, the latest year first."""
+        """Return the position of a video in the person's list, by its index from 0, latest year first."""
         row = self._rows[RELATION_INDEX.name, person_relation("p"), "0"][-1 - place]
         return Position(row.at, row.id)
 
     def between(self, operation: str, parameters: Mapping[str, Any], send: Callable[..., Any]) -> Any:
-        """Answer what is asked of the videos, and send on what is not."""
+        """Respond to requests for the catalogue's videos, and forward all other requests."""
         match operation:
             case "Query" if (rows := self._partition(parameters)) is not None:
                 return self._query(parameters, rows)
@@ -208,12 +208,12 @@ LISTS: Mapping[str, Lister] = {
     "a category": lambda videos, _, window: videos.list_by_category("c", NOW, ListFilters(), window),
     "an owner": lambda videos, _, window: videos.list_by_owner("alice", OWNER, NOW, ListFilters(), window),
 }
-"""The lists that grow with the catalogue; what takes most comes first, as labels stand below each other."""
+"""Lists that grow with the catalogue. The most expensive is first, because chart labels are stacked in this order."""
 
 
 @contextmanager
 def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
-    """Empty tables behind a catalogue."""
+    """Create empty tables behind a catalogue."""
     with made() as place:
         undo = [intercept(client, catalogue.between) for client in clients()]
         try:
@@ -224,7 +224,7 @@ def grown(catalogue: GrownTable) -> Iterator[MeasuredService]:
 
 
 def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) -> RequestCost:
-    """What a page of a list takes; the first has the number 1."""
+    """Return the cost of a page of a list; the first page has number 1. Raises RuntimeError if the page is not full."""
     last = (number - 1) * items - 1
     position = Position(created_at(last), video_id(last))
     if name == "a person":
@@ -240,7 +240,7 @@ def page_of(catalogue: GrownTable, name: str, number: int, items: int = PAGE) ->
 
 
 def growth() -> dict[str, list[RequestCost]]:
-    """For each list what its first page takes in each of the catalogues, and in the largest what a deep page takes."""
+    """Return the costs of each list: its first page in each catalogue, then a deep page in the largest."""
     taken: dict[str, list[RequestCost]] = {name: [] for name in LISTS}
     for size in SIZES:
         catalogue = GrownTable(size)
@@ -250,7 +250,7 @@ def growth() -> dict[str, list[RequestCost]]:
 
 
 def of_patterns(size: int) -> dict[str, RequestCost]:
-    """What each request of the access patterns takes in a catalogue of `size` videos."""
+    """Return the cost of each request of the access patterns in a catalogue of `size` videos."""
     catalogue, spent = GrownTable(size), {}
     for pattern in ACCESS_PATTERNS:
         with grown(catalogue) as place:
@@ -260,7 +260,7 @@ def of_patterns(size: int) -> dict[str, RequestCost]:
 
 
 def picture(taken: Mapping[str, list[RequestCost]]) -> str:
-    """The read units of a page by the size of the catalogue, as an SVG."""
+    """Return the read units of a page by catalogue size, as an SVG chart."""
     labels = {
         name: f"{name}: {row[-1].reads:g} in {row[-1].requests} request{'s' if row[-1].requests > 1 else ''}"
         for name, row in taken.items()
@@ -275,7 +275,7 @@ def picture(taken: Mapping[str, list[RequestCost]]) -> str:
 
 
 def main() -> None:
-    """Measure, print, and draw."""
+    """Measure, print the figures, and draw the chart."""
     taken = growth()
     for name, row in taken.items():
         print(f"{name:22} " + "   ".join(f"{spent.requests} requests, {spent.reads:g} RRU" for spent in row))

@@ -1,4 +1,4 @@
-"""Times things against each other: interleaved in one run, so that what is shown is a ratio and not a machine."""
+"""Timing comparisons. Variants are interleaved in one run, so that the ratios do not depend on the machine."""
 
 import statistics
 import time
@@ -15,7 +15,10 @@ def compare(
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:
-    """Print the median time of each variant, and its ratio to the first; `calls` are made in each of the rounds."""
+    """Print the median seconds per call of each variant, and its ratio to the first variant.
+
+    Each variant runs `calls` times in each round. `clock` returns seconds.
+    """
     times: dict[str, list[float]] = {name: [] for name in variants}
     for variant in variants.values():
         variant()

@@ -1,6 +1,6 @@
-"""What reading a film by ranges saves, and the memory it takes: `python -m bench.media`.
+"""Time and memory of reading source videos by byte ranges: `python -m bench.media`.
 
-The source answers as S3 does from a function in its region, about: 20 ms for a request, and 80 MB a second.
+The source has about the latency of S3 in the same region: 20 ms a request and 80 MB a second.
 """
 
 import io
@@ -38,7 +38,7 @@ OPERATIONS: dict[str, Callable[[Source, MediaInfo], object]] = {
 
 
 class Remote(FileSource):
-    """A file that is as far away as S3."""
+    """A file with the latency and throughput of S3. Counts requests and bytes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -46,7 +46,7 @@ class Remote(FileSource):
         self.fetched = 0
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`, after the time that a request takes."""
+        """Return `length` bytes from `start`, after the latency of a request."""
         data = super().read(start, length)
         self.requests += 1
         self.fetched += len(data)
@@ -55,10 +55,10 @@ class Remote(FileSource):
 
 
 class OneByOne(Remote):
-    """A file that is as far away, and gives one range at a time."""
+    """A remote file that reads ranges one after another instead of concurrently."""
 
     def read_all(self, ranges: Sequence[Range]) -> list[bytes]:
-        """Return the bytes of each range."""
+        """Return the bytes of each range, in order."""
         return [self.read(*wanted) for wanted in ranges]
 
 
@@ -126,9 +126,9 @@ def main() -> None:
 
 
 def _count_keyframes(path: Path, facts: MediaInfo) -> tuple[int, float]:
-    """Return how many keyframes lie before the middles of the storyboard's tiles, and how much of the file they are, of 1.
+    """Return the number of keyframes that the storyboard needs, and their fraction of the file's size.
 
-    No storyboard that shows them can read less.
+    A tile needs the last keyframe before its middle. No storyboard with these tiles can read less.
     """
     board = storyboard(FileSource(path), facts)
     with av.open(path) as container:
@@ -154,7 +154,10 @@ def _film(
     frames: int = 125,
     keyframe_every: int = 1,
 ) -> Path:
-    """Make a film of a real clip's first frames in another size, over and over; not each time begins with a keyframe."""
+    """Create a video that repeats the first frames of a real clip, scaled to `size`.
+
+    Only every `keyframe_every`th repetition begins with a keyframe.
+    """
     once = io.BytesIO()
     options = {"libx264": {"preset": "ultrafast", "crf": "26"}}
     options["libx265"] = {"preset": "ultrafast", "crf": "30", "x265-params": "log-level=none"}
@@ -195,8 +198,8 @@ def _film(
 
 
 def _peak(path: Path, name: str) -> int:
-    """Return the most memory that a process of its own held, in MB."""
-    # Not getrusage: it counts what this process held when it forked.
+    """Return the peak memory of the operation in a separate process, in MB."""
+    # Not getrusage, because it includes the memory of this process at the fork.
     script = """
 import sys
 from bench.media import OPERATIONS

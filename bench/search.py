@@ -1,8 +1,8 @@
-"""How long does search take, how large is its index, and does it forgive typos? `python -m bench.search` (some minutes).
+"""Search latency, index size and typo tolerance: `python -m bench.search` (some minutes).
 
-Catalogues are made up, the same ones each time: films without captions, and films in which much is said. Besides, the titles of the
-demo's films are looked for with a typo. All of it happens in this process, as in a function: what a request adds to it is not measured.
-Questions are measured in processor time, so that a busy machine does not count; what waits for the disk in seconds.
+Generates the same catalogues in each run: videos without captions, and videos with many. It also searches for the demo's
+titles with a typo. The engine runs in this process, so HTTP overhead is not measured. Queries are measured in processor
+time, which is independent of the machine's load. Commits wait for the disk and are measured in elapsed seconds.
 """
 
 import json
@@ -27,12 +27,12 @@ from shared.search.tokenizer import ONE_TYPO, distance, tokens, words
 from shared.video_fields import FACETS
 
 SILENT, TALKING = 100_000, 1_000
-"""Films of the two catalogues."""
+"""Number of videos in the two catalogues: without captions, and with captions."""
 CUES, WORDS_OF_A_CUE = 1_000, 7
 LOOKED_FOR = 3_200
-"""Titles that are looked for with a typo."""
+"""Maximum titles that are searched with a typo."""
 QUESTIONS = 200
-"""Of each kind."""
+"""Number of queries of each kind."""
 COMMITS = 40
 PAGE = 25
 VOCABULARY = 30_000
@@ -84,7 +84,7 @@ _ENDINGS = ("", "", "n", "r", "s", "t", "l", "ck", "nd")
 
 
 class RandomLanguage:
-    """A made-up language, in which few words are frequent and most are rare, as in any other."""
+    """A generated language with a natural word distribution: few words are frequent, most are rare."""
 
     def __init__(self, random: Random, size: int) -> None:
         self._random = random
@@ -101,16 +101,16 @@ class RandomLanguage:
         return "".join(map(self._random.choice, (_OPENINGS, _VOWELS, _ENDINGS)))
 
     def text(self, count: int) -> str:
-        """Words as they are spoken."""
+        """Return `count` random words with the frequencies of spoken text."""
         return " ".join(self._random.choices(self.words, cum_weights=self._weights, k=count))
 
     def name(self, count: int) -> str:
-        """Words of which most are rare."""
+        """Return `count` random words, most of them rare, in title case."""
         return " ".join(self._random.choices(self.words, cum_weights=self._rarer, k=count)).title()
 
 
 def films(count: int, language: RandomLanguage, random: Random, cues: int = 0) -> Iterator[VideoDocument]:
-    """Films of a catalogue; a few of them are hidden."""
+    """Yield the videos of a catalogue. About 5 % are hidden, and a few have a publication or expiry time."""
     for number in range(count):
         said = [(3_000 * cue, language.text(WORDS_OF_A_CUE)) for cue in range(cues)]
         yield VideoDocument(
@@ -131,7 +131,7 @@ def films(count: int, language: RandomLanguage, random: Random, cues: int = 0) -
 
 
 def with_typo(text: str, random: Random) -> str | None:
-    """A text with one typo in a word that may have one; None if it has no such word."""
+    """Return the text with one typo in a word long enough to tolerate it; `None` if it has no such word."""
     words_ = [token for token in tokens(text) if len(token.word) >= ONE_TYPO and token.word.isalpha() and not token.run]
     if not words_:
         return None
@@ -154,7 +154,7 @@ def with_typo(text: str, random: Random) -> str | None:
 
 
 def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random) -> tuple[int, int]:
-    """How many titles are among the first three hits of themselves with a typo, and how many were looked for."""
+    """Search for each title with a typo. Returns the number found in the first three hits, and the number searched."""
     found = looked_for = 0
     for wanted in titles:
         q = with_typo(wanted, random)
@@ -167,7 +167,7 @@ def found_with_typos(engine: SearchEngine, titles: Sequence[str], random: Random
 
 
 def questions(catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random) -> dict[str, list[str]]:
-    """What is asked, by kind."""
+    """Return random queries by kind."""
 
     def some(ask: Callable[[VideoDocument], str]) -> list[str]:
         return [ask(random.choice(catalogue)) for _ in range(QUESTIONS)]
@@ -193,7 +193,7 @@ def questions(catalogue: Sequence[VideoDocument], language: RandomLanguage, rand
 
 
 def timed(times: Sequence[float]) -> str:
-    """Their median and 95th percentile."""
+    """Format the median and the 95th percentile of some seconds."""
     cuts = statistics.quantiles(times, n=20)
     return f"p50 {cuts[9] * 1e3:6.1f} ms   p95 {cuts[18] * 1e3:6.1f} ms"
 
@@ -201,7 +201,7 @@ def timed(times: Sequence[float]) -> str:
 def measure(
     name: str, catalogue: Sequence[VideoDocument], language: RandomLanguage, random: Random, folder: Path
 ) -> None:
-    """Build an index, ask it, and print what that takes."""
+    """Build an index, query it, and print its size and the times."""
     engine = SearchEngine(folder)
     started = time.process_time()
     engine.put(catalogue)
@@ -252,7 +252,7 @@ def _print_typos(engine: SearchEngine, titles: Sequence[str], random: Random) ->
 
 
 def demo_films() -> list[VideoDocument]:
-    """The films of the demo, by their titles."""
+    """Return the videos of the demo, with only their titles."""
     records = json.loads(FILMS.read_text(encoding="utf-8"))
     titles = (title(record.get("Title")) for record in records)
     return [
@@ -262,7 +262,7 @@ def demo_films() -> list[VideoDocument]:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure catalogues of the usual sizes, or of those given: films without captions, and with."""
+    """Measure a catalogue without captions and one with, of the given or the default sizes."""
     silent, talking = map(int, arguments) if arguments else (SILENT, TALKING)
     with tempfile.TemporaryDirectory() as name:
         random = Random(1)
