@@ -1,4 +1,4 @@
-"""The service with its audit trail, which follows when a test lets it."""
+"""Service with its audit trail, which processes the stream only when a test calls it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from shared.videos.store import VideoStore
 
 
 class AuditedService(BackgroundWork):
-    """All that happens behind the API, and the entries that it leaves."""
+    """Background work of the API, with the audit trail and its entries."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.table, api.clock)
@@ -28,27 +28,27 @@ class AuditedService(BackgroundWork):
         self._kept = 0
 
     def settle(self) -> None:
-        """Let router and audit trail see everything."""
+        """Process all stream records with the router, then with the audit trail."""
         super().settle()
         self.keep(self.seen_records[self._kept :])
         self._kept = len(self.seen_records)
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
-        """Keep what these records make, as the audit function does."""
+        """Store the entries of these records, as the audit function does."""
         for made in (entry(Record(raw), DAYS) for raw in records):
             if made:
                 self.add(made)
 
     def add(self, made: Item) -> None:
-        """Keep an entry."""
+        """Store an entry."""
         self.trail.add(made)
 
     def forget(self, *entries: Item) -> None:
-        """Delete entries, as DynamoDB does when they are old."""
+        """Delete entries, as DynamoDB does when they expire."""
         self.trail.table.batch_delete(list(map(key_of, entries)))
 
     def write(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
-        """Send a request that succeeds, a second after the last one, and let the trail follow."""
+        """Advance the clock by a second, send a request that must succeed, and update the trail."""
         self.clock.advance(1)
         reply = self.api.request(method, path, json_body=body, **options)
         assert reply.status < 300, reply.body
@@ -56,7 +56,7 @@ class AuditedService(BackgroundWork):
         return reply
 
     def create(self, user: str = "alice", **fields: Any) -> str:
-        """A video that is in the trail."""
+        """Create a video, update the trail, and return the video's id."""
         self.clock.advance(1)
         video_id = str(self.api.create(user, **fields)["videoId"])
         self.settle()
@@ -67,7 +67,7 @@ class AuditedService(BackgroundWork):
         self.write("PATCH", f"/v1/videos/{video_id}", fields, user=user)
 
     def revert(self, video_id: str, version: int, *, query: str = "", user: str = "alice", **body: Any) -> Reply:
-        """Ask for an earlier version, and let the trail follow."""
+        """Revert a video to an earlier version, and update the trail."""
         self.clock.advance(1)
         wanted = {"toVersion": version} | body
         reply = self.api.post(f"/v1/videos/{video_id}/revert", wanted, query=query, user=user)
@@ -75,26 +75,26 @@ class AuditedService(BackgroundWork):
         return reply
 
     def put(self, item: Item) -> None:
-        """Write an item behind the service's back."""
+        """Write an item directly to the table."""
         self.table.write(self.table.put(item))
 
     def item(self, video_id: str) -> Item:
-        """A video as it is stored."""
+        """Return a video as it is stored."""
         item = self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         assert item is not None
         return item
 
     def read_without_audit_fields(self, video_id: str) -> dict[str, Any]:
-        """A video as its owner reads it, without what every write changes."""
+        """Return a video's document without `version` and `updatedAt`, which every write changes."""
         document = self.api.get(f"/v1/videos/{video_id}", user="admin").json
         return {name: value for name, value in document.items() if name not in ("version", "updatedAt")}
 
     def entries(self, video_id: str) -> list[Item]:
-        """The entries of a video, the newest first."""
+        """Return the trail entries of a video, newest first."""
         return list(self.trail.iterate_back(video_id, int(self.clock())))
 
     def of_last_request(self, *video_ids: str) -> Mapping[str, list[Item]]:
-        """What the request that wrote the first of these videos last did to each: its change set, by videoId."""
+        """Return the entries of the change set that last wrote the first of these videos, by videoId."""
         id_ = self.entries(video_ids[0])[0][CHANGESET]
         return {
             video_id: [made for made in self.entries(video_id) if made.get(CHANGESET) == id_] for video_id in video_ids

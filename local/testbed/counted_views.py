@@ -1,4 +1,4 @@
-"""Views that were counted at some time: the counters as they are then, and the starts that the stream keeps of them."""
+"""Views counted at given times: the resulting counters, and the starts of hours and days that the stream stores."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ Shard = tuple[str, int]
 
 @dataclass
 class CountedViews:
-    """Counts in memory, in the order of time, and writes what the counters and the stream would have written."""
+    """Views counted in memory in ascending order of time. `store` writes the items of the counters and of the stream."""
 
     table: Table
     categories: dict[str, str] = field(default_factory=dict)
-    """Of videos, by their ids, at the time at which something is counted."""
+    """Category of each video at the time of the count, by video id."""
     counters: dict[Shard, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: dict.fromkeys(SUMS, 0)))
     _hours: dict[Shard, str] = field(default_factory=dict)
     _starts: dict[tuple[str, str], Item] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class CountedViews:
         return {"category": self.categories[video_id]} if video_id in self.categories else {}
 
     def store(self) -> None:
-        """Write all of it."""
+        """Write all counters and starts to the table."""
         shards: dict[str, int] = defaultdict(int)
         for video_id, shard in self.counters:
             shards[video_id] = max(shards[video_id], shard + 1)

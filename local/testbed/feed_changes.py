@@ -1,4 +1,4 @@
-"""Changes as tests make them, and the feed that is told of them."""
+"""Changes for tests, and a function that appends them to a feed."""
 
 import hashlib
 from collections.abc import Collection
@@ -12,7 +12,7 @@ VIDEO = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def change(number: int = 1, **fields: Any) -> Change:
-    """A change with this number, of a video of alice's unless `fields` say otherwise."""
+    """Return a change with this number, of a video of alice's unless `fields` override it."""
     made: Change = {
         "id": f"change-{number:04}",
         "type": "video.changed",
@@ -28,6 +28,6 @@ def change(number: int = 1, **fields: Any) -> Change:
 
 
 def append_changes(feed: Feed, *changes: Change, repeated: Collection[str] = ()) -> None:
-    """Have changes appended, as the audit function does."""
+    """Append changes to the feed, as the audit function does."""
     feed.prepare(changes)
     feed.append(changes, repeated)

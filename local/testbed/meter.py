@@ -1,7 +1,7 @@
-"""Watches a DynamoDB client and adds up what its requests would take on AWS.
+"""Meter of a DynamoDB client: adds up the capacity that its requests would consume on AWS.
 
-moto's own figures of capacity are not DynamoDB's. So the items are read beside each request, before and after it, and
-the rules of local/testbed/units.py are applied to them.
+moto's capacity figures differ from DynamoDB's. So the meter reads the items before and after each request, and applies the
+rules of local/testbed/units.py to them.
 """
 
 import re
@@ -23,20 +23,20 @@ _WRITES = ("PutItem", "UpdateItem", "DeleteItem")
 
 @dataclass
 class MeteredUsage:
-    """What was sent, and what it takes."""
+    """Requests that were sent, and the capacity that they consume."""
 
     units: CapacityUnits = field(default_factory=CapacityUnits)
     operations: list[str] = field(default_factory=list)
     changed: CapacityUnits = field(default_factory=CapacityUnits)
-    """What the items that changed take, each written once, outside of a transaction."""
+    """Units of the changed items, each written once and outside of a transaction."""
     looked_up: float = 0
-    """Read units of the items that were read by their keys, were all of these reads eventually consistent."""
+    """Read units of the items read by key, as if all of these reads were eventually consistent."""
     queried: Counter[str | None] = field(default_factory=Counter)
-    """Bytes that queries examined, by index; None: the table."""
+    """Bytes that queries examined, by index; the key `None` is the table."""
 
     @property
     def trips(self) -> int:
-        """How often DynamoDB was waited for: queries of several partitions run side by side."""
+        """Number of sequential round trips to DynamoDB. Consecutive queries run in parallel and count as one."""
         before = [None, *self.operations]
         return sum(
             1
@@ -46,8 +46,10 @@ class MeteredUsage:
 
     @property
     def least(self) -> CapacityUnits:
-        """What any design would take for the same items: each that changed is written once, and none is read for that; a
-        question reads what its answer is made of, without consistency, and what queries examine as if it lay in one place.
+        """Minimum capacity of any design for the same items.
+
+        A write writes each changed item once and reads none. A read reads its items with eventual consistency, and the items
+        that its queries examine as one partition.
         """
         if self.changed.writes:
             return self.changed
@@ -57,12 +59,12 @@ class MeteredUsage:
 
     @property
     def fewest(self) -> int:
-        """The least number of requests: one; two for an answer of which some is a range and some is not."""
+        """Minimum number of requests: two for a response that needs both a range and single items, otherwise one."""
         return 1 if self.changed.writes or not self.queried or not self.looked_up else 2
 
 
 class Meter:
-    """Measures the requests of one client; what is there, it asks by another."""
+    """Meter of the requests of `client`. It reads the stored items with `reader`, which it does not measure."""
 
     def __init__(self, client: Any, reader: Any) -> None:
         self._client = client
@@ -72,7 +74,7 @@ class Meter:
 
     @contextmanager
     def measure(self) -> Iterator[MeteredUsage]:
-        """What is used meanwhile."""
+        """Measure the requests within the context."""
         self._used = used = MeteredUsage()
         undo = intercept(self._client, self._between)
         try:
@@ -134,7 +136,7 @@ class Meter:
                 raise ValueError(f"nothing says what a {operation} costs")
 
     def _batch(self, params: Mapping[str, Any]) -> CapacityUnits:
-        """Each item is rounded up by itself."""
+        """Return the units of a BatchGetItem, which rounds up each item separately."""
         total = CapacityUnits()
         for table, wanted in params["RequestItems"].items():
             for key in wanted["Keys"]:
@@ -147,7 +149,7 @@ class Meter:
         return read(bytes_, consistent=options.get("ConsistentRead", False))
 
     def _query(self, params: Mapping[str, Any]) -> CapacityUnits:
-        """The units of all items that were examined: what a filter drops and what is not asked for is paid for too."""
+        """Return the units of all examined items, including filtered items and attributes outside the projection."""
         condition = params["KeyConditionExpression"]
         kept = {name: params[name] for name in params.keys() - {"FilterExpression", "ProjectionExpression"}}
         for name in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -166,7 +168,7 @@ class Meter:
 
 
 def _writes(operation: str, params: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Table and key of each item that a request writes or, in a transaction, checks."""
+    """Return the table and key of each item that a request writes or, in a transaction, checks."""
     if operation == "TransactWriteItems":
         parts = [part for write in params["TransactItems"] for part in write.values()]
     else:

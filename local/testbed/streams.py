@@ -1,4 +1,4 @@
-"""Stream records as DynamoDB makes them, messages of queues, and Lambda as it delivers them."""
+"""Stream records in DynamoDB's format, queue messages, and their delivery as Lambda does it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ Invoke = Callable[[dict[str, Any]], dict[str, Any]]
 def stream_record(
     old: Item | None, new: Item | None, *, sequence: int = 1, at: float = NOW, identity: dict[str, str] | None = None
 ) -> Raw:
-    """The record of a change: no old item is an INSERT, no new one a REMOVE."""
+    """Return the record of a change: an INSERT without an old item, a REMOVE without a new one."""
     item = new or old or {}
     images = {"OldImage": old, "NewImage": new}
     raw: Raw = {
@@ -37,11 +37,11 @@ def stream_record(
 
 
 EXPIRY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
-"""The identity that DynamoDB states when it removes what is past its time."""
+"""User identity in the record of an item that DynamoDB deleted because its TTL expired."""
 
 
 def event(*raws: Raw) -> dict[str, Any]:
-    """What Lambda hands to a function."""
+    """Return the event that Lambda passes to a function for these records."""
     return {"Records": list(raws)}
 
 
@@ -50,7 +50,10 @@ def _group(body: Mapping[str, Any] | str) -> dict[str, str]:
 
 
 def sqs_event(*bodies: Mapping[str, Any] | str, **attributes: str) -> dict[str, Any]:
-    """Return the event of a batch of messages, m0 and so on. The video of a message is its group, which FIFO queues have."""
+    """Return the event of a batch of messages with the ids m0, m1, ...
+
+    The message group, as in a FIFO queue, is the message's video.
+    """
     return {
         "Records": [
             {
@@ -64,16 +67,16 @@ def sqs_event(*bodies: Mapping[str, Any] | str, **attributes: str) -> dict[str, 
 
 
 def sequence_of(raw: Raw) -> str:
-    """A record's number in its shard."""
+    """Return a record's sequence number in its shard."""
     return str(raw["dynamodb"]["SequenceNumber"])
 
 
 def deliver(batch: Sequence[Raw], invoke: Invoke, *, retries: int, bisect: bool = True) -> list[Raw]:
-    """Deliver one batch as Lambda does, until all of it is done or given up; returns what was given up.
+    """Deliver one batch as Lambda does, until all records are processed or discarded; return the discarded records.
 
-    A report moves the checkpoint to the record that it names. An invocation that raises is bisected, if that is
-    on and there is more than one record, and a half has its tries to itself. Otherwise what is left is tried again
-    as it is, and after the last retry all of that is given up.
+    A partial batch response moves the checkpoint to the first record that it names. If an invocation raises, `bisect` splits
+    a batch of several records, and each half has its own retries. Otherwise the remaining records are retried unchanged. All of
+    them are discarded after the last retry.
     """
     left = list(batch)
     tries = 0

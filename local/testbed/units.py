@@ -1,8 +1,8 @@
-"""DynamoDB's rules: how large an item is, and how many units of capacity a request takes.
+"""DynamoDB's rules for item sizes and for the capacity units that a request consumes.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (what a write costs in an index)
-https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html (what a transaction costs)
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html (the cost of a write in an index)
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis.html (the cost of a transaction)
 """
 
 import base64
@@ -15,17 +15,19 @@ from shared.core.attributes import AttributeMap, AttributeValue
 from shared.schema import INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 READ_BYTES, WRITE_BYTES = 4096, 1024
-"""What one unit reads consistently, and what one writes."""
+"""Bytes that one unit reads with strong consistency, and bytes that one unit writes."""
 TRANSACTION = 2
-"""A transaction writes each item of the table twice: once to prepare, once to commit. What follows of it in the indexes is
-written once, as after any other write; so AWS's pricing calculator has it."""
+"""Factor of a transaction, which writes each item of the table twice: to prepare and to commit.
+
+Its index entries are written once, as after any other write, according to AWS's pricing calculator.
+"""
 STORAGE_OVERHEAD = 100
-"""Bytes that are stored, and paid for, with each item and each entry of an index."""
+"""Billed bytes of overhead per item and per index entry."""
 
 
 @dataclass(frozen=True)
 class CapacityUnits:
-    """What something takes: read request units, and write request units of the table and of its indexes."""
+    """Consumed capacity: read request units, and write request units of the table and of its indexes."""
 
     reads: float = 0
     table_writes: int = 0
@@ -33,7 +35,7 @@ class CapacityUnits:
 
     @property
     def writes(self) -> int:
-        """Write request units in all."""
+        """Total write request units."""
         return self.table_writes + self.index_writes
 
     def __add__(self, other: "CapacityUnits") -> "CapacityUnits":
@@ -42,12 +44,12 @@ class CapacityUnits:
         )
 
     def in_transaction(self) -> "CapacityUnits":
-        """What the same writes take in a transaction."""
+        """Return the capacity that the same writes consume in a transaction."""
         return CapacityUnits(self.reads, self.table_writes * TRANSACTION, self.index_writes)
 
 
 def size(item: AttributeMap | None) -> int:
-    """Bytes of an item: of the names and of the values of its attributes; 0 of none."""
+    """Return the bytes of an item's attribute names and values; 0 for `None`."""
     return sum(len(name.encode()) + _value_size(value) for name, value in (item or {}).items())
 
 
@@ -73,18 +75,21 @@ def _value_size(value: AttributeValue) -> int:
 
 
 def _number_size(text: str) -> int:
-    """A byte for two significant digits, one more, and one for a minus sign."""
+    """Return a byte per two significant digits, plus one, plus one for a minus sign."""
     number = Decimal(text).normalize()
     return math.ceil(len(number.as_tuple().digits) / 2) + 1 + (number < 0)
 
 
 def read(bytes_: int, *, consistent: bool) -> CapacityUnits:
-    """Units of a GetItem of `bytes_` bytes, one item of a BatchGetItem, or a page of a Query; nothing counts as little."""
+    """Return the units of a GetItem, of one item of a BatchGetItem, or of a page of a Query of `bytes_` bytes.
+
+    An empty result costs as much as 4 KB.
+    """
     return CapacityUnits(reads=max(1, math.ceil(bytes_ / READ_BYTES)) * (1 if consistent else 0.5))
 
 
 def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[Index]) -> CapacityUnits:
-    """What it takes to make one item of another: to create it (no old one), to change it, or to remove it (no new one)."""
+    """Return the units of replacing `old` by `new`: a creation if `old` is `None`, a deletion if `new` is `None`."""
     return CapacityUnits(
         table_writes=written(max(size(old), size(new))),
         index_writes=sum(_index_writes(index_entry(old, index), index_entry(new, index), index) for index in indexes),
@@ -92,12 +97,12 @@ def write(old: AttributeMap | None, new: AttributeMap | None, indexes: Iterable[
 
 
 def written(bytes_: int) -> int:
-    """Write units of `bytes_` bytes; also of a condition that failed, where they are those of the item that is there."""
+    """Return the write units of `bytes_` bytes. A failed condition consumes the units of the stored item."""
     return max(1, math.ceil(bytes_ / WRITE_BYTES))
 
 
 def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
-    """What an index holds of an item; None unless the item has all of its keys."""
+    """Return an item's projection into an index; `None` unless the item has all keys of the index."""
     keys = _keys(index)
     if item is None or not item.keys() >= keys.keys():
         return None
@@ -105,7 +110,7 @@ def index_entry(item: AttributeMap | None, index: Index) -> AttributeMap | None:
 
 
 def _index_writes(old: AttributeMap | None, new: AttributeMap | None, index: Index) -> int:
-    """An entry that stays as it is costs nothing; one whose keys change is removed and put again."""
+    """Return the write units of an entry: none if it is unchanged, a delete and a put if its keys change."""
     if old == new:
         return 0
     keys = _keys(index)
@@ -120,14 +125,14 @@ def _keys(index: Index) -> Mapping[str, None]:
 
 @dataclass(frozen=True)
 class StoredSize:
-    """Bytes of storage that are paid for: those of items, and those of their entries in the indexes."""
+    """Billed bytes of storage: items, and their entries in the indexes."""
 
     table: float = 0
     indexes: float = 0
 
     @classmethod
     def of(cls, items: Iterable[AttributeMap], indexes: Collection[Index] = INDEXES) -> "StoredSize":
-        """What items of a table with these indexes take."""
+        """Return the storage of items in a table with these indexes."""
         in_table = in_indexes = 0
         for item in items:
             in_table += size(item) + STORAGE_OVERHEAD
@@ -139,5 +144,5 @@ class StoredSize:
         return StoredSize(self.table + other.table, self.indexes + other.indexes)
 
     def times(self, factor: float) -> "StoredSize":
-        """What `factor` times as much takes."""
+        """Return this size multiplied by `factor`."""
         return StoredSize(self.table * factor, self.indexes * factor)

@@ -1,4 +1,4 @@
-"""Where a request leaves a DynamoDB client, ours or boto3's: tests listen there, and come between."""
+"""Hooks at the point where a DynamoDB client, ours or boto3's, sends a request: tests observe and replace requests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +10,14 @@ from shared.aws.lean.client import Client, ErrorResponse
 from shared.aws.lean.signing import Credentials
 
 Between = Callable[[str, Mapping[str, Any], Callable[..., Any]], Any]
-"""Given an operation, its parameters and what carries it out (with other parameters, if some are given), returns the answer,
-or raises what the client would."""
+"""Interceptor of a request: receives the operation, its parameters and a function that sends it.
+
+Keyword arguments of that function override parameters. The interceptor returns the response, or raises the client's error.
+"""
 
 
 class WholeClient(Client):
-    """Our client; whatever else boto3's can do, tests may ask of it too."""
+    """Our client, extended by all methods of boto3's client for the use of tests."""
 
     def __init__(self, endpoint: str, others: Any, secret: str = "test") -> None:
         super().__init__(endpoint, REGION, lambda: Credentials(ACCOUNT, secret, None))
@@ -26,7 +28,7 @@ class WholeClient(Client):
 
 
 def intercept(client: Any, between: Between) -> Callable[[], None]:
-    """Let `between` answer each request of a client, until what is returned is called."""
+    """Pass each request of a client to `between`, until the returned function is called."""
     name = "begin" if isinstance(client, Client) else "_make_api_call"
     send, before = getattr(client, name), vars(client).get(name)
 
@@ -50,7 +52,7 @@ def intercept(client: Any, between: Between) -> Callable[[], None]:
 
 
 def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
-    """Return a list to which each PutItem without a condition is added that the client sends from now on."""
+    """Return a list that collects the parameters of each later PutItem without a condition."""
     found: list[Mapping[str, Any]] = []
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
@@ -63,7 +65,7 @@ def unconditional_puts(client: Any) -> list[Mapping[str, Any]]:
 
 
 def raised(error: Exception) -> Any:
-    """Raise an error where an answer is expected."""
+    """Raise an error from an expression."""
     raise error
 
 
@@ -78,7 +80,7 @@ def _with_interceptor(client: Any, between: Callable[..., Any]) -> Iterator[None
 
 @contextmanager
 def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) -> Iterator[None]:
-    """Call a listener with the operation and the parameters of each request meanwhile."""
+    """Call a listener with the operation and the parameters of each request within the context."""
 
     def between(operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
         listener(operation, parameters)
@@ -90,7 +92,7 @@ def listen(client: Any, listener: Callable[[str, Mapping[str, Any]], object]) ->
 
 @contextmanager
 def throttle_once(client: Any, operation: str) -> Iterator[None]:
-    """Throttle the first request of an operation, as DynamoDB does when one item is asked for too often."""
+    """Throttle the first request of an operation, as DynamoDB does if an item receives too many requests."""
     left = [operation]
 
     def between(asked: str, _: Mapping[str, Any], send: Callable[[], Any]) -> Any:

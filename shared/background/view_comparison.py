@@ -1,10 +1,14 @@
-"""Whether what is kept of a video's views agrees: its counter, the starts of its hours and days, and its markers.
+"""Consistency check of a video's view data: its counter, the starts of its hours and days, and its markers.
 
-Nothing else knows of a view without a viewer, so that all of them were counted cannot be proved; and markers end some days
-after the view, so `keyed` may be more than there are. But sums only grow, and a start is the least that was ever reported of it.
-So what was read first cannot be more than what is read later, nor a start more than a later one: such a start is too
-large, and lowered. `folded` must be what the other shards hold, and is raised if it is less. What may be lost, or only be on
-its way, is shown and left alone: nothing here lowers a count, and nothing counts a view that the stream may still bring.
+No other record of an anonymous view exists, so the check cannot prove that all of them were counted. Markers expire some days
+after the view, so `keyed` may exceed the number of markers.
+
+Sums only grow, and a start is the minimum of all reported values. So a value read first cannot exceed one read later, and a
+start cannot exceed a later start. A larger start is an error, and `repair` lowers it. `folded` must equal the sums of the other
+shards; `repair` raises it if it is less.
+
+Differences that may be lost views or pending stream records are only reported. No repair lowers a count, or counts a view that
+the stream may still deliver.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +26,7 @@ from shared.schema import LANES, PARTITION_KEY, SORT_KEY, TTL_ATTRIBUTE, VIEW_CO
 from shared.videos.counters import COUNTED, SUMS, sums_of
 
 DAYS_WITH_HOURS = 30
-"""Days whose hours are certainly all there still: they are kept for some days longer."""
+"""Days whose hours are all stored. Hours expire some days later."""
 
 Sums = Mapping[str, int]
 Starts = dict[str, dict[str, int]]
@@ -31,47 +35,47 @@ Starts = dict[str, dict[str, int]]
 
 @dataclass(frozen=True)
 class StoredViews:
-    """What is kept of a video's views, read in an order in which nothing can have become less."""
+    """View data of a video, read in an order in which no value can have decreased."""
 
     hours: Sequence[Item]
-    """In the order of time."""
+    """Hours in ascending order of time."""
     days: Sequence[Item]
     first: Item
-    """Shard 0 of its counter; empty when there is none."""
+    """Shard 0 of its counter; empty if the video has no counter."""
     others: Mapping[int, Item]
 
     @property
     def shards(self) -> dict[str, Item]:
-        """All shards of the counter, as starts name them."""
+        """All shards of the counter, by the names that starts use."""
         return {"0": self.first, **{str(shard): item for shard, item in self.others.items()}}
 
     @property
     def folded(self) -> Sums:
-        """What shard 0 says that the others hold."""
+        """Sums of the other shards as shard 0 records them."""
         return {name: int(self.first["folded"].get(name, 0)) for name in SUMS}
 
     @property
     def to_fold(self) -> Sums:
-        """What the others do hold."""
+        """Actual sums of the other shards."""
         others = [sums_of(item) for item in self.others.values()]
         return {name: sum(sums[name] for sums in others) for name in SUMS}
 
 
 class ViewComparison:
-    """Looks at what one table keeps of views; `clock` gives epoch seconds."""
+    """Comparison of the view data in one table; `clock` returns epoch seconds."""
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
         self.table = table
         self._clock = clock
 
     def viewed(self, video_ids: Sequence[str]) -> set[str]:
-        """Those of the videos that have a counter: one BatchGetItem for 100 videos."""
+        """Return the videos that have a counter. It costs one BatchGetItem per 100 videos."""
         keys = [VIEW_COUNTER.key(videoId=video_id, shard=0) for video_id in video_ids]
         found = self.table.get_all(keys, attributes=(PARTITION_KEY,))
         return {video_id for video_id, item in zip(video_ids, found, strict=True) if item}
 
     def read_stored(self, video_id: str) -> StoredViews:
-        """What is kept of a video's views: its starts, and then its counter."""
+        """Read a video's starts, then its counter, consistently."""
         partition = {PARTITION_KEY: VIEW_DAY.key(videoId=video_id, day="")[PARTITION_KEY]}
         items = list(iterate_entries(self.table, None, partition, limit=PAGE, consistent=True))
         first = self.table.get(VIEW_COUNTER.key(videoId=video_id, shard=0), consistent=True) or {}
@@ -86,7 +90,7 @@ class ViewComparison:
         )
 
     def read_marked(self, video_id: str) -> int:
-        """How many viewers and keys have a marker: 32 Queries, and half an RRU for each 4 KB of markers."""
+        """Count the unexpired markers of viewers and keys: 32 Queries, and 0.5 RRU per 4 KB of markers."""
         now, count = int(self._clock()), 0
         for lane in range(LANES):
             partition = {PARTITION_KEY: VIEWER.key(videoId=video_id, lane=lane, id="")[PARTITION_KEY]}
@@ -95,7 +99,7 @@ class ViewComparison:
         return count
 
     def find_errors(self, kept: StoredViews) -> Difference | None:
-        """What is certainly wrong, and `repair` puts right."""
+        """Return the differences that are certainly errors, which `repair` corrects; `None` if there are none."""
         pairs: dict[str, tuple[Any, Any]] = {
             item[SORT_KEY]: (
                 {"starts": starts, "count": _views(starts)},
@@ -108,13 +112,16 @@ class ViewComparison:
         return _difference(pairs)
 
     def find_uncertain(self, kept: StoredViews, marked: int) -> Difference | None:
-        """What should not be, and may come right by itself, or be lost; `marked` was counted before."""
+        """Return the differences that may be transient or permanent losses; `None` if there are none.
+
+        `marked` is the result of `read_marked`, read before `kept`.
+        """
         pairs: dict[str, tuple[Any, Any]] = {"keyed": (max(marked, _keyed(kept)), _keyed(kept))}
         if "folded" in kept.first and "shards" not in kept.first:
             pairs["folded"] = ({name: min(kept.folded[name], kept.to_fold[name]) for name in SUMS}, kept.folded)
         pairs |= _days_without_hours(kept, day_of(int(self._clock()) - DAYS_WITH_HOURS * DAY_SECONDS))
         for shard, item in kept.shards.items():
-            # Where nothing follows the table, no hour has a start.
+            # Without a stream consumer, no hour has a start.
             if kept.hours and "hour" in item:
                 last = max((_period(hour) for hour in kept.hours if shard in hour["starts"]), default=None)
                 is_recent = start_of(item["hour"]) > self._clock() - DAYS_WITH_HOURS * DAY_SECONDS
@@ -123,7 +130,7 @@ class ViewComparison:
         return _difference(pairs)
 
     def repair(self, video_id: str) -> None:
-        """Put right what `wrong` has found; raises ConditionFailed when it changed since."""
+        """Correct the differences that `find_errors` returns. Raises ConditionFailed if an item changed concurrently."""
         kept = self.read_stored(video_id)
         for item, starts in _right(kept):
             if starts != _starts(item) or _views(starts) != _count(item):
@@ -144,7 +151,10 @@ class ViewComparison:
 
 
 def _right(kept: StoredViews) -> Iterator[tuple[Item, Starts]]:
-    """The hours and days, and what their starts can be at most: what the same shard had at the next one, or has now."""
+    """Yield hours and days, latest first, each with its corrected starts.
+
+    A start is at most the same shard's start of the next period, or its current sums.
+    """
     most: Starts = {shard: sums_of(item) for shard, item in kept.shards.items() if item}
     # A day begins with its first hour.
     for item in sorted(
@@ -156,7 +166,10 @@ def _right(kept: StoredViews) -> Iterator[tuple[Item, Starts]]:
 
 
 def _days_without_hours(kept: StoredViews, since: str) -> dict[str, tuple[Any, Any]]:
-    """The days on which a shard did not begin with its first hour: one of both is lost, or was not kept yet."""
+    """Return the days on which a shard's start differs from the start of its first hour.
+
+    One of the two is lost, or is not stored yet.
+    """
     days: dict[str, Starts] = {}
     firsts: dict[str, Starts] = {}
     for item, starts in _right(kept):  # the latest first
