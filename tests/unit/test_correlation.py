@@ -1,4 +1,4 @@
-"""One request's id goes with everything that is done for it, through stream, queues and workers."""
+"""Request ids are propagated from the request through the stream, the queues and the workers."""
 
 import json
 from typing import Any
@@ -44,11 +44,11 @@ from tests.logs import Line, log_lines
 from tests.rating_totals import settle_ratings
 
 SOURCE_IP = "127.0.0.1"
-"""The address that the tests' requests come from."""
+"""Source address of the tests' requests."""
 
 
 class Service:
-    """All functions over one table and one S3, and the requests that were sent to them."""
+    """All functions over one table and one S3, with a record of the requests that they received."""
 
     def __init__(self, table: Table, clock: Clock, objects: Objects) -> None:
         self.table = table
@@ -57,7 +57,7 @@ class Service:
         self.api = make_api(table, clock, objects)
         self.api.handlers = {name: self._noting(handle) for name, handle in self.api.handlers.items()}
         self.requests: list[str] = []
-        """The ids of the requests so far."""
+        """Request ids so far."""
         self.backstage = BackgroundWork(table, clock)
         resources = FakeResources(table, clock, objects=objects, queues=self.backstage.queues)
         self.audit = make_audit(resources.audit, clock, objects=objects)
@@ -77,13 +77,13 @@ class Service:
         return noted
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> None:
-        """Let a worker do what waits for it, or the given messages, and the router what follows."""
+        """Run a worker on its queued messages, or on the given ones, and then route the resulting changes."""
         waiting = bodies or self.backstage.queues[queue].take()
         assert self.workers[queue](streams.sqs_event(*waiting), Context()) == {"batchItemFailures": []}
         self.settle()
 
     def settle(self) -> None:
-        """Let both readers of the stream see everything."""
+        """Deliver all changes to both stream consumers."""
         before = len(self.backstage.seen_records)
         self.backstage.settle()
         records = self.backstage.seen_records[before:]
@@ -91,7 +91,7 @@ class Service:
             assert self.audit({"Records": records}, Context()) == {"batchItemFailures": []}
 
     def upload(self, video_id: str, data: bytes, **options: Any) -> str:
-        """Begin an upload and put its film into the bucket; returns the id of the request that began it."""
+        """Begin an upload and put its source video into the bucket; return the id of the request that began it."""
         content = {"contentType": "video/mp4", "fileSize": len(data)}
         begun = self.send("POST", f"/v1/videos/{video_id}/upload", content, **options)
         (upload,) = self.items(video_id, UPLOAD.sort_prefix)
@@ -101,13 +101,13 @@ class Service:
         return begun
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> str:
-        """Send a request that is carried out; returns its id."""
+        """Send a request that must succeed, and return its id."""
         reply = self.api.request(method, path, json_body=body, **options)
         assert reply.status < 300, reply.body
         return self.requests[-1]
 
     def items(self, video_id: str, prefix: str = "") -> list[Item]:
-        """What lies beside a video whose sort key begins so."""
+        """Return the items of a video's partition whose sort key has this prefix."""
         return [
             item for item in _all(self.table) if item["pk"] == f"VIDEO#{video_id}" and item["sk"].startswith(prefix)
         ]

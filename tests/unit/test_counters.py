@@ -1,4 +1,4 @@
-"""View counters: one item while it can take all views, as many as it needs in a storm, and one again when it is calm."""
+"""View counters: one item at normal load, several shards at peak load, and one item again afterwards."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ def counters(table: Table) -> ViewCounters:
 
 @pytest.fixture
 def last_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Views go to the last shard that a writer knows."""
+    """Send views to the last shard that a writer has cached."""
     monkeypatch.setattr("random.randrange", lambda _, stop: stop - 1)
 
 
@@ -48,14 +48,14 @@ def _first(table: Table) -> Item:
 
 
 def _control(table: Table) -> Item:
-    """What shard 0 says of the shards."""
+    """Return the control attributes in shard 0."""
     control = ("shards", "spread", "folded", "calmedAt", "checked", "checkedAt")
     return {name: value for name, value in _first(table).items() if name in control}
 
 
 @contextmanager
 def throttling(table: Table, *shards: int, but: Callable[[Any], bool] = lambda _: False) -> Iterator[list[int]]:
-    """Throttle all writes to these shards meanwhile; returns the shards that views were sent to."""
+    """Throttle all writes to these shards in the context, and yield the list of shards that views are sent to."""
     sent: list[int] = []
     hot = {VIEW_COUNTER.key(videoId=VIDEO, shard=shard)[PARTITION_KEY] for shard in shards}
 
@@ -78,7 +78,7 @@ def _doubles(parameters: Any) -> bool:
 
 
 class TestOneItem:
-    """As long as DynamoDB takes all views, a counter is one item, and each view one request."""
+    """A counter is one item, and each view one request, as long as DynamoDB does not throttle."""
 
     def test_a_view_is_one_write_that_returns_the_exact_count(self, counters: ViewCounters, table: Table) -> None:
         with record_operations(table.client) as operations:
@@ -106,7 +106,7 @@ class TestOneItem:
 
 
 class TestThrottled:
-    """A throttled counter is spread over twice as many items, and the view that met the limit is counted there."""
+    """A throttled counter is spread over twice as many items, and the throttled view is counted in one of them."""
 
     def test_the_shards_double_and_the_view_goes_to_the_new_ones(self, counters: ViewCounters, table: Table) -> None:
         counters.add(VIDEO, ONE, NOW)
@@ -191,7 +191,7 @@ class TestThrottled:
 
 
 class TestSpread:
-    """The count of a spread counter is that of all its shards, in one more read at most."""
+    """The count of a spread counter is the sum over all its shards, at the cost of at most one more read."""
 
     @pytest.fixture(autouse=True)
     def spread(self, table: Table) -> None:
@@ -270,7 +270,7 @@ class TestSpread:
 
 
 class TestFold:
-    """A counter that has become calm is one item again, and nothing is lost on the way."""
+    """A counter with little traffic is merged into one item, without losing views."""
 
     LATER = NOW + LOOK_SECONDS
     FOLDED = LATER + FOLD_SECONDS
@@ -409,10 +409,10 @@ class TestFold:
 
 
 class TestReaders:
-    """Whatever shows a view count shows that of all shards; only of a counter that is spread it takes one more request."""
+    """Every reader returns the sum over all shards. A counter that is spread costs one more request."""
 
     def _read(self, api: Api, table: Table) -> tuple[list[int], list[list[str]]]:
-        """The view counts that each reader shows, and what it asked for."""
+        """Return the view counts that each reader shows, and the operations that it sent."""
         counts, asked = [], []
         for query in ("", "include=tags", "fields=viewCount"):
             with record_operations(table.client) as operations:
@@ -456,7 +456,7 @@ class TestReaders:
 
 
 class TestStorm:
-    """A simulation of DynamoDB's limits: 64 instances, and as many views of one video as they can send."""
+    """Simulation of DynamoDB's limits: 64 instances send views of one video as fast as they can."""
 
     @staticmethod
     def _view(counters: ViewCounters, now: int) -> None:
@@ -464,11 +464,11 @@ class TestStorm:
 
     @staticmethod
     def _counted(simulation: Simulation[ViewCounters]) -> int:
-        """What all shards hold by themselves."""
+        """Return the sum of the views stored in all shards."""
         return sum(sums_of(item)["views"] for item in simulation.items.stored())
 
     def _fold(self, simulation: Simulation[ViewCounters], per_second: float) -> tuple[list[SimulatedRun], list[Item]]:
-        """What `calm` makes of a counter, with `per_second` views a second around each call."""
+        """Return the result of `calm` for a counter that receives `per_second` views a second around each call."""
         runs, firsts = [], []
         for _ in range(4):
             runs.append(simulation.run(1, per_second, self._view))

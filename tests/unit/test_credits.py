@@ -1,4 +1,4 @@
-"""Credits: who was in a video, and what else they did."""
+"""Credits: the people in a video, and their other videos."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ Film = Callable[..., str]
 
 @pytest.fixture
 def film(api: Api) -> Film:
-    """Makes films of alice's that everybody sees."""
+    """Return a function that publishes a video of alice's and returns its id."""
     return lambda **fields: str(api.publish("alice", **fields)["videoId"])
 
 

@@ -1,6 +1,6 @@
-"""A list is answered within its time, however slow DynamoDB is: in full, in part with a cursor, or with a 503.
+"""Lists respond within their deadline, however slow DynamoDB is: in full, in part with a cursor, or with a 503.
 
-The clock stands still but for what each request to DynamoDB is made to take, and for the waits between them.
+The clock advances only by the duration of each request to DynamoDB, and by the waits between requests.
 """
 
 from collections.abc import Callable
@@ -41,14 +41,17 @@ LISTS = {
 
 @dataclass
 class Slow:
-    """A service whose table takes its time."""
+    """A service with a slow table."""
 
     api: Api
     clock: Clock
     places: dict[str, str]
 
     def ask(self, name: str, seconds: float, *, lost: Callable[[int], bool] = lambda _: False) -> tuple[Reply, float]:
-        """A list when each request to DynamoDB takes so long, and how long all of it took; some answers get lost."""
+        """Get a list while each DynamoDB request takes `seconds`; return the reply and the total time.
+
+        `lost` selects the requests whose responses are lost.
+        """
         count, send = 0, self.api.table.client.begin
 
         def begin(operation: str, **parameters: Any) -> Callable[[], Any]:
@@ -71,7 +74,7 @@ class Slow:
 
 
 def _id(number: int) -> str:
-    """The id of a video, always the same: it decides the shard, and so how many reads a page takes."""
+    """Return a fixed video id. The id decides the shard, and so the number of reads for a page."""
     return f"00000000-0000-4000-8000-{number:012}"
 
 
@@ -109,7 +112,7 @@ class TestEveryList:
 
 
 def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow) -> None:
-    """The filter lets one of very many through, so a page takes many reads."""
+    """The filter matches few items, so a page takes many reads."""
     formats = {_id(number): "rare" if number % 8 == 0 else "mp4" for number in range(40)}
     for video_id, kind in formats.items():
         slow.api.publish(videoId=video_id, format=kind)
@@ -131,7 +134,7 @@ def test_a_page_that_takes_too_long_ends_short_and_the_next_continues(slow: Slow
 
 
 def test_write_may_take_longer_than_the_read_deadline(slow: Slow) -> None:
-    """To give up a write early would leave its caller in doubt."""
+    """If a write were given up early, its caller would not know whether it was applied."""
     take = slow.clock.advance
     with listen(slow.api.table.client, lambda *_: take(READ_SECONDS)):
         assert slow.api.patch(f"/v1/videos/{slow.places['video']}", {"tags": ["u"]}).status == 200

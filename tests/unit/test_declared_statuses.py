@@ -1,4 +1,4 @@
-"""Each status of each operation that the service itself answers, by really asking for it."""
+"""Statuses of each operation that the service itself returns: each is provoked by an actual request."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,12 +60,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "patchWebhook": {"paused": True},
     "replayWebhook": {"from": NOW},
 }
-"""What an operation takes, where it takes something."""
+"""Request bodies, for the operations that take one."""
 
 QUERIES = {"batchVideos": "dryRun=true", "getDiff": "from=1"}
-"""Queries with which trouble fails the whole request, as a batch that is carried out reports it in each result; and those
-without which nothing is asked.
-"""
+"""Queries, for the operations that need one. With `dryRun`, a fault fails the whole batch; otherwise each result
+reports it."""
 
 PLACES = {
     "{asset}": "start.js",
@@ -81,7 +80,7 @@ PLACES = {
     "{revertId}": "never-was",
     "{webhookId}": MISSING,
 }
-"""What stands for the other parameters of a path."""
+"""Values of the other path parameters."""
 
 WORKER = Caller.job("thumbnails")
 
@@ -96,7 +95,7 @@ def _place(route: Route, video_id: str, **places: str) -> str:
 
 
 def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
-    """What any operation is asked, sensible for it or not, of videos that are there, deleted, missing or no videos."""
+    """Send requests that apply to any operation: to existing, deleted and missing videos, and with malformed ids."""
     tag = api.get(f"/v1/videos/{video_id}").etag
     anywhere: list[dict[str, Any]] = [{}, {"json_body": BODIES.get(route.operation), "user": "admin"}, {"user": "bob"}]
     where_it_is: list[dict[str, Any]] = [
@@ -122,7 +121,7 @@ def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
 
 
 def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """The same with a database that is busy, refuses, or is being written to by others."""
+    """Send the same requests while the database is throttled, refuses requests, or has concurrent writers."""
     body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
         api.clock.advance(1)  # what was looked at a moment ago is not asked for again
@@ -138,7 +137,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
 
 
 def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[int]:
-    """What needs a film, its jobs, or an upload."""
+    """Provoke the statuses that need a source video, its jobs, or an upload."""
     backstage = BackgroundWork(table, api.clock)
     film = backstage.uploaded_film(api)
     yield ask(film, {"position": 1000})
@@ -177,7 +176,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
 
 
 def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str) -> Iterator[int]:
-    """What needs a rating to be there, which others get in the way of."""
+    """Provoke the statuses that need an existing rating, with concurrent writers."""
     api.put(f"/v1/videos/{video_id}/rating", {"value": 1})
     with monkeypatch.context() as patch:
         _conflict(patch, table)
@@ -185,7 +184,7 @@ def _of_ratings(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
 
 
 def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
-    """What needs a credit or a release to be there, or to be known by its ETag."""
+    """Provoke the statuses that need a credit or a release, or its ETag."""
     path = f"/v1/videos/{video_id}"
     credit = api.put(f"{path}/credits/sam", CREDIT).etag
     api.put(f"{path}/releases/NZ", RELEASE)
@@ -198,7 +197,7 @@ def _of_relations(api: Api, route: Route, video_id: str) -> Iterator[int]:
 def _of_captions(
     table: Table, objects: Objects, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
 ) -> Iterator[int]:
-    """What needs captions or chapters to be there, or to be known by their ETag; captions are no JSON."""
+    """Provoke the statuses that need captions or chapters, or their ETag. Captions are not JSON."""
     api = make_api(table, objects=objects)
     path = f"/v1/videos/{video_id}"
     if route.operation == "putCaptions":
@@ -228,7 +227,7 @@ def _of_captions(
 def _of_playlists(
     api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route, video_id: str
 ) -> Iterator[int]:
-    """What needs a playlist to be there, with two entries."""
+    """Provoke the statuses that need a playlist with two entries."""
     playlist = api.post("/v1/playlists", {"title": "t", "visibility": "public"}).json["playlistId"]
     path = f"/v1/playlists/{playlist}"
     last, new = api.publish()["videoId"], api.publish()["videoId"]
@@ -250,7 +249,7 @@ def _of_playlists(
 
 
 def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """What needs a webhook to be there."""
+    """Provoke the statuses that need a webhook."""
     webhook = api.post("/v1/webhooks", BODIES["createWebhook"]).json["webhookId"]
     place, body = _place(route, MISSING, webhookId=webhook), BODIES.get(route.operation)
     with monkeypatch.context() as patch:
@@ -262,7 +261,7 @@ def _of_webhooks(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 
 def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """What needs changes that are no longer kept, and a cursor that was taken earlier."""
+    """Provoke the statuses that need expired changes, and an earlier cursor."""
     feed = Feed(Table(AUDIT_TABLE_NAME, table.client), api.clock)
     append_changes(feed, change(1))
     query = f"userId=alice&after={api.get('/v1/changes', query='userId=alice').json['nextCursor']}"
@@ -274,7 +273,7 @@ def _of_changes(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: Ask) -> Iterator[int]:
-    """What needs a past: one that the trail has, has not yet, or has no more."""
+    """Provoke the statuses that need earlier versions: recorded in the trail, not yet recorded, or no longer there."""
     past = AuditedService(api)
     past.settle()
     film = past.uploaded_film(api)
@@ -294,7 +293,7 @@ def _of_reverts(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, ask: As
 
 
 def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """What needs a video to have been something else, or the trail to have it."""
+    """Provoke the statuses that need an earlier version of a video, recorded in the trail or not."""
     query = {"getVideo": "version=1", "getDiff": "from=1"}[route.operation]
     past = AuditedService(api)
 
@@ -316,7 +315,7 @@ def _of_the_past(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route:
 
 
 def _of_changesets(api: Api, monkeypatch: pytest.MonkeyPatch, route: Route) -> Iterator[int]:
-    """What needs a change set: a small one, one that the trail has not followed yet, a large one, and a run."""
+    """Provoke the statuses that need a change set: small, large or not yet in the trail, or a run that reverts one."""
     past = AuditedService(api)
     film = past.create()
     changeset_id = str(past.entries(film)[0][CHANGESET])
@@ -392,7 +391,7 @@ def test_every_declared_status_is_returned_and_no_other(
 
 
 def _begun(api: Api, objects: Objects, film: str) -> dict[str, str]:
-    """An upload in parts whose only part has arrived: its id, and the part's ETag."""
+    """Begin a multipart upload whose only part has arrived; return its id and the part's ETag."""
     upload_id = api.post(f"/v1/videos/{film}/upload", {"contentType": "video/mp4", "fileSize": 2}).json["uploadId"]
     key = f"{film}/{upload_id}"
     (started,) = objects.client.list_multipart_uploads(Bucket=SOURCES_BUCKET)["Uploads"]

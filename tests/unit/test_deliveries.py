@@ -1,4 +1,4 @@
-"""What webhooks and the event bus are told of changes: when, in which order, how often, and when no longer."""
+"""Delivery of changes to webhooks and the event bus: conditions, order, retries, and the end of delivery."""
 
 import json
 import threading
@@ -45,7 +45,7 @@ def failing(status: int = 500, **said: Any) -> Callable[[dict[str, Any]], Receiv
 
 
 class TimeLeft(Context):
-    """An invocation that has some seconds left."""
+    """An invocation with limited remaining time."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class TestWhoIsWoken:
         assert told == [["hook"]]
 
     def test_a_message_that_finds_another_worker_is_received_all_the_same(self, service: DeliveryTestbed) -> None:
-        """The place was read before that worker had it, and marked afterwards."""
+        """The position was read before that worker claimed it, and was marked as notified afterwards."""
         service.create()
         unread = service.place()
 
@@ -169,7 +169,7 @@ class TestWhoIsWoken:
         assert len(service.queue.waiting) == 1
 
     def test_sweeper_requeues_a_just_resumed_webhook_once_it_is_indexed(self, service: DeliveryTestbed) -> None:
-        """A change that came meanwhile woke nobody."""
+        """A change in the meantime did not notify the worker."""
         service.create(paused=True)
         service.resume()
         service.deliver()
@@ -226,7 +226,7 @@ class TestWhatIsSent:
     def test_videos_are_told_of_side_by_side_and_the_changes_of_each_one_after_the_other(
         self, service: DeliveryTestbed
     ) -> None:
-        """Each request waits until as many are under way as may be; of one video, there are never two."""
+        """Each request waits until the maximum number of requests is in flight. A video never has two at once."""
         service.create()
         for number in range(CONCURRENT_REQUESTS * 2):
             service.change(f"c{number}", f"v{number % CONCURRENT_REQUESTS}")
@@ -298,7 +298,7 @@ class TestWhatFails:
         assert service.is_caught_up()
 
     def test_accepted_change_is_not_sent_again_when_another_video_fails(self, service: DeliveryTestbed) -> None:
-        """Other videos go on behind it, until a page of them is taken."""
+        """Other videos continue behind it, until a page of them is delivered."""
         service.create()
         for number in range(MAX_DELIVERED + 9):
             service.change(f"c{number}", f"v{number}")
@@ -442,7 +442,7 @@ class TestWhatFails:
 
 
 class TestWhatWakesIt:
-    """Messages are lost, come twice or late; workers die."""
+    """Messages that are lost, duplicated or late, and workers that die."""
 
     def test_a_failure_is_retried_by_a_message_or_by_the_sweeper_if_that_is_lost(
         self, service: DeliveryTestbed
@@ -566,7 +566,7 @@ class TestWhatWakesIt:
         assert service.is_caught_up()
 
     def test_worker_overtaken_while_it_skips_changes_reads_again(self, service: DeliveryTestbed) -> None:
-        """The first took the turn without a lease, and did not see what the second was woken for."""
+        """The first worker claimed the position without a lease, and did not see the change that notified the second."""
         service.create(types=["video.deleted"])
         service.change("a")
         line = FaultLine(service.table.client)
@@ -624,7 +624,7 @@ class TestWhatWakesIt:
         assert service.receiver.ids == [f"c{number}" for number in range(10)]
 
     def test_a_slow_receiver_lets_others_have_their_turn(self, service: DeliveryTestbed) -> None:
-        """A worker begins no more requests after ten seconds, and its message comes behind those that wait."""
+        """A worker begins no requests after ten seconds, and its message is requeued behind the waiting ones."""
         service.create()
         for number in range(40):
             service.change(f"c{number}")
@@ -676,7 +676,7 @@ class TestWhatWakesIt:
 
 
 class Died(BaseException):
-    """The worker's process is gone."""
+    """The worker's process died."""
 
 
 def died(_: dict[str, Any]) -> ReceiverResponse:
@@ -684,8 +684,10 @@ def died(_: dict[str, Any]) -> ReceiverResponse:
 
 
 class TestWhoeverMeddles:
-    """A worker whose webhook is changed in the middle of a page ends that page, writes nothing about it, and goes on with what is
-    wanted now. It keeps its lease meanwhile, so that two workers never send at once."""
+    """A worker whose webhook changes in the middle of a page stops that page without writing its progress.
+
+    It continues with the current configuration, and keeps its lease throughout, so that two workers never send at once.
+    """
 
     @pytest.fixture
     def meddled(self, service: DeliveryTestbed) -> Callable[[Callable[[], object]], None]:
@@ -894,12 +896,12 @@ class TestWhatIsMeasured:
 
 
 class Bus:
-    """An event bus that answers as it is told to, and keeps what it takes."""
+    """An event bus that responds with scripted error codes and stores the accepted entries."""
 
     def __init__(self) -> None:
         self.puts: list[list[dict[str, Any]]] = []
         self.codes: list[str | None] = []
-        """The errors of the next entries; then there are none."""
+        """Error codes of the next entries. Later entries succeed."""
 
     def put_events(self, Entries: list[dict[str, Any]]) -> dict[str, Any]:
         self.puts.append(Entries)
@@ -1012,6 +1014,6 @@ def test_delivery_sends_nothing_when_the_secret_cannot_be_read(
 
 
 def _sweeper(service: DeliveryTestbed, videos: FakeQueue) -> LambdaHandler:
-    """The function that sends for videos and webhooks whose time has come."""
+    """Return the function that enqueues videos and webhooks that are due."""
     queues = {"aggregates": videos, "deliveries": service.queue}
     return FakeResources(service.table, service.clock, queues=queues).make(sweeper.lambda_handler)

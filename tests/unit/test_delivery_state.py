@@ -1,4 +1,4 @@
-"""How far a webhook is: who may write it, and what is kept of what its receiver answered."""
+"""State of a webhook's delivery: permitted writers, and the stored part of its receiver's responses."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The client and its errors: what DynamoDB says becomes what the service says."""
+"""The client and its errors: DynamoDB's errors are translated to the service's errors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,7 +50,7 @@ def _reasons(reason: str) -> list[dict[str, str]]:
 
 
 class _Client:
-    """Answers every operation with the next of some outcomes, the last one again and again."""
+    """Returns or raises a sequence of outcomes, one per operation, and repeats the last one."""
 
     def __init__(self, *outcomes: Any) -> None:
         self.outcomes = list(outcomes)
@@ -228,8 +228,9 @@ def test_an_update_says_only_what_differs() -> None:
 
 
 class TestTheParser:
-    """The parser of boto3's client, as the reference has it, hands out what botocore's would, but for binary values left as
-    they came."""
+    """The lean parser of boto3's client returns the same values as botocore's, except binary values, which it leaves
+    encoded.
+    """
 
     @pytest.fixture
     def table(self, table: Table) -> Table:
@@ -289,7 +290,7 @@ class TestTheParser:
 
 
 class TestALostAnswer:
-    """A conditional write that got through, whose answer was lost, and that botocore then sent again."""
+    """A conditional write that was applied, whose response was lost, and that botocore then retried."""
 
     @pytest.fixture
     def flaky(self, table: Table, monkeypatch: pytest.MonkeyPatch) -> Api:
@@ -409,14 +410,14 @@ def test_write_with_an_unknown_outcome_never_raises_not_applied() -> None:
 
 
 class Requests:
-    """Requests that `gather` sends: which are under way, and what becomes of each."""
+    """Requests for `gather`, with the order of their starts and ends, and the outcome of each."""
 
     def __init__(self, **outcomes: Exception) -> None:
         self.outcomes = outcomes
         self.events: list[str] = []
 
     def begin(self, name: str) -> Callable[[], str]:
-        """Send a request; `+name` is its start and `-name` its end."""
+        """Send a request, and record `+name` when it starts and `-name` when it ends."""
         self.events.append(f"+{name}")
 
         def finish() -> str:
@@ -428,7 +429,7 @@ class Requests:
         return finish
 
     def gather(self, names: str, **options: Any) -> list[str | Exception]:
-        """Gather requests of these names, each one letter."""
+        """Gather requests with these one-letter names."""
         return gather((partial(self.begin, name) for name in names), **options)
 
 
@@ -480,11 +481,11 @@ def test_a_write_without_a_condition_is_not_sent_ahead() -> None:
 
 
 class TestItemsOfANewerRelease:
-    """They are refused, as nobody knows what they mean."""
+    """Items of a newer schema version are refused, because this release cannot interpret them."""
 
     @pytest.fixture
     def path(self, table: Table, api: Api) -> str:
-        """The path of a video that a newer release has written."""
+        """Return the path of a video that a newer release has written."""
         video_id = api.publish()["videoId"]
         newer = Expression.of("SET #schemaVersion = :schemaVersion", schemaVersion=SCHEMA_VERSION + 1)
         table.write(table.update(VIDEO.key(videoId=video_id), newer))

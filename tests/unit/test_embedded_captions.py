@@ -1,4 +1,4 @@
-"""Captions that a job takes out of a film."""
+"""Captions that a job extracts from a source video."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ def workers(table: Table, clock: Clock, objects: Objects) -> ProcessingWorkers:
 def uploaded(
     workers: ProcessingWorkers, *tracks: SubtitleSpec, video_id: str | None = None, upload: str = "0001", **options: Any
 ) -> str:
-    """A video of alice's whose film has these tracks, and was worked on."""
+    """Create a video of alice's whose source has these tracks, and process it."""
     video_id = workers.upload(make_subtitled(*tracks, **options) if tracks else film(1, TINY), video_id, upload)
     workers.work()
     return video_id
@@ -193,7 +193,7 @@ def test_a_job_that_fails_keeps_no_video_from_being_ready(
 
 
 class _Here(Sandbox):
-    """Reads subtitles in this process, where tests can reach what reads them."""
+    """Reads subtitles in this process, where tests can patch the reader."""
 
     def run(self, task: str, source: Source, *arguments: Any) -> Any:
         return subtitles.subtitles(source, *arguments) if task == "subtitles" else READER.run(task, source, *arguments)
@@ -317,7 +317,7 @@ def test_a_text_that_cannot_be_stored_is_tried_again(
 
 
 def before_the_end(monkeypatch: pytest.MonkeyPatch, workers: ProcessingWorkers, deed: Callable[[], object]) -> None:
-    """Let something happen when a job has read what is there, and writes next."""
+    """Call `deed` once, between the reads of a job and its final write."""
     transact, left = JobStore._write_both, [deed]
 
     def late(store: JobStore, *args: Any) -> None:
@@ -374,12 +374,12 @@ def test_extracted_captions_record_their_author_and_request(workers: ProcessingW
 
 @pytest.fixture
 def reverts(table: Table, clock: Clock, objects: Objects) -> RevertTestbed:
-    """The service, and a trail that follows what happens."""
+    """The service, and a trail that consumes its changes."""
     return RevertTestbed(make_api(table, clock, objects))
 
 
 def entries_of(undoing: RevertTestbed, video_id: str) -> list[dict[str, Any]]:
-    """What the trail says of captions, the oldest first."""
+    """Return the trail's entries of captions, oldest first."""
     items = undoing.api.get(f"/v1/videos/{video_id}/audit", query="limit=100").json["items"]
     return [entry for entry in reversed(items) if entry["entity"] == "captions"]
 

@@ -1,4 +1,4 @@
-"""What leads strangers to a video: only entries of listed videos stand in the index, and they come and go with it."""
+"""Index entries that expose a video to other users: only listed videos have them, and they change with the video."""
 
 import uuid
 from typing import Any
@@ -36,7 +36,7 @@ HIDING: dict[str, dict[str, Any]] = {
 
 
 def film(api: Api, **fields: Any) -> str:
-    """The id of a film that every list leads to, unless the fields hide it."""
+    """Publish a video that every list shows, unless the fields hide it; return its id."""
     wanted = {"tags": ["boats"], "category": "film", "releaseYear": 1990} | fields
     video_id = str(api.publish("alice", **wanted)["videoId"])
     assert api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT).status == 201
@@ -45,7 +45,7 @@ def film(api: Api, **fields: Any) -> str:
 
 
 def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
-    """The ids on the first page of a list."""
+    """Return the ids on the first page of a list."""
     path, _, query = LISTS[name].partition("?")
     reply = api.get(path, query=query, user=user)
     if reply.status == 404:
@@ -54,12 +54,12 @@ def list_ids(api: Api, name: str, user: str = "bob") -> list[str]:
 
 
 def where_shown(api: Api) -> set[str]:
-    """The lists whose first page shows anything."""
+    """Return the lists whose first page is not empty."""
     return {name for name in LISTS if list_ids(api, name)}
 
 
 def entries_of(table: Table) -> dict[str, int]:
-    """How many entries are in the index below each relation that leads strangers to videos."""
+    """Return the number of index entries below each relation that exposes videos to other users."""
     lists = Lists(table)
     partitions = {
         "tag": sharded_partitions(schema.tag_relation("boats")),
@@ -184,7 +184,7 @@ class TestMoves:
 
 
 class TestTime:
-    """A publishAt that comes, and an expiresAt: the sweeper sends for the video, to be looked at in that second."""
+    """`publishAt` and `expiresAt`: the sweeper enqueues the video, so that its entries are updated in that second."""
 
     @pytest.mark.parametrize(("field", "before"), [("publishAt", set()), ("expiresAt", set(LISTS))])
     def test_makes_and_ends_a_publication(

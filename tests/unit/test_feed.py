@@ -1,4 +1,8 @@
-"""The feed: every change once in its logs, at the next position, whoever appends it and whatever breaks; and how it is read."""
+"""The feed: each change is appended exactly once to its logs, at the next position, despite concurrent writers and
+faults.
+
+Also its reads.
+"""
 
 import json
 import random
@@ -45,24 +49,24 @@ DAY = 86_400
 
 @pytest.fixture
 def trail(table: Table) -> Table:
-    """The table of the trail, of which the feed is a part; nothing is tried twice by itself."""
+    """The audit table, which also contains the feed, without automatic retries."""
     return Table(AUDIT_TABLE_NAME, table.client, attempts=1, sleep=lambda _: None)
 
 
 @pytest.fixture
 def feed(trail: Table, clock: Clock) -> Feed:
-    """A feed, and whoever appends to it."""
+    """A feed with a test clock."""
     return Feed(trail, clock)
 
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails that are closed after two or three changes."""
+    """Close tails after two or three changes."""
     monkeypatch.setattr(log, "LARGEST_TAIL", 300)
 
 
 def read_all(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: int = 1000) -> list[tuple[int, str]]:
-    """Positions and ids of all that comes after a place, read `step` changes at a time."""
+    """Return positions and ids of all changes after a position, read `step` at a time."""
     found: list[tuple[int, str]] = []
     while True:
         stretch = feed.read(name, place, step)
@@ -73,12 +77,12 @@ def read_all(feed: Feed, name: str = ALICES, place: LogCursor = OLDEST, step: in
 
 
 def dense(*numbers: int) -> list[tuple[int, str]]:
-    """These changes at the positions 1, 2, 3 ..."""
+    """Return these changes at the positions 1, 2, 3 ..."""
     return [(position, change(number)["id"]) for position, number in enumerate(numbers, 1)]
 
 
 def blocks_of(trail: Table, name: str = ALICES) -> list[Item]:
-    """What is stored of a log, the tail last."""
+    """Return the stored blocks of a log, the tail last."""
     return sorted((item for item in items_of(trail) if item["pk"] == name), key=lambda item: str(item["sk"]))
 
 
@@ -92,7 +96,7 @@ class TestAChange:
     def test_everybodys_logs_have_it_before_that_of_its_owner(
         self, trail: Table, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Who has read a change in its owner's log may wait for everybody's logs up to where they end."""
+        """A consumer that has read a change in its owner's log may wait for the shard logs up to their current ends."""
         order: list[str] = []
         monkeypatch.setattr(Feed, "_append", lambda _, changes: order.extend(changes))
         append_changes(Feed(trail), *(change(number, videoId=film) for number, film in enumerate(FILMS)))
@@ -246,7 +250,7 @@ class TestAppending:
 
 @pytest.mark.usefixtures("small_blocks")
 class TestWhatIsDeliveredAgain:
-    """One change a minute, of which some are delivered again; a Query reads five blocks of two or three."""
+    """One change per minute, some of them delivered again. A Query reads five blocks of two or three changes."""
 
     @pytest.fixture(autouse=True)
     def small_pages(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +258,7 @@ class TestWhatIsDeliveredAgain:
 
     @pytest.fixture
     def reads(self, trail: Table, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """How many items each Query of ALICES has read."""
+        """Number of items that each Query of ALICES has read."""
         counted: list[int] = []
         begin_query = trail.begin_query
 
@@ -273,17 +277,17 @@ class TestWhatIsDeliveredAgain:
         return counted
 
     def made(self, number: int) -> Change:
-        """The change of a minute."""
+        """Return the change of a minute."""
         return change(number, at=(NOW + 60 * number) * 1000)
 
     def fill(self, feed: Feed, clock: Clock, numbers: Sequence[int]) -> None:
-        """Append these changes at the time of each."""
+        """Append these changes, each at its own time."""
         for number in numbers:
             clock.now = max(clock.now, NOW + 60 * number)
             append_changes(feed, self.made(number))
 
     def redeliver(self, trail: Table, clock: Clock, *numbers: int) -> None:
-        """Deliver changes again to an instance that knows nothing."""
+        """Deliver changes again, to a new instance without cached state."""
         ids = [self.made(number)["id"] for number in numbers]
         append_changes(Feed(trail, clock), *map(self.made, numbers), repeated=ids)
 
@@ -348,7 +352,7 @@ def _kill(*_: object) -> Any:
 
 
 def _querying(table: Table) -> Callable[..., QueryPage]:
-    """Queries of a table as they are before a test comes between."""
+    """Return the table's query as it is before a test patches it."""
     begin_query = table.begin_query
     return lambda **asked: begin_query(**asked)()
 
@@ -479,7 +483,7 @@ Ask = Callable[..., Reply]
 
 @pytest.fixture
 def ask(api: Api) -> Ask:
-    """GET /v1/changes as somebody who may follow everything, unless the test says otherwise."""
+    """Send GET /v1/changes as a user who may read all changes, unless the test overrides it."""
 
     def send(query: str = "", user: str = "search", scopes: str = EVERYTHING) -> Reply:
         return api.get("/v1/changes", query=query, user=user, scopes=scopes)
@@ -488,7 +492,7 @@ def ask(api: Api) -> Ask:
 
 
 def followed(ask: Ask, query: str = "", **options: Any) -> list[dict[str, Any]]:
-    """All items, page by page, until there are no more."""
+    """Return all items, page by page, until no more follow."""
     items: list[dict[str, Any]] = []
     cursor = ""
     while True:
@@ -503,7 +507,7 @@ def followed(ask: Ask, query: str = "", **options: Any) -> list[dict[str, Any]]:
 class TestFollowing:
     @pytest.fixture
     def told_of(self, feed: Feed) -> list[Change]:
-        """Changes of forty videos of alice's and bob's, as they were told."""
+        """Append changes of forty videos of alice's and bob's, and return them in order."""
         made = [
             change(number, videoId=FILMS[number % 40], userId=("alice", "bob")[number % 2], type=TYPES[number % 7])
             for number in range(1, 121)
@@ -648,7 +652,7 @@ class TestFollowing:
 
 
 class BrokenQueue(FakeQueue):
-    """Takes nothing for a while."""
+    """A queue that is unavailable for a while."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()
@@ -676,7 +680,7 @@ def records(count: int) -> list[streams.Raw]:
 
 class TestTheAuditFunction:
     def invoke(self, trail: Table, clock: Clock, queue: FakeQueue, raws: Sequence[streams.Raw]) -> None:
-        """Run an instance of its own over records."""
+        """Run a new instance of the function over records."""
         function = make_audit(trail, clock, queue=queue)
         assert function(streams.event(*raws), Context()) == {"batchItemFailures": []}
 

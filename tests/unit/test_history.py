@@ -1,4 +1,4 @@
-"""The history of a video: who may read it, in which order, from when to when, and in pages."""
+"""The history of a video: permissions, order, time range and pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 class Trail:
-    """The service, and an audit function that sees every change that a test lets it look at."""
+    """The service, and an audit function that sees a change only when a test calls `look`."""
 
     def __init__(self, api: Api, table: Table, audit: Table) -> None:
         self.api, self.table = api, table
@@ -35,7 +35,7 @@ class Trail:
         self._sequence = 0
 
     def look(self, video_id: str, **options: Any) -> None:
-        """Write down how the video differs from when it was last looked at."""
+        """Record the video's changes since the last call."""
         old, new = self._known.get(video_id), self.table.get(VIDEO.key(videoId=video_id), consistent=True)
         self._sequence += 1
         raw = stream_record(old, new, sequence=self._sequence, at=self.api.clock.now, **options)
@@ -46,29 +46,29 @@ class Trail:
             self._known[video_id] = new
 
     def create(self, user: str = "alice", **fields: Any) -> str:
-        """A video of one entry."""
+        """Create a video with one entry."""
         video_id = str(self.api.create(user, **fields)["videoId"])
         self.look(video_id)
         return video_id
 
     def patch(self, video_id: str, *titles: str, every: int = 1) -> None:
-        """Change the title some times, and let time pass after each."""
+        """Change the title several times, and advance the clock after each change."""
         for title in titles:
             self.api.clock.advance(every)
             assert self.api.patch(f"/v1/videos/{video_id}", {"title": title}, user="admin").status == 200
             self.look(video_id)
 
     def remove(self, video_id: str, identity: dict[str, str] | None = EXPIRY) -> None:
-        """Let DynamoDB remove the video."""
+        """Delete the video as DynamoDB's TTL does."""
         self.table.delete(VIDEO.key(videoId=video_id))
         self.look(video_id, identity=identity)
 
     def get(self, video_id: str, query: str = "", **options: Any) -> Reply:
-        """The history as the service answers it."""
+        """Return the history as the service responds with it."""
         return self.api.get(f"/v1/videos/{video_id}/audit", query=query, **options)
 
     def titles(self, video_id: str, query: str = "", **options: Any) -> list[str]:
-        """What the title became, entry by entry."""
+        """Return the new title of each entry."""
         reply = self.get(video_id, query, **options)
         assert reply.status == 200, reply.body
         return [_title(item) for item in reply.json["items"]]
@@ -79,7 +79,7 @@ def _title(item: Item) -> str:
 
 
 def _cut_entry(video_id: str) -> Item:
-    """An entry that had to be cut, and of which a part is left out."""
+    """An entry that was truncated, and whose changes are in part omitted."""
     raw = stream_record(
         None,
         {**VIDEO.key(videoId=video_id), "version": 1, "a": "x" * 300_000, **{f"b{n}": "y" * 3000 for n in range(200)}},
@@ -222,7 +222,7 @@ class TestPeriods:
 
 
 def pages(trail: Trail, video_id: str, query: str, **options: Any) -> list[list[str]]:
-    """The titles of all pages, following the Link header as a client would."""
+    """Return the titles of all pages, following the Link header as a client does."""
     titles, reply = [], trail.get(video_id, query, **options)
     while True:
         assert reply.status == 200, reply.body
@@ -395,7 +395,7 @@ class TestBadRequests:
 
 
 def made_up(entity: str, number: int, owner: str | None = "alice", **fields: Any) -> Item:
-    """An entry of something beside a video, or of a playlist."""
+    """An entry of a video's related item, or of a playlist."""
     of = PLAYLIST_AUDIT if entity == "playlist" else AUDIT
     ids = {name: fields[name] for name in ("videoId", "playlistId") if name in fields}
     entry: Item = {

@@ -1,4 +1,4 @@
-"""Taking back what one change set did to videos: what is planned, what is written, and what a second time finds."""
+"""Reverts of the changes that one change set made to videos: the plan, the writes, and the result of a repetition."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,10 @@ SERIES = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 
 
 def made(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") -> Item:
-    """An entry by `set` (the change set in question), `run` (what takes it back), or a person; None: nothing there."""
+    """Return an entry by `set` (the change set to revert), `run` (the revert run) or a user.
+
+    `None` as a value is an absent field.
+    """
     content: list[Item] = [
         {
             "field": field,
@@ -41,7 +44,7 @@ def made(number: int, by: str, *changes: tuple[str, Any, Any], cut: str = "") ->
 
 
 def planned(now: Item, later: Sequence[Item], *, force: Sequence[str] = ()) -> RevertPlan:
-    """The plan for the entries of `set`; entries are given oldest first."""
+    """Return the plan for the entries of `set`, which are given oldest first."""
     newest_first = list(reversed(later))
     entries = [entry for entry in newest_first if entry[CHANGESET] == "set"]
     return plan_without_set(now, entries, newest_first, "run", writable=lambda field: field != "/server", force=force)
@@ -126,22 +129,22 @@ class TestThePlan:
 
 
 class Undoing(AuditedService):
-    """Takes back what the last request did."""
+    """Service whose last request a test can revert."""
 
     def batch(self, *operations: Item, user: str = "alice") -> list[Item]:
-        """Carry out operations as one change set; their results."""
+        """Carry out operations as one change set, and return their results."""
         items: list[Item] = self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user).json["items"]
         assert all(item["status"] < 300 for item in items), items
         return items
 
     def rename(self, *video_ids: str, **fields: Any) -> None:
-        """One request that changes videos."""
+        """Change videos in one request."""
         self.batch(*({"op": "patch", "videoId": video_id, "patch": fields} for video_id in video_ids))
 
     def take_back(
         self, entries: Sequence[Item], *, run: str = RUN, settle: bool = True, **options: Any
     ) -> RevertResult:
-        """Take back what one change set did to one video, as alice."""
+        """Revert the changes of one change set to one video, as alice."""
         self.clock.advance(1)
         outcome = self.reverts.revert_changes(entries, ALICE.acting_for(run), int(self.clock()), own=run, **options)
         if settle:
@@ -156,7 +159,7 @@ def past(api: Api) -> Undoing:
 
 
 def set_of(past: AuditedService, video_id: str) -> list[Item]:
-    """What the request that wrote a video last did to it, the newest first."""
+    """Return the entries of the last request that wrote a video, newest first."""
     return past.of_last_request(video_id)[video_id]
 
 

@@ -1,4 +1,4 @@
-"""The share of the workers that one owner gets: a thousand films of one keep nobody else's waiting."""
+"""Concurrency quota per owner: a thousand source videos of one owner do not delay another owner's."""
 
 from typing import Any
 
@@ -23,24 +23,24 @@ SHARE = JOB_QUEUES["probe"]
 
 
 class Work:
-    """Films of several owners that wait to be looked at, and workers that begin what the queue hands out."""
+    """Source videos of several owners that wait to be probed, and workers that start the queued jobs."""
 
     def __init__(self, api: Api, backstage: BackgroundWork) -> None:
         self.api = api
         self.backstage = backstage
 
     def upload(self, owner: str) -> str:
-        """A film arrives."""
+        """Create a video of this owner whose source arrives, and return its id."""
         video_id = str(self.api.create(user=owner)["videoId"])
         self.backstage.arrive(video_id)
         return video_id
 
     def received(self) -> list[JobMessage]:
-        """What the queue has handed out since the last time, in order."""
+        """Return the messages that were queued since the last call, in order."""
         return [parse(JobMessage, body) for body in self.backstage.queues["probe"].take()]
 
     def finish(self, ticket: JobAttempt, *, retry: bool = False) -> Job:
-        """A worker begins a job and fails, so that the video wants nothing more."""
+        """Start a job and fail it, permanently unless `retry` is true."""
         now = int(self.backstage.clock())
         assert self.backstage.jobs.claim(ticket, WORKER, now)
         ended = self.backstage.jobs.fail(ticket, "It is not a film.", WORKER, now, retry=retry)
@@ -49,13 +49,13 @@ class Work:
         return ended
 
     def shares(self) -> list[Item]:
-        """What the table keeps of shares."""
+        """Return the stored quota items."""
         return [item for item in items_of(self.backstage.table) if item["pk"].startswith("SHARE#")]
 
 
 @pytest.fixture
 def work(api: Api, table: Table, clock: Clock) -> Work:
-    """Nothing to do yet."""
+    """A service without waiting jobs."""
     return Work(api, BackgroundWork(table, clock))
 
 

@@ -26,16 +26,16 @@ from shared.web.requests import LONGEST_KEY
 
 LARGEST_PARTITION_KEY, LARGEST_SORT_KEY = 2048, 1024
 LARGEST_NUMBER = 21
-"""Bytes that a number takes at most."""
+"""Maximum size of a number, in bytes."""
 WIDE = "\N{CLAPPER BOARD}"
-"""A character of four bytes; those that are escaped take three."""
+"""A character of four bytes, so longer than an escaped character, which takes three."""
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 USER_IDS = [
     "#" * escaped + WIDE * min(LONGEST_USER_ID - escaped, (LARGEST_USER_ID - escaped) // 4)
     for escaped in range(LONGEST_USER_ID + 1)
 ]
-"""All that can be largest: some characters that are escaped, and as many wide ones as there is room for."""
+"""Candidates for the largest user id: N escaped characters, then as many wide ones as fit."""
 TAGS = ["#" * escaped + WIDE * (64 - escaped) for escaped in range(65)] + ["x" * LONGEST_FOLDED_TAG]
 KINDS = ["storyboard", "transcode." + "x" * 64]
 LANGUAGES = ["-".join(["abcdefgh"] * 3 + ["abcdefg"])]
@@ -82,7 +82,7 @@ PARTS: dict[str, list[str]] = {
 """The largest values of each part of a key."""
 
 ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "category": [WIDE * 100]}
-"""The largest values of the index attributes that are text, other than those of relations."""
+"""The largest values of the textual index attributes, except those of relations."""
 
 RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     schema.FEED: ([], [UUID]),
@@ -111,7 +111,7 @@ def _bytes(text: str) -> int:
 
 
 def _largest_key(entity: Entity) -> dict[str, str]:
-    """The largest key of an entity; a part that is not known here is a KeyError."""
+    """Return the largest key of an entity. Raises KeyError for a part that is missing above."""
     names = {name for template in (entity.pk, entity.sk) for _, name, _, _ in Formatter().parse(template) if name}
 
     def escaped(text: str) -> int:
@@ -125,7 +125,7 @@ def _relation(name: str, part: str) -> str:
 
 
 def _largest(index: Index, attribute: Attribute) -> int:
-    """Bytes that one attribute of an index takes at most."""
+    """Return the maximum size of one index attribute, in bytes."""
     if attribute.type == "N":
         return LARGEST_NUMBER
     if index != schema.RELATION_INDEX:
@@ -157,7 +157,7 @@ def test_every_relation_is_looked_at() -> None:
 
 
 def test_a_userId_is_as_large_as_the_key_that_binds_it_allows() -> None:
-    """A limit that is lower would refuse tokens for nothing."""
+    """A lower limit would refuse tokens without need."""
     room = LARGEST_SORT_KEY - sum(LARGEST_NUMBER for attribute in schema.RELATION_INDEX.sort if attribute.type == "N")
     assert room // 100 * 100 == LARGEST_USER_ID
 

@@ -12,12 +12,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 OURS = {"bench", "functions", "infra", "local", "shared", "tests", "tools"}
 TESTBED = "local.testbed"
-"""What tests and benchmarks share. No other part of `local`, and no tool, imports it."""
+"""Package that tests and benchmarks share. No other part of `local`, and no tool, imports it."""
 
 
 @cache
 def _all_imports(folder: str) -> list[tuple[str, str]]:
-    """Every module that a folder's files import, as dotted names; the files by their paths from the root."""
+    """Return all modules that a folder's files import, as (path from the root, dotted name) pairs."""
     return list(_read_imports(folder))
 
 
@@ -79,7 +79,7 @@ def test_benchmarks_are_imported_only_by_their_tests() -> None:
 
 
 PACKAGES = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
-"""What is in shared/, the highest first: the map for those who change the code."""
+"""Packages of shared/, from the highest to the lowest, as CONTRIBUTING.md lists them."""
 
 
 def test_everything_in_shared_has_its_place() -> None:
@@ -146,7 +146,7 @@ WITH_OWN_LOOP = {
     "shared/background/reconcile.py:_examine",  # compares until nothing differs; a conflict means that something changed
     "shared/videos/batches.py:_done",  # repeats whole operations within a time, also when DynamoDB is busy
 }
-"""Functions that catch a conflict within a loop of their own, each for its reason."""
+"""Functions that catch a conflict in their own loop, each with its reason."""
 
 
 def test_conflicts_are_retried_only_by_their_helper() -> None:
@@ -181,7 +181,9 @@ def test_no_two_modules_of_the_console_import_each_other_in_a_circle() -> None:
 
 
 def test_the_console_moves_the_focus_before_the_next_frame() -> None:
-    """`useEffect` runs after a frame: text that somebody types at once would begin in one field and end in another."""
+    """`useEffect` runs after a frame, so text that a user types immediately would begin in one field and end in
+    another.
+    """
     effects = [
         _call(text, start.end())
         for module in (ROOT / "console").rglob("*.js")
@@ -194,7 +196,7 @@ def test_the_console_moves_the_focus_before_the_next_frame() -> None:
 
 
 def _call(text: str, start: int) -> str:
-    """The arguments of the call whose parenthesis was opened before `start`."""
+    """Return the arguments of the call whose parenthesis opens just before `start`."""
     depth = 1
     for end, character in enumerate(text[start:], start):
         depth += {"(": 1, ")": -1}.get(character, 0)

@@ -1,4 +1,4 @@
-"""The lean moto of the unit tests answers as moto does, and keeps transactions whole."""
+"""The unit tests' lean moto returns the same responses as moto, and its transactions are atomic."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,11 +32,11 @@ ITEM: dict[str, Any] = KEY | {
 }
 
 PROJECTED = {"sk", "number", "yes", "blobs", "empty"}
-"""Attributes whose names are no words of DynamoDB's."""
+"""Attributes whose names are not reserved words of DynamoDB."""
 
 
 class _Account:
-    """Carries out requests, and keeps what was answered."""
+    """An account that carries out requests and stores the responses."""
 
     def __init__(self, make: Callable[[], Any] = lambda: boto3.client("dynamodb")) -> None:
         self.client = make()
@@ -55,12 +55,12 @@ class _Account:
         self.answers.append(answer)
 
     def stored(self) -> Any:
-        """The items, and what the stream says of how they came about."""
+        """Return the items and the stream records of their changes."""
         return self.client.scan(TableName=TABLE)["Items"], [_without_its_own(record) for record in self.records()]
 
     @staticmethod
     def records() -> Any:
-        """The stream's records as boto3 reads them."""
+        """Return the stream's records as boto3 reads them."""
         streams = boto3.client("dynamodbstreams")
         stream = streams.list_streams(TableName=TABLE)["Streams"][0]["StreamArn"]
         shard = streams.describe_stream(StreamArn=stream)["StreamDescription"]["Shards"][0]["ShardId"]
@@ -69,7 +69,7 @@ class _Account:
 
 
 def _without_its_own(record: Any) -> Any:
-    """A record of the stream with no more than the form of what no two have alike: its id, its time, and with that its size."""
+    """Return a stream record with its unique values (id, time, and thus size) reduced to their form."""
     change = dict(record["dynamodb"])
     at, size = change.pop("ApproximateCreationDateTime"), change.pop("SizeBytes")
     return {**record, "eventID": len(record["eventID"]), "dynamodb": change, "at": at.utcoffset(), "size": type(size)}
@@ -142,7 +142,7 @@ def _parameters(write: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expressions_again(account: _Account) -> None:
-    """Texts that were good once may be bad with other names, and the other way round."""
+    """Repeat expression texts with other names: a valid text may become invalid, and vice versa."""
     account.do("put_item", Item=ITEM)
     for names in ({"#a": "number", "#b": "new"}, {"#a": "new", "#b": "new"}, {"#a": "pk", "#b": "new"}) * 2:
         for text in ("SET #a = :n, #b = :n", "SET #a = :n SET #b = :n", "SET #a.x = :n REMOVE #b"):
@@ -167,7 +167,7 @@ def _expressions_again(account: _Account) -> None:
 
 
 def _conditions_again(account: _Account) -> None:
-    """The same conditions with other values, types of values and names, and with what is missing."""
+    """Repeat the same conditions with other values, types and names, and with missing ones."""
     account.do("put_item", Item=ITEM)
     named: list[tuple[dict[str, str], dict[str, Any]]] = [
         ({"#k": "text"}, {":a": {"S": "a"}, ":b": {"S": "✓"}}),
@@ -255,7 +255,7 @@ def _answers_to(make: Callable[[], Any], requests: Requests) -> Any:
 
 @pytest.fixture
 def original(lean_moto: pytest.MonkeyPatch) -> Callable[[Make, Requests], Any]:
-    """Carries out requests with moto as it comes."""
+    """Account that uses unmodified moto."""
 
     def answers(make: Make, requests: Requests) -> Any:
         lean_moto.undo()
@@ -306,7 +306,7 @@ def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> N
 
 
 def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes) -> None:
-    """Neither of items, nor of what is set."""
+    """Restored tables share neither items nor settings."""
     seen = []
     for _ in range(2):
         with mock_aws():

@@ -1,4 +1,4 @@
-"""The simulation of DynamoDB's limits is one: it refuses what is more than an item takes, and loses nothing."""
+"""The simulation of DynamoDB's limits: it refuses requests above an item's throughput, and loses no accepted write."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -81,7 +81,7 @@ class TestTime:
 
 
 class TestExpressions:
-    """Those that the stores write mean what they mean to DynamoDB; others are not carried out."""
+    """The stores' expressions have the same meaning as in DynamoDB; other expressions are refused."""
 
     @pytest.mark.parametrize(
         ("condition", "is_met"),

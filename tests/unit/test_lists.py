@@ -1,4 +1,4 @@
-"""Lists: which selector shows what to whom, in which order, filtered and in pages."""
+"""Lists: visibility by selector and caller, order, filters and pages."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,7 +17,7 @@ def _titles(api: Api, query: str = "", **options: Any) -> list[str]:
 
 @pytest.fixture
 def catalogue(api: Api) -> Api:
-    """Videos of two owners in every state, one a second, named for what they are."""
+    """Videos of two owners in every state, created one second apart and named after their state."""
     states: list[tuple[str, dict[str, Any]]] = [
         ("old", {"category": "a"}),
         ("private", {"category": "a", "visibility": "private"}),

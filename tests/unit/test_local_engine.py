@@ -1,4 +1,6 @@
-"""What MiniStack lacks, and what of it we reach into: these tests fail when the pinned version changes its shape."""
+"""Features that MiniStack lacks, and its internals that we patch: these tests fail when the pinned version changes
+them.
+"""
 
 import asyncio
 import io
@@ -31,7 +33,7 @@ TWENTY_THOUSAND = 20_000
 
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """MiniStack's modules in this process, empty, and whole again afterwards."""
+    """MiniStack's modules in this process, empty, and restored afterwards."""
     for module, names in {
         apigateway: ("_cors_response_headers", "_validate_jwt_authorizer", "_invoke_lambda_proxy"),
         dynamodb: (
@@ -119,7 +121,7 @@ def test_a_body_in_utf_8_reaches_the_function_as_it_was_sent(monkeypatch: pytest
 
 
 def call(operation: str, **parameters: Any) -> dict[str, Any]:
-    """What DynamoDB answers."""
+    """Return DynamoDB's response."""
     headers = {"x-amz-target": f"DynamoDB_20120810.{operation}"}
     status, _, body = asyncio.run(dynamodb.handle_request("POST", "/", headers, json.dumps(parameters).encode(), {}))
     assert status == 200, body
@@ -143,17 +145,17 @@ SCHEMA: dict[str, Any] = {
 
 
 def create_table() -> None:
-    """A table with a stream and an index."""
+    """Create a table with a stream and an index."""
     call("CreateTable", TableName=TABLE, **SCHEMA)
 
 
 def key(name: str) -> dict[str, Any]:
-    """An item's."""
+    """Return an item's key."""
     return {"pk": {"S": name}, "sk": {"S": "#META"}}
 
 
 def film(name: str, **more: Any) -> dict[str, Any]:
-    """An item."""
+    """Return an item."""
     return key(name) | {"owner": {"S": "alice"}} | more
 
 
@@ -163,7 +165,7 @@ def put(name: str, **more: Any) -> None:
 
 
 def names() -> set[str]:
-    """The items that an index has, which is made up of the table's."""
+    """Return the items of an index, which is computed from the table's items."""
     page = call(
         "Query",
         TableName=TABLE,
@@ -176,12 +178,12 @@ def names() -> set[str]:
 
 
 def records() -> list[dict[str, Any]]:
-    """What the table's stream has."""
+    """Return the records of the table's stream."""
     return list(dynamodb.stream_live_records(TABLE))
 
 
 class Runs:
-    """Runs of MiniStack, one after the other, on the same folder."""
+    """Consecutive runs of MiniStack on the same folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -189,7 +191,7 @@ class Runs:
         self._get_state = dynamodb.get_state
 
     def start(self) -> StateSaver:
-        """Begin a run with what is on disk; the one before ends where it is, as by `kill -9`."""
+        """Start a run from the files on disk, after the previous run ended as by `kill -9`."""
         mappings = dict(lambda_svc._esms._data)  # a deploy had MiniStack save them
         _forget()
         lambda_svc._esms._data.update(mappings)
@@ -212,14 +214,14 @@ def runs(tmp_path: Path) -> Runs:
 
 
 def read_the_stream(*, until: int) -> None:
-    """Let a function have a mapping for the table's stream, and have read so far."""
+    """Map a function to the table's stream, and let it read all current records."""
     stream = dynamodb._tables[TABLE]["LatestStreamArn"]
     lambda_svc._esms["reader"] = {"UUID": "reader", "EventSourceArn": stream, "FunctionName": "router"}
     lambda_svc._dynamodb_stream_positions["reader"] = until
 
 
 def test_queues_are_found_by_name_when_the_port_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MiniStack gives functions their messages by the name of a queue, and keeps queues by URL."""
+    """MiniStack addresses a function's messages by queue name, but stores queues by URL."""
     mend(None)
     made = sqs._act_create_queue({"QueueName": "probe"}, "")["QueueUrl"]
     monkeypatch.setattr(sqs, "DEFAULT_PORT", "4999")
@@ -368,7 +370,7 @@ def _fails(*_: Any) -> None:
 
 
 class TestStreams:
-    """Two functions that read one stream."""
+    """Two functions that consume one stream."""
 
     @pytest.fixture
     def readers(self, monkeypatch: pytest.MonkeyPatch) -> "_Readers":
@@ -421,7 +423,7 @@ class TestStreams:
 
 
 class _Readers:
-    """Functions that keep what they are called with, each when a test lets it go on."""
+    """Functions that record their calls, and return only when a test lets each one continue."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[list[str]]] = {}
@@ -429,23 +431,23 @@ class _Readers:
         self._tasks: dict[str, Callable[[], None]] = {}
 
     def call(self, function: dict[str, str], event: dict[str, Any]) -> dict[str, Any]:
-        """In place of running a function with a batch."""
+        """Record a batch instead of running the function, which fails if its name is in `failing`."""
         batch = [record["dynamodb"]["Keys"]["pk"]["S"] for record in event["Records"]]
         self.calls.setdefault(function["name"], []).append(batch)
         return {"error": True} if function["name"] in self.failing else {}
 
     def dispatch(self, name: str, function: Callable[..., None], *arguments: Any) -> None:
-        """In place of a thread."""
+        """Record a task, instead of starting a thread."""
         self._tasks[name] = partial(function, *arguments)
 
     def begun(self) -> set[str]:
-        """Which of them MiniStack's loop has go on now."""
+        """Return the functions that MiniStack's loop started now."""
         self._tasks.clear()
         assert not lambda_svc._poll_dynamodb_streams()
         return set(self._tasks)
 
     def run(self, name: str) -> None:
-        """Let one of them go on until it is through."""
+        """Run one of the tasks to its end."""
         self._tasks[name]()
 
 
@@ -521,11 +523,11 @@ class _OneRound:
         self.naps = 0
 
     def time(self) -> float:
-        """What has expired is over."""
+        """Return a time after which the items have expired."""
         return NOW + 1
 
     def sleep(self, _: float) -> None:
-        """Before the round, and after it."""
+        """Return from the first sleep, and end the reaper at the second."""
         self.naps += 1
         if self.naps == 2:
             raise SystemExit
@@ -533,7 +535,7 @@ class _OneRound:
 
 @pytest.fixture
 def start() -> Iterator[Callable[[str], Any]]:
-    """Starts a worker of a function with 256 MB, as MiniStack does, by the text of its module."""
+    """Start a worker of a function with 256 MB, as MiniStack does, from the text of its module."""
     mend(None)
     workers = []
 

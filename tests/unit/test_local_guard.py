@@ -1,4 +1,4 @@
-"""The guard in front of the embedded AWS: which requests reach it, from programs and from pages."""
+"""The guard in front of the embedded AWS: the requests that it admits, from programs and from pages."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ Headers = Mapping[str, str]
 
 @dataclass
 class Reply:
-    """The answer of the guard, or of the engine behind it."""
+    """The response of the guard, or of the engine behind it."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def ask(
     api: str | None = "abc",
     secrets: Mapping[str, str] | None = None,
 ) -> Reply:
-    """Send one request through a guard, behind which the API `abc` is deployed, and the buckets `films` and `assets` are."""
+    """Send one request through a guard, behind which the API `abc` and the buckets `films` and `assets` are deployed."""
     parts, reply = urlsplit(url), Reply()
     sent = {"host": parts.netloc} | {name.lower(): value for name, value in (headers or {}).items()}
     scope = {
@@ -112,7 +112,7 @@ def signed(
 def presigned(
     method: str, url: str, *, headers: Headers | None = None, secret: str = SECRET, seconds: int = 3600
 ) -> str:
-    """Return a presigned URL, as the service makes it."""
+    """Return a presigned URL, as the service creates it."""
     request = AWSRequest(method, url, dict(headers or {}))
     S3SigV4QueryAuth(Credentials(ACCOUNT, secret), "s3", REGION, expires=seconds).add_auth(request)
     return str(request.url)
@@ -260,7 +260,7 @@ class TestGuide:
 
 
 class TestHosts:
-    """A name that a page pointed to this machine reaches nothing (DNS rebinding)."""
+    """A domain that a page resolved to this machine has no access (DNS rebinding)."""
 
     @pytest.mark.parametrize(
         "host",
@@ -357,11 +357,13 @@ class TestObjects:
 
 
 class TestStalls:
-    """A request whose body does not continue ends; a slow one does not."""
+    """A request whose body stalls is closed; a slow one is not."""
 
     @staticmethod
     async def ask(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
-        """Send a request that stalls after the first part of its body; return what the engine received, and what was sent."""
+        """Send a request that stalls after the first part of its body; return the messages that the engine received and
+        those that were sent.
+        """
         received: list[Message] = []
         sent: list[Message] = []
         parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
@@ -386,7 +388,7 @@ class TestStalls:
 
     @pytest.fixture(autouse=True)
     def impatience(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let a stall be too long at once."""
+        """Reduce the stall timeout to zero."""
         monkeypatch.setattr(guard, "STALL_SECONDS", 0)
 
     def test_a_stalled_request_to_the_api_gets_408(self) -> None:

@@ -1,4 +1,4 @@
-"""The development issuer: what it mints is what its published key verifies."""
+"""The development issuer: its published key verifies the tokens that it mints."""
 
 import json
 import stat
@@ -18,7 +18,7 @@ from tests.polling import LIMIT
 
 @pytest.fixture(scope="module")
 def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One key for all tests here: making one takes a while."""
+    """One key for all tests here, because creating one is slow."""
     file = tmp_path_factory.mktemp("issuer") / "key.pem"
     TokenSigner(file)
     return file
@@ -66,7 +66,7 @@ def test_an_unreadable_key_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_file: Path) -> Callable[[str, object], None]:
-    """A checkout in which files of a run are written by `checkout(name, content)`."""
+    """A checkout in which `checkout(name, content)` writes a run's files."""
     monkeypatch.setattr(mint, "SERVICE_FILE", tmp_path / "service.json")
     monkeypatch.setattr(mint, "DEPLOYMENT_FILE", tmp_path / "deployment.json")
     monkeypatch.setattr(mint, "KEY_FILE", key_file)

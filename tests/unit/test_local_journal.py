@@ -1,4 +1,4 @@
-"""What the journal keeps is there again whenever the process ended, and what is over is forgotten."""
+"""The journal restores its entries after the process ends at any moment, and forgets completed ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from local.journal import Journal
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the journal is."""
+    """Path of the journal."""
     return tmp_path / "items.sqlite"
 
 

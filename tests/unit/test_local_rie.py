@@ -1,4 +1,4 @@
-"""Where the Runtime Interface Emulator can run, and how it is installed."""
+"""The Runtime Interface Emulator: supported platforms, and installation."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ from local import LocalError, rie
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
-    """What is to be installed."""
+    """Requirements file to install."""
     file = tmp_path / "requirements.txt"
     file.write_text("awslambdaric==4.2.2\n")
     return file
@@ -21,7 +21,7 @@ def requirements(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def installing(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have installed something; each makes the folder that it names."""
+    """The recorded installation commands. Each creates the folder that it names."""
     commands: list[list[str]] = []
 
     def run(command: list[str], **_: Any) -> "subprocess.CompletedProcess[str]":

@@ -1,4 +1,4 @@
-"""Signing in at the development issuer: authorization code with PKCE, as at any other."""
+"""Sign-in at the development issuer: the standard authorization code flow with PKCE."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ ALL = "videos/read videos/write videos/admin"
 
 
 def challenge(verifier: str) -> str:
-    """What is sent ahead of a verifier (RFC 7636, section 4.2)."""
+    """Return the challenge of a verifier (RFC 7636, section 4.2)."""
     return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
@@ -46,7 +46,7 @@ class People:
         self.http = http
 
     def authorize(self, **changed: str) -> httpx.Response:
-        """The issuer's page; a parameter that is given as empty text is left out."""
+        """Get the issuer's page. A parameter with an empty value is omitted."""
         return self.http.get(f"{self.issuer.url}/authorize", params=_parameters(REQUEST | changed))
 
     def choose(self, user: str, **changed: str) -> httpx.Response:
@@ -62,12 +62,12 @@ class People:
         return self.http.post(f"{self.issuer.url}/authorize", data=form, headers=given)
 
     def code(self, user: str = "alice", **changed: str) -> str:
-        """The code that somebody comes back with."""
+        """Sign in, and return the authorization code of the redirect."""
         (code,) = parse_qs(urlsplit(self.choose(user, **changed).headers["location"]).query)["code"]
         return code
 
     def redeem(self, code: str, **changed: str) -> httpx.Response:
-        """The answer to the request for the code's tokens."""
+        """Redeem the code, and return the response."""
         form = {
             "grant_type": "authorization_code",
             "client_id": CONSOLE_CLIENT,
@@ -78,11 +78,11 @@ class People:
         return self.token(form | changed)
 
     def refresh(self, token: str) -> httpx.Response:
-        """The answer to the request for the next tokens."""
+        """Refresh the tokens, and return the response."""
         return self.token({"grant_type": "refresh_token", "client_id": CONSOLE_CLIENT, "refresh_token": token})
 
     def token(self, form: dict[str, str]) -> httpx.Response:
-        """The answer of the token endpoint."""
+        """Return the token endpoint's response."""
         return self.http.post(f"{self.issuer.url}/token", data=_parameters(form))
 
 
@@ -97,32 +97,32 @@ def _parameters(parameters: dict[str, str]) -> dict[str, str]:
 
 
 def claims(answer: httpx.Response) -> dict[str, Any]:
-    """Those of the access token in an answer."""
+    """Return the claims of the access token in a response."""
     return dict(jwt.decode(answer.json()["access_token"], options={"verify_signature": False}))
 
 
 @pytest.fixture(scope="module")
 def signer(tmp_path_factory: pytest.TempPathFactory) -> TokenSigner:
-    """One key for all tests here: making one takes a while."""
+    """One key for all tests here, because creating one is slow."""
     return TokenSigner(tmp_path_factory.mktemp("issuer") / "key.pem")
 
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    """One browser for all tests here: it remembers nothing."""
+    """One browser for all tests here. It keeps no state between them."""
     with httpx.Client(trust_env=False, timeout=LIMIT) as client:
         yield client
 
 
 @pytest.fixture
 def people(signer: TokenSigner, clock: Clock, http: httpx.Client) -> Iterator[People]:
-    """People at an issuer of the test's own, whose clock is the test's."""
+    """People at the test's own issuer, which uses the test's clock."""
     with Issuer(0, signer, API, clock) as issuer:
         yield People(issuer, http)
 
 
 def is_refused(answer: httpx.Response, error: str) -> bool:
-    """Whether no token was given, for this reason (RFC 6749, section 5.2)."""
+    """Return whether the token request was refused with this error (RFC 6749, section 5.2)."""
     return (answer.status_code, answer.json()) == (400, {"error": error})
 
 

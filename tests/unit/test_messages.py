@@ -45,7 +45,7 @@ REPORTS: dict[str, dict[str, set[str]]] = {
         "pattern": {"string_pattern_mismatch"},
     },
 }
-"""Errors that a part of a model can report: those of its type, and those of each of its constraints."""
+"""Errors that each type of schema can report: under the empty key for its type, and under each constraint's name."""
 WITHOUT_ERRORS = {
     *("type", "ref", "metadata", "serialization", "schema", "items_schema", "values_schema", "expected", "strict"),
     *("cls", "config", "custom_init", "root_model", "computed_fields", "fields", "model_name"),
