@@ -38,7 +38,7 @@ class ProcessingWorkers:
         return video_id
 
     def deliver(self, queue: str, *bodies: dict[str, Any]) -> dict[str, Any]:
-        """Hand messages to a function as Lambda does: those that wait, or the given ones."""
+        """Deliver the waiting or the given messages to a function, as Lambda does."""
         waiting = bodies or self.backstage.queues[queue].take()
         answer = self.handlers[queue](sqs_event(*waiting), Context())
         self.backstage.settle()

@@ -150,7 +150,7 @@ class TestDeleting:
 
 
 class TestPresigned:
-    """moto checks no signatures, so these read what is signed."""
+    """Presigned requests. moto checks no signatures, so these tests inspect the signed conditions."""
 
     def _signed(self, url: str) -> dict[str, list[str]]:
         query = parse_qs(urlsplit(url).query)

@@ -13,7 +13,7 @@ from shared.core.position import Page, Position
 
 
 class Partition:
-    """An index partition: items in order, of which a filter lets only the visible ones through."""
+    """An index partition: items in order, with a filter that passes only the visible ones."""
 
     def __init__(self, positions: list[Position], visible: Callable[[Position], bool], *, ascending: bool) -> None:
         self.positions = sorted(positions, reverse=not ascending)

@@ -76,7 +76,10 @@ List = tuple[str, str]
 
 @pytest.fixture
 def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> dict[str, list[List]]:
-    """Lists of two items or more by their operation; those of one operation differ in what decides on their items."""
+    """Lists of at least two items, by operation.
+
+    Lists of one operation differ in the parameters that select their items.
+    """
     trail = AuditStore(Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None))
     fields = {"tags": ["a", "b"], "category": "c", "format": "mp4", "duration": 5, "releaseYear": 2000}
     for film in (FILM, OTHER_FILM):

@@ -1,4 +1,4 @@
-"""A video as it was: who may read it, how far back, and what is said when nobody knows it any more."""
+"""Past versions of a video: access, how far back they reach, and errors for versions that can no longer be computed."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ class Film:
         return item
 
     def remove(self) -> None:
-        """Let it be gone, with all that lies beside it."""
+        """Delete the video permanently, with all its child items."""
         remove_video(self.api.table, self.video_id)
         BackgroundWork.settle(self.trail)
         for record in self.trail.seen_records:

@@ -19,7 +19,7 @@ from tests.unit.test_videos import EVERYTHING
 Schema = dict[str, Any]
 
 ONLY_NEW = set(SERVER_FIELDS) - {"status"}
-"""What an admin brings for a new video and nobody changes afterwards."""
+"""Fields that an admin may set on a new video, and that cannot be changed afterwards."""
 
 WRITE_MARKS = ("version", "writeId", "updatedFor")
 """What differs with the number of writes."""

@@ -86,7 +86,7 @@ def _signed(url: str) -> tuple[str, str, int, str]:
 
 
 def _read(answer: dict[str, Any]) -> list[tuple[str, str]]:
-    """Buckets and paths of all that an answer lets its caller read."""
+    """Return bucket and path of each object that a response gives access to."""
     return [_signed(film["url"])[:2] for film in (answer["source"], *answer["renditions"], *answer["captions"])]
 
 

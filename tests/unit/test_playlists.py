@@ -1,4 +1,4 @@
-"""Playlists: who may see and change them, their entries in order, and what becomes of them with their videos."""
+"""Playlists: access, ordered entries, and the effects of deleting their videos."""
 
 import random
 from typing import Any
@@ -22,7 +22,7 @@ KEY = {"Idempotency-Key": "k1"}
 
 
 def _films(api: Api, count: int, **fields: Any) -> list[str]:
-    """Videos that everybody sees."""
+    """Create published videos, visible to everyone."""
     return [
         str(api.publish(videoId=f"{number:08d}-0000-4000-8000-000000000000", **fields)["videoId"])
         for number in range(count)

@@ -220,7 +220,7 @@ def _tell_apart(whole_name: str, partial_name: str, whole: dict[str, Any], parti
 
 
 def _parts(part: Any) -> Iterator[dict[str, Any]]:
-    """Every object of a document, but for its examples."""
+    """Yield every object of a document, except its examples."""
     if isinstance(part, list):
         for element in part:
             yield from _parts(element)

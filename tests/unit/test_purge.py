@@ -44,7 +44,10 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def purge(table: Table, objects: Objects) -> Run:
-    """Return a function that delivers messages to the function over the tests' stores; what it sends is for `queue`."""
+    """Return a function that delivers messages to the purge function over the tests' stores.
+
+    It sends messages to `queue`.
+    """
 
     def run(*bodies: dict[str, Any], queue: FakeQueue | None = None, context: Context | None = None) -> dict[str, Any]:
         resources = FakeResources(table, time.time, objects=objects, queues={"purge": queue or FakeQueue()})
@@ -64,7 +67,7 @@ def _put(table: Table, *items: Item) -> None:
 
 
 def _ratings(table: Table, video_id: str, count: int) -> None:
-    """Ratings of a video by `count` users, and what is kept of them beside it."""
+    """Store ratings of a video by `count` users, with their totals and index entries."""
     _put(table, RATING_TOTALS.key(videoId=video_id) | {"votes": count})
     for number in range(count):
         user = f"user {number}"
@@ -77,7 +80,7 @@ def _of_ratings(table: Table, video_id: str) -> list[tuple[str, str]]:
 
 
 def _views(table: Table, video_id: str, hours: int) -> None:
-    """A counter that was spread, and what is kept of the hours and of the day in which the video was viewed."""
+    """Store a sharded counter, and the items of the hours and of the day in which the video was viewed."""
     _put(
         table,
         VIEW_COUNTER.key(videoId=video_id, shard=0) | {"views": 5, "spread": 4, "folded": {"views": 3}},
@@ -393,7 +396,7 @@ def _unavailable(*_: Any, **__: Any) -> Any:
 
 
 class _Calls:
-    """Counts calls, and lets one of them fail."""
+    """Counts calls, and makes one of them fail."""
 
     def __init__(self, failing: int) -> None:
         self.failing = failing

@@ -1,4 +1,4 @@
-"""Ratings: one of each user for a video, and totals that are those of the ratings once the stream is applied."""
+"""Ratings: one per user and video. The totals equal the ratings once the stream is applied."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ IMPORTER = Caller.job("import")
 
 @pytest.fixture
 def video_id(api: Api) -> str:
-    """A video of alice's that everybody sees."""
+    """Create a published video of alice, visible to everyone."""
     return str(api.publish()["videoId"])
 
 
@@ -42,12 +42,12 @@ def path(video_id: str) -> str:
 
 
 def ratings(table: Table, video_id: str) -> list[Any]:
-    """All ratings of a video, without those that were taken back."""
+    """Return all ratings of a video, except withdrawn ones."""
     return [item for item in of_ratings(table, video_id) if "value" in item]
 
 
 def of_ratings(table: Table, video_id: str) -> list[Item]:
-    """What lies in the partitions of a video's ratings."""
+    """Return the items in the partitions of a video's ratings."""
     return [item for item in items_of(table) if item["pk"].startswith(f"RATINGS#{video_id}#")]
 
 
@@ -57,7 +57,7 @@ def totals(table: Table, video_id: str) -> Any:
 
 
 def assert_exact(table: Table, video_id: str) -> None:
-    """The totals are those of the ratings when the stream is applied."""
+    """Assert that the totals equal the ratings once the stream is applied."""
     settle_ratings(table)
     kept = totals(table, video_id)
     shares = [share(RatingChoice.of(rating)) for rating in ratings(table, video_id)]

@@ -1,4 +1,4 @@
-"""Whatever disagrees in the table is found, reported and repaired; what others are writing is left to them."""
+"""Reconciliation finds, reports and repairs discrepancies in the table, and skips items that are being written."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

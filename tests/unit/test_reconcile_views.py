@@ -1,4 +1,4 @@
-"""What is kept of views is compared, what is certainly wrong is repaired, and no view is counted or taken away by that."""
+"""Reconciliation of views: compares stored counts and repairs certain errors, without counting or losing a view."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -90,7 +90,7 @@ def viewed(api: Api, table: Table) -> Viewed:
 
 
 class Runs:
-    """Reconcile, as often as a test wants."""
+    """Runs the reconciliation repeatedly."""
 
     def __init__(self, table: Table) -> None:
         self.findings: list[Discrepancy] = []

@@ -1,4 +1,4 @@
-"""How stores write: expressions whose placeholders are attribute names, and conditions on what was read."""
+"""Writes of stores: expressions whose placeholders are attribute names, and conditions on the values read."""
 
 import pytest
 

@@ -65,7 +65,7 @@ def fill(client: "SQSClient", url: str, count: int) -> list[str]:
 
 
 class Meddling:
-    """The client, but for one operation."""
+    """The client with one operation replaced."""
 
     def __init__(self, client: "SQSClient", operation: str, instead: Callable[..., Any]) -> None:
         self._client, self._operation, self._instead = client, operation, instead

@@ -1,4 +1,4 @@
-"""docs/region-copies.md: its files are what AWS Backup's API takes, and its tag is the one that tables have."""
+"""docs/region-copies.md: AWS Backup's API accepts its files, and the tables have its tag."""
 
 import json
 import re

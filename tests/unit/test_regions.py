@@ -1,4 +1,4 @@
-"""Regions and languages are those of the standards."""
+"""Regions and languages match the standards."""
 
 import pycountry
 import pytest

@@ -1,4 +1,4 @@
-"""The rehearsal notices what it is there to notice, and leaves nothing behind but the logs of a failure."""
+"""The rehearsal detects failures, and leaves only the logs of a failure behind."""
 
 import fcntl
 import subprocess
@@ -313,7 +313,7 @@ def test_a_program_that_does_not_end_is_ended() -> None:
 
 
 def test_a_program_that_is_broken_off_can_end_what_it_started(tmp_path: Path) -> None:
-    """As pytest does, whose fixtures end servers in sessions of their own."""
+    """pytest does so: its fixtures end servers that run in separate sessions."""
     ended = tmp_path / "ended"
     program = f"""
 import pathlib, signal, sys

@@ -1,4 +1,4 @@
-"""What a restore puts back, what it repairs, and what it leaves as somebody has made it since."""
+"""Restores: items put back, items repaired, and items left unchanged because a user has written them since."""
 
 import gzip
 import re
@@ -57,7 +57,7 @@ BY_TIME = RestorePlan(since=LATER, until=LATER + 10)
 
 
 class CopiedTable:
-    """A copy of a table with a film, what belongs to it, another film, and a playlist of both."""
+    """Copy of a table with two videos, the child items of the first, and a playlist of both."""
 
     def __init__(self, api: Api, folder: Path, playlist: str) -> None:
         self.api = api

@@ -237,7 +237,7 @@ class TestDuplicates:
 
 
 GOING, COMING = 15, 11
-"""Writes of a run that takes back a set with something of every kind, and of one that takes back that run."""
+"""Number of writes of a run that reverts a set with every kind of change, and of a run that reverts that run."""
 
 
 @pytest.mark.parametrize(

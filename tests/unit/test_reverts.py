@@ -1,4 +1,4 @@
-"""Reverting a video to a version it had: what comes back, what is left alone, and what is refused."""
+"""Reverting a video to an earlier version: restored fields, skipped fields and refused requests."""
 
 import json
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def state_of(item: Item) -> Item:
 
 
 class TestTheItem:
-    """`reverted`: what is stored when a video is as in a state of the trail."""
+    """`reverted`: the stored item of a video after a revert to a state of the audit trail."""
 
     @pytest.mark.parametrize(
         "earlier",

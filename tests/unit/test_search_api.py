@@ -1,4 +1,4 @@
-"""Search over HTTP: what is found is what the table shows, whatever the index has; pages are full, and counts are right."""
+"""Search over HTTP: results match the table even if the index is stale, pages are full, and counts are exact."""
 
 import random
 from collections import Counter
@@ -52,14 +52,14 @@ class Shelf(VideoStore):
         self.shown, self.asked = shown, list[Sequence[str]]()
 
     def summaries(self, video_ids: Sequence[str], *_: object, **__: object) -> list[Item | None]:
-        """Those that are shown, and what was asked for."""
+        """Return summaries of the visible videos, `None` for others, and record the requested ids."""
         self.asked.append(video_ids)
         item = {"userId": "alice", "title": "Film", "createdAt": NOW, "status": "ready", "visibility": "public"}
         return [item | {"videoId": id_} if id_ in self.shown else None for id_ in video_ids]
 
 
 def ask(api: Api, user: str = "carol", **query: Any) -> Reply:
-    """Ask some time after the last question, so that what has changed is looked at."""
+    """Search one second after the last query, so that the service checks for a new index."""
     api.clock.advance(1)
     return api.get("/v1/search", query=urlencode(query), user=user)
 
@@ -315,7 +315,7 @@ class TestPages:
         assert found["total"] == 10
 
     def test_look_ahead_further_than_a_batch(self, tmp_path: Path) -> None:
-        """99 that are shown, then 700 that are not, then one that is: found in few looks, however few are asked for at a time."""
+        """Videos: 99 visible, 700 hidden, one visible. Few lookups find them, even for small pages."""
         index = engine.SearchEngine(tmp_path)
         films = [
             document.VideoDocument(str(UUID(int=number)), "alice", "Film", NOW - number, True) for number in range(800)

@@ -1,4 +1,4 @@
-"""The index: what is put in is found, by those who may see it, and nothing else is."""
+"""The index: indexed videos are found by users who may see them, and by no other user."""
 
 import json
 import random
@@ -53,7 +53,7 @@ def video_id(number: int) -> str:
 
 
 def a_film(number: int = 1, title: str = "Film", **others: Any) -> VideoDocument:
-    """A film of alice's that everybody may see."""
+    """A video of alice, visible to everyone."""
     film = VideoDocument(video_id(number), "alice", title, created_at=NOW - number, visible=True)
     return replace(film, **others)
 
@@ -66,7 +66,7 @@ def engine(tmp_path: Path) -> Iterator[SearchEngine]:
 
 
 def put(engine: SearchEngine, *films: VideoDocument) -> None:
-    """Put films in, for everybody to see."""
+    """Index videos, visible to everyone."""
     engine.put(films)
     engine.commit(AT)
 
@@ -82,7 +82,7 @@ def ids(found: SearchHits) -> list[str]:
 
 
 def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
-    """What a question finds for somebody without videos, the best first."""
+    """Return the titles that a user without videos finds, best match first."""
     found = engine.search(parse(q), NOBODY, NOW, filters=SearchFilters(**filters))
     return [stored.title for id_ in ids(found) if (stored := engine.stored(id_))]
 

@@ -1,4 +1,4 @@
-"""Generations of the index: one builder at a time, and whatever is cut off, nobody ever sees half of one or two mixed."""
+"""Generations of the index: one builder at a time, and readers never see a partial or mixed generation after a failure."""
 
 import json
 import threading
@@ -55,13 +55,13 @@ def builder(service: IndexedService, tmp_path: Path) -> IndexBuilder:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[[], Path]:
-    """A folder that nobody has used."""
+    """Returns a new, unused folder per call."""
     count = iter(range(1000))
     return lambda: tmp_path / f"fresh-{next(count)}"
 
 
 def titles(service: IndexedService, folder: Path, *films: str) -> list[str | None]:
-    """The titles under which a reader finds these films, None for one that is not found."""
+    """Return the titles of these videos in a reader's index, `None` for a video that is not found."""
     return [stored.title if stored else None for stored in service.published(folder, *films).values()]
 
 

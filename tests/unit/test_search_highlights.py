@@ -1,4 +1,4 @@
-"""What fits a question in a film is marked, and what is said is found in its captions."""
+"""Highlights: the parts of a video that match the query, and quotes from its captions."""
 
 import random
 from collections import Counter
@@ -51,7 +51,7 @@ def highlights(q: str, film: StoredFields) -> Highlights:
 
 
 def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """A text with brackets around what is marked."""
+    """Return a text with its highlighted ranges in brackets."""
     for start, end in reversed(ranges):
         text = f"{text[:start]}[{text[start:end]}]{text[end:]}"
     return text
@@ -64,7 +64,7 @@ def parts(q: str, **film: object) -> list[str]:
 
 
 def quote(q: str, captions: Cues | None = None) -> tuple[int, str] | None:
-    """When a film says it, and what it says, with brackets."""
+    """Return start time and text of the matching caption, with brackets around the matches."""
     found = highlights(q, stored(captions=captions)).quote
     return found and (found.start, marked(found.text, found.ranges))
 

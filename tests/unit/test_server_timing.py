@@ -47,7 +47,7 @@ SEEN_BY_STRANGERS: Mapping[str, Callable[[Api, str], Reply]] = {
     "a region's list": lambda api, _: api.get("/v1/videos", query="region=NZ", user="bob"),
     "the owner's playlists": lambda api, _: api.get("/v1/playlists", query="userId=alice", user="bob"),
 }
-"""Requests of somebody who must not notice a hidden video, or a hidden playlist."""
+"""Requests by a user who must not detect a hidden video or playlist."""
 
 
 class TestEveryAnswer:

@@ -1,4 +1,4 @@
-"""Stream records, and the loop over them: what is done, what is tried again, what is given up."""
+"""Stream records and the loop over them: processed, retried and abandoned records."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -149,7 +149,10 @@ class TestProcess:
 
 
 class Store:
-    """Stores what was read of records; fails at those in `failing`, after which it tries `more` others."""
+    """Stores the sequence numbers of records.
+
+    Fails at those in `failing`, and processes `more` records after a failure.
+    """
 
     def __init__(self, *failing: str, more: int = 0) -> None:
         self.failing, self.more = failing, more
@@ -157,7 +160,7 @@ class Store:
         self.finished: list[list[str]] = []
 
     def read(self, record: Record) -> str | None:
-        """The number of a record; None of one that asks for nothing."""
+        """Return the record's sequence number, `None` if the record needs no work."""
         return record.sequence if record.new.get("wanted", True) else None
 
     def store(self, work: Sequence[tuple[Record, str]]) -> list[Exception | None]:

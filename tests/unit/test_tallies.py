@@ -76,7 +76,7 @@ def marker(viewer: str, at: int = NOW, **more: Any) -> Item:
 
 
 def rating(user: str, value: int | None = None, **more: Any) -> Item:
-    """A user's rating, or what is left of it."""
+    """A user's rating item; without a value, the item that remains after withdrawal."""
     key = schema.RATING.key(videoId=VIDEO, lane=schema.lane_of(user), userId=user)
     return {**key, "videoId": VIDEO, "userId": user, **({} if value is None else {"value": value}), **more}
 
@@ -98,7 +98,7 @@ def message(**lists: Sequence[object]) -> dict[str, Any]:
 
 
 class Stream:
-    """The router, and what it sends to be counted."""
+    """The stream router, and the messages that it sends to the tallies queue."""
 
     def __init__(self, table: Table) -> None:
         self.queues = {name: FakeQueue() for name in ("tallies", "aggregates")}
@@ -226,7 +226,7 @@ class TestTheRouter:
 
 
 class Counting:
-    """The function over a table, killed and started as a test says; what is not done comes again, as SQS sees to it."""
+    """The tallies function over a table, with injected failures. Failed messages are redelivered, as SQS does."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -414,7 +414,7 @@ class TestViewsAndRatings:
         assert counting.counter() == {}
 
     def test_a_restored_table_goes_on_where_its_copy_was_taken(self, counting: Counting, table: Table) -> None:
-        """Its stream is another one, whose numbers begin anew; the changes that it brings are new."""
+        """Its stream has a new ARN and restarts its sequence numbers, so its changes count as new."""
         counting.deliver(message(views=views(3)))
         stream = Stream(table)
         raw = stream.changed(None, marker("ann"))
@@ -670,13 +670,13 @@ class TestStarts:
 
 
 def _without_ids(table: Table) -> list[Item]:
-    """What is kept of hours and days, but for the ids of their last writes."""
+    """Return the items of hours and days, without the ids of their last writes."""
     kept = [item for item in items_of(table) if item["pk"] == f"VIEWS#{VIDEO}"]
     return [{name: value for name, value in item.items() if name != "writeId"} for item in kept]
 
 
 class TestTheWholeWay:
-    """From what a request writes to what is counted of it, by the stream."""
+    """The whole path from a request's write to the tallies, through the stream."""
 
     @pytest.fixture
     def background(self, table: Table, clock: Clock) -> BackgroundWork:
@@ -685,7 +685,7 @@ class TestTheWholeWay:
 
     @pytest.fixture
     def records(self, api: Api, background: BackgroundWork, table: Table) -> list[streams.Raw]:
-        """Of a video with 40 viewers, two of whom came back, and of ten that rated it."""
+        """Stream records of a video with 40 viewers, two of whom viewed it twice, and ten ratings."""
         put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
         background.settle()
         for number in range(42):

@@ -1,4 +1,4 @@
-"""Metrics: what is counted, once, with which dimensions; and that their page says so."""
+"""Metrics: counted events, each exactly once, and dimensions. The documentation page lists them."""
 
 import json
 import re
@@ -302,7 +302,7 @@ class TestLogger:
 
 
 class TestLambdasFilter:
-    """Lambda drops what is below the function's log level, as far as it can read the level of a line."""
+    """Lambda drops lines below the function's log level, if it can parse the level of a line."""
 
     @pytest.mark.parametrize(
         ("method", "least"), [("info", "INFO"), ("warning", "WARN"), ("error", "ERROR"), ("critical", "FATAL")]

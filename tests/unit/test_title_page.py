@@ -21,7 +21,7 @@ ALL = "include=credits,releases,ratings,tags,jobs"
 
 @pytest.fixture
 def film(api: Api) -> dict[str, Any]:
-    """A film that everybody sees."""
+    """Create a published video, visible to everyone."""
     return api.publish("alice", videoId=VIDEO_ID, title="The Piano", tags=["drama", "NZ"], releaseYear=1993)
 
 

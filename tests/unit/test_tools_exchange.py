@@ -1,4 +1,4 @@
-"""Export and import in the service's own form: what comes back, bad lines, and runs that are broken off."""
+"""Export and import in the service's own format: round trips, invalid lines, and interrupted runs."""
 
 import gzip
 import json
@@ -377,7 +377,7 @@ def test_an_export_shows_how_much_of_all_is_done_also_after_an_interruption(
 
         @contextmanager
         def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-            """One that notes what it is called with."""
+            """Progress bar that records its arguments."""
             titles.append(title)
             totals.append(total)
             yield done.append

@@ -23,7 +23,7 @@ MISSING = "00000000-0000-4000-8000-000000000000"
 
 
 class Trail:
-    """The service, and its trail as far as a test lets it follow."""
+    """The service, and an audit trail that a test brings up to date explicitly."""
 
     def __init__(self, api: Api) -> None:
         self.api = api

@@ -1,4 +1,4 @@
-"""The import of the IMDb files: what becomes of the rows, of bad rows and files, and of an import that is broken off."""
+"""The import of the IMDb files: converted rows, invalid rows and files, and interrupted imports."""
 
 import gzip
 import io
@@ -48,7 +48,7 @@ class Watched(Bars):
 
     @contextmanager
     def bar(self, title: str, total: int | None, *, counted: bool = False) -> Iterator[Advance]:
-        """A bar that nobody sees."""
+        """Record the total and the progress, without display."""
         self.totals[title] = total
         yield self.moves.setdefault(title, []).append
 
@@ -72,7 +72,7 @@ class Importer:
         return path
 
     def write_all(self, files: Mapping[Layout, Sequence[Sequence[str]]]) -> None:
-        """Write all the files that an import needs, and those that are named; the others have no rows."""
+        """Write all files that an import needs, and the named ones. Files that are not given have no rows."""
         for layout in {*LAYOUTS, *files}:
             self.write(layout, files.get(layout, ()))
 
@@ -83,7 +83,7 @@ class Importer:
             packed.unlink()
 
     def run(self, selection: Selection = EVERYTHING) -> dict[str, dict[str, int]]:
-        """The outcomes by file; what was refused is in `rejects` afterwards."""
+        """Run an import; return the outcomes by file. Rejected rows are in `rejects` afterwards."""
         # One thread: moto copies all its tables for each transaction, and puts the copy back when that fails.
         work = WorkFile(self.state, {"types": sorted(selection.types)}, self.table)
         try:

@@ -1,4 +1,4 @@
-"""`python -m tools listen`: a receiver that shows what is verified, and leaves no webhook behind, however it ends."""
+"""`python -m tools listen`: a receiver that prints verified events, and always deletes its webhook at the end."""
 
 import json
 import signal
@@ -49,7 +49,7 @@ class Fake(ThreadingHTTPServer):
         self.made: list[dict[str, Any]] = []
         self.tokens: set[str] = set()
         self.answers: list[ReceiverResponse] = []
-        """Of the listener, to what was delivered."""
+        """Responses of the listener to deliveries."""
         self.deliver: Deliver = lambda fake, url: fake.tell(url, CHANGE)
         self.refusal: tuple[int, dict[str, Any]] | None = None
         self.is_mute = False

@@ -96,7 +96,7 @@ class TestWaiting:
 class TestSamples:
     @pytest.fixture
     def remembered(self, table: Table, clock: Clock) -> tuple[PacedTable, Callable[[], list[LagSample]]]:
-        """A table, and what was remembered of the writes to it."""
+        """A table whose writes are rate-limited, and a function that returns the samples of its writes."""
         made = TrailLagLimiter(Following(clock, 0), RUN, clock=clock)
         return PacedTable(made, table.name, table.client), lambda: list(made._samples)
 

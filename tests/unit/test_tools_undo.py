@@ -1,4 +1,4 @@
-"""`python -m tools undo`: a change set is taken back, what was changed since is named, and nothing counts twice."""
+"""`python -m tools undo`: reverts a change set, reports later changes, and counts nothing twice."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping

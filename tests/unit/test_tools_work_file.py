@@ -1,4 +1,4 @@
-"""What an import remembers belongs to one table, and is believed for as long as the table has what was written."""
+"""The work file of an import belongs to one table, and is valid for as long as the table contains the written items."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The lists of what is viewed most: computed from the hours and days in which videos were viewed, and shown."""
+"""Lists of the most viewed videos: computed from hourly and daily views, and served."""
 
 import random
 import uuid

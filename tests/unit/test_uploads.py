@@ -365,7 +365,7 @@ def _film_of(table: Table, video_id: str, upload_id: str) -> None:
 
 
 class TestGoingOn:
-    """Reading an upload: what a client needs that was interrupted, and no more than what it was promised."""
+    """Reading an upload: everything that an interrupted client needs, within the original conditions."""
 
     @pytest.fixture(autouse=True)
     def _in_small_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:

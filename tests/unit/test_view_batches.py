@@ -1,4 +1,4 @@
-"""The views of a player's offline queue: each with a result of its own, and none counted twice by a retry."""
+"""Batches of views from a player's offline queue: each view has its own result, and a retry counts none twice."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _results(api: Api, *queue: View, user: str = "bob") -> list[dict[str, Any]]:
 
 
 def _reasons(api: Api, *queue: View, user: str = "bob") -> list[str | int | None]:
-    """Why the views do not count, None for one that does; the status of what has a problem."""
+    """Return the reason why each view does not count, `None` if it counts, or the status of its problem."""
     results = _results(api, *queue, user=user)
     assert all(result.get("counted") == (result["reason"] is None) for result in results if "problem" not in result)
     return [result["problem"]["status"] if "problem" in result else result["reason"] for result in results]

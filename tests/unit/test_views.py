@@ -51,7 +51,7 @@ def _view(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) 
 
 
 def _reason(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> str | None:
-    """Why a view does not count; None: it does."""
+    """Return the reason why a view does not count, `None` if it counts."""
     answer = _counted(api, video, body, **options)
     assert answer["counted"] == (answer["reason"] is None)
     reason: str | None = answer["reason"]
@@ -238,7 +238,7 @@ class TestViewers:
 
 
 class TestRules:
-    """What keeps a view out, whoever watched; owners and admins are told, and strangers see no such video."""
+    """Rules that exclude a view. Owners and admins get the reason; other users get 404 for a hidden video."""
 
     @pytest.mark.parametrize(
         ("fields", "reason"),

@@ -1,4 +1,4 @@
-"""What comes of a request to somebody else's server, whatever that does; each one here listens on loopback."""
+"""Requests to untrusted servers, whatever they respond. Each server here listens on loopback."""
 
 import socket
 import ssl
@@ -29,7 +29,7 @@ PUBLIC = "93.184.215.14"
 IPV4 = partial(socket.getaddrinfo, family=socket.AF_INET)
 """Lookup that ignores IPv6, where another program may listen on the same port."""
 SHORT = 0.1
-"""Seconds for what never ends by itself."""
+"""Time limit in seconds for exchanges that never end."""
 LATE = "The receiver did not answer within 0.1 seconds."
 NOT_HTTP = "What the receiver answered is not HTTP."
 NO_ANSWER = "The receiver closed the connection without an answer."
@@ -100,7 +100,10 @@ class _Read(socket.socket):
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> Hurry:
-    """Return what connects, and lets all time pass but SHORT once a text was read; until then the clock stands still."""
+    """Return a `connect` function that advances the clock to SHORT before the limit once it has read a text.
+
+    Until then the clock stands still.
+    """
     clock = Clock()
     monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=clock, time=time.time))
 
@@ -277,7 +280,7 @@ class TestNoMoreThanItsSecondsAreGivenToAReceiverThat:
         assert len(came.body) < len(text) / 2
 
     def test_does_not_read(self) -> None:
-        """Its buffers, and those of this machine, are full then."""
+        """The server does not read, so its buffers and those of the client fill up."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
             came = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
@@ -356,7 +359,10 @@ class TestOverTls:
     def send(
         self, one: Receiver, trust: ssl.SSLContext | None, url: str = URL
     ) -> tuple[ReceiverResponse, list[tuple[str, int]]]:
-        """Send to a public name, whose address leads to a receiver on loopback; what came, and where it was sent."""
+        """Send to a public name whose address is redirected to a receiver on loopback.
+
+        Return the response and the targets.
+        """
         asked = []
 
         def resolve(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
@@ -409,7 +415,7 @@ class TestOverTls:
         assert one.requests == []
 
     def test_the_system_is_trusted(self, receiver: Make, certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As OpenSSL is told to find it: on Lambda, Amazon Linux's bundle."""
+        """OpenSSL's default trust store, which on Lambda is Amazon Linux's bundle."""
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         http_client._system_trust.cache_clear()
         came, _ = self.send(receiver(says(b"HTTP/1.1 204 No Content\r\n\r\n"), server_side(certificate)), None)

@@ -40,12 +40,12 @@ URL = "https://hooks.acme.com/changes"
 MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 KEY = {"Idempotency-Key": "k1"}
 FOLLOWER = f"{READ} {WRITE} {CHANGES}"
-"""The scopes of somebody who may follow the changes of all."""
+"""Scopes of a user who may subscribe to all changes."""
 DAY = 86_400
 
 
 class Receiver:
-    """Stands for the one that a webhook leads to: answers as it is told to, and keeps what it was sent."""
+    """Receiver of a webhook: returns the configured response and records requests."""
 
     def __init__(self) -> None:
         self.answer = ReceiverResponse(204, 7, b"", None, is_forbidden=False, retry_after=None)
@@ -58,7 +58,7 @@ class Receiver:
 
 
 class Service:
-    """The function, what it asks, and what it tells."""
+    """The webhooks function with its dependencies, and its responses."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self.table = table
@@ -572,7 +572,7 @@ class TestRead:
 
 
 class TestFollowers:
-    """Who follows everybody, or a user: for admins, who may have to end it."""
+    """Subscribers to all users or to one user, as listed for admins, who may delete such webhooks."""
 
     def test_admins_see_the_webhooks_of_all_that_follow_everybody(self, service: Service, clock: Clock) -> None:
         service.create()

@@ -130,10 +130,11 @@ class Templates:
         ]
 
     def allowed(self, folder: str) -> set[str]:
-        """What the function's role allows, a line for each action and resource: `s3:GetObject Sources/*`.
+        """Return the permissions of a function's role, one line per action and resource: `s3:GetObject Sources/*`.
 
-        Behind it stands what the request must name besides: the partition keys, or the prefix; and after a colon the
-        attributes that it may name besides its keys, if not all; last, what a write may ask to get back, if anything.
+        A line continues with the partition keys or the prefix that a request must name. After a colon come the
+        attributes that it may name in addition to its keys, if they are restricted. Last come the values that a write
+        may return, if any.
         """
         lines = set()
         for statement in self.statements(folder):

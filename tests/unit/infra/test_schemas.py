@@ -51,10 +51,8 @@ def test_every_schema_version_is_recorded_under_its_number(table: schemas.Record
 
 
 def _is_possible(before: schemas.Json, after: schemas.Json) -> bool:
-    """Whether DynamoDB can apply the change.
-
-    It changes neither the keys of a table or index nor a projection. Each version, like each update, adds at most one
-    index.
+    """Whether DynamoDB can apply the change: keys, index keys and projections are unchanged, and at most one index is
+    removed.
     """
     earlier, later = ({index["name"]: index for index in version["indexes"]} for version in (before, after))
     are_kept = all(later[name] == index for name, index in earlier.items() if name in later)
