@@ -34,7 +34,7 @@ def test_a_request_sends_exactly_the_operations_of_its_row(api: Api, table: Tabl
 
 @pytest.mark.parametrize(
     "pattern",
-    # The sweeper goes through all open jobs, to know how old the oldest is; of a change set all is asked for.
+    # The sweeper pages through all open jobs, to find the age of the oldest. A change set is read whole.
     [
         pattern
         for pattern in ACCESS_PATTERNS
@@ -91,5 +91,5 @@ def test_parts_of_a_key_cannot_be_mistaken_for_one_another() -> None:
 
 
 def test_the_shard_of_a_video_never_changes() -> None:
-    # Stored keys depend on it: these values are those of the first release.
+    # Stored keys depend on it: these are the values of the first release.
     assert [schema.shard_of(f"{n:08d}-0000-4000-8000-000000000000") for n in range(6)] == [3, 3, 3, 3, 2, 2]

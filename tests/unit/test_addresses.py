@@ -25,7 +25,7 @@ THUMBNAILS = {
 SERIES = "11111111-0000-4000-8000-000000000000"
 STRANGER: Mapping[str, Any] = {"user": "bob", "scopes": "videos/read videos/write videos/changes"}
 WITHOUT_VIDEOS = {"getOpenApi", "getDocs", "getDocsAsset", "getHealth"}
-"""Operations that answer without reading a video: the document of the API describes addresses."""
+"""Operations that read no video. The OpenAPI document is one of them because it describes addresses."""
 
 
 class World(IndexedService):

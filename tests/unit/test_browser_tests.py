@@ -33,7 +33,7 @@ def calls(source: str) -> Iterator[tuple[ast.Call, str]]:
 
 
 def is_anchored(node: ast.expr) -> bool:
-    """Whether an expression is `re.compile` of a pattern that fits a whole text."""
+    """Return whether an expression is `re.compile` of a pattern that is anchored at both ends."""
     pattern = node.args[0] if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile" else None
     parts = pattern.values if isinstance(pattern, ast.JoinedStr) else [pattern]
     texts = [part.value if isinstance(part, ast.Constant) else "" for part in parts]
@@ -41,7 +41,7 @@ def is_anchored(node: ast.expr) -> bool:
 
 
 def is_pattern(node: ast.expr) -> bool:
-    """Whether an expression compiles a pattern."""
+    """Return whether an expression compiles a pattern."""
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile"
 
 

@@ -1,4 +1,4 @@
-"""SubRip is read as players read it, and comes out as cues of WebVTT."""
+"""SubRip files are parsed as players parse them, and converted to WebVTT cues."""
 
 import pytest
 from hypothesis import given

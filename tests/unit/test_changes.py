@@ -1,4 +1,4 @@
-"""What differs between two items: as pointers, cut to a size, and taken back."""
+"""Differences between two items: as pointers, truncated to a size, and reverted."""
 
 import string
 from typing import Any

@@ -215,7 +215,7 @@ def _comparable(client: Any) -> Any:
 @pytest.mark.parametrize("body", [b"not JSON", b"\xff", b'{"Item":'])
 def test_an_answer_that_is_not_json_is_no_answer(server: Server, make: Make, body: bytes) -> None:
     server.answers = [answer(body)] * REQUEST_ATTEMPTS
-    # botocore lets the parser's error through
+    # botocore does not catch the parser's error
     with pytest.raises(Unavailable if make is ours else (Unavailable, ValueError)):
         Table("T", make(server), attempts=1).get({"pk": "p", "sk": "s"})
 
@@ -652,7 +652,7 @@ class TestTheEnvironment:
             for key, end in (("first", soon), ("second", later))
         ]
         credentials = make_client()._credentials
-        assert len(server.answers) == 2  # a snapshot would keep what is fetched while a function starts
+        assert len(server.answers) == 2  # a snapshot would include what the function fetches while it starts
         assert [credentials().access_key for _ in range(2)] == ["second", "second"]
 
 

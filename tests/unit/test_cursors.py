@@ -135,7 +135,7 @@ def test_a_secret_is_tried_again_while_there_is_time(monkeypatch: pytest.MonkeyP
 
 
 def test_the_secret_comes_from_secrets_manager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By boto3's client, which moto answers; tests/unit/test_client.py compares ours with it."""
+    """The secret is read by boto3's client against moto; tests/unit/test_client.py compares our client with it."""
     monkeypatch.setenv("DYNAMODB_CLIENT", "boto3")
     with mock_aws():
         arn = boto3.client("secretsmanager").create_secret(Name="cursors", SecretString="kept")["ARN"]

@@ -61,7 +61,7 @@ class Slow:
             end, answer = self.clock.now + (LONGEST_ATTEMPT if is_lost else seconds), send(operation, **parameters)
 
             def finish() -> Any:
-                self.clock.now = max(self.clock.now, end)  # what was begun before takes its time meanwhile
+                self.clock.now = max(self.clock.now, end)  # requests that began earlier run concurrently
                 return raised(ResponseLost()) if is_lost else answer()
 
             return finish

@@ -660,7 +660,7 @@ class TestWhatWakesIt:
         line = FaultLine(service.table.client)
 
         def refuse(send: Any) -> Any:
-            # The attempts are not kept at all; the place is, in the end.
+            # The attempts are not stored at all; the position is, at the end.
             calls.append(line.calls[-1])
             if len(line.calls) > 20:
                 return None

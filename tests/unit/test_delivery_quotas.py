@@ -25,19 +25,19 @@ from tests.polling import LIMIT
 
 BOB = Caller("bob", frozenset({READ, WRITE}))
 WORKERS = 10
-"""As on AWS."""
+"""Number of concurrent workers on AWS."""
 SECONDS = 9
-"""Seconds in which a slow receiver answers, just in time."""
+"""Response time of a slow receiver in seconds, just below the timeout."""
 
 
 class Died(BaseException):
-    """The worker's process is gone."""
+    """The worker's process died."""
 
 
 class Simulation:
     """Workers that serve the queue in virtual time: one thread runs at a time, and only receivers take time.
 
-    The receiver of a webhook is at `https://<webhook>.example`; `seconds` says how long it takes.
+    The receiver of a webhook is at `https://<webhook>.example`, and `seconds` is its response time.
     """
 
     def __init__(self, service: DeliveryTestbed, workers: int = WORKERS) -> None:
@@ -45,11 +45,11 @@ class Simulation:
         self.idle = workers
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.answered: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
-        """Ids of changes and the times of their answers, by webhook."""
+        """Ids of changes and the times of their responses, by webhook."""
         self.busy: list[str] = []
         """Webhooks whose receivers are being called."""
         self.most_busy: defaultdict[str, int] = defaultdict(int)
-        """The most receivers that were called at a time, by the first letter of the webhook."""
+        """Maximum number of receivers called concurrently, by the first letter of the webhook."""
         self.failures: list[BaseException] = []
         self.received: Counter[str] = Counter()
         """Messages that workers have received, by webhook."""
@@ -84,7 +84,7 @@ class Simulation:
         self.service.queue.send(changed_message([user]))
 
     def run(self, seconds: float) -> None:
-        """Let the workers work for some virtual seconds."""
+        """Run the workers for some virtual seconds."""
         clock, end = self.service.clock, self.service.clock() + seconds
         while True:
             self._take()
@@ -145,14 +145,14 @@ def service(table: Table) -> DeliveryTestbed:
 
 
 def place_names(service: DeliveryTestbed, owner: str, queue: str) -> set[str]:
-    """The webhooks that have a place in a quota."""
+    """Return the webhooks that hold a slot of a quota."""
     items = {(item["pk"], item["sk"]): item for item in items_of(service.table)}
     names: set[str] = items.get((f"SHARE#{owner}", f"SENT#{queue}"), {}).get("jobs", set())
     return names
 
 
 def waiting_names(service: DeliveryTestbed) -> list[str]:
-    """The webhooks that wait for a place."""
+    """Return the webhooks that wait for a slot."""
     return [item["job"] for item in items_of(service.table) if item["sk"].startswith("WAITS#")]
 
 
@@ -305,7 +305,7 @@ def slow(service: DeliveryTestbed) -> Callable[[dict[str, Any]], ReceiverRespons
 
 
 def _deliver_slowly(service: DeliveryTestbed, slow: Callable[[dict[str, Any]], ReceiverResponse]) -> None:
-    """Deliver to a slow receiver until its first turn ends."""
+    """Deliver to a slow receiver until the worker's first lease ends."""
     service.create()
     service.receiver.answer = slow
     for id_ in "abc":
@@ -394,7 +394,7 @@ def test_the_average_of_answers_follows_the_newest_answers(before: int | None, n
 
 
 def fill(service: DeliveryTestbed, *hooks: str) -> None:
-    """Let workers die while they serve some webhooks of one owner, so that these keep their leases and their places."""
+    """Kill workers while they serve webhooks of one owner, so that these keep their leases and slots."""
 
     def die(_: dict[str, Any]) -> ReceiverResponse:
         raise Died

@@ -1,4 +1,4 @@
-"""Series and their episodes: who is listed where, and how an episode's place follows its video."""
+"""Series and their episodes: visibility in lists, and updates of an episode's position with its video."""
 
 import uuid
 from typing import Any
@@ -38,7 +38,7 @@ def listed(api: Api, series: str, query: str = "", user: str = "bob") -> list[st
 
 
 def entry(table: Table, video_id: str) -> tuple[Any, ...] | None:
-    """Where the entry of an episode stands; None if there is none."""
+    """Return the stored entry of an episode; `None` if it has no entry."""
     item = table.get(EPISODE.key(videoId=video_id), consistent=True)
     return (item["rel"], item["relShard"], item["relSort"], item["relId"]) if item else None
 

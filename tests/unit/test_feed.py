@@ -168,7 +168,7 @@ class TestAppending:
         append_changes(feed, change(1))
         with record_operations(trail.client) as operations:
             append_changes(feed, *(change(number) for number in range(2, 12)))
-        # Two logs: of each its tail is closed, and begins anew with all ten.
+        # Each of the two logs has its tail closed, and starts a new one with all ten.
         assert [operation.name for operation in operations] == ["PutItem"] * 4
         assert read_all(feed) == dense(*range(1, 12))
 
@@ -194,7 +194,7 @@ class TestAppending:
         name = logs_of(change())[0]  # the first that is appended to
         ahead, behind = Feed(trail, clock), Feed(trail, clock)
         append_changes(ahead, change(1))
-        behind.prepare([change(9)])  # it knows one change
+        behind.prepare([change(9)])  # its cached state includes one change
         monkeypatch.setattr(log, "LARGEST_TAIL", 10_000)
         append_changes(ahead, change(2))
         append_changes(ahead, change(3))
@@ -388,7 +388,7 @@ class TestReading:
 
         def late(**asked: Unpack[QueryRequest]) -> QueryPage:
             page = query(**asked)
-            if not asked_before:  # the Query has passed the place of the block when that is written
+            if not asked_before:  # the Query is past the block's position when the block is written
                 asked_before.append("once")
                 for number in range(6, 10):
                     append_changes(Feed(Table(trail.name, trail.client)), change(number))

@@ -179,7 +179,7 @@ def test_a_place_that_nobody_gave_up_is_found(work: Work, clock: Clock) -> None:
         now = int(clock())
         assert work.backstage.jobs.claim(message.ticket, WORKER, now)
         assert work.backstage.jobs.fail(message.ticket, "It is not a film.", WORKER, now, retry=False)
-    work.backstage.records()  # lost: nobody hears that they ended
+    work.backstage.records()  # lost: no consumer receives that they ended
     last = work.upload("alice")
     assert work.received() == []
     # The sweeper has the message of one that waits sent once more.

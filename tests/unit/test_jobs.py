@@ -453,7 +453,7 @@ class TestSweeper:
     ) -> None:
         background.uploaded_film(api)
         clock.advance(10**6)
-        # Once for what is scheduled, once for what is due, once for the first job.
+        # Three checks of the time: for scheduled items, for due items, and for the first job.
         left = itertools.chain([60_000] * 3, itertools.repeat(9_000))
         monkeypatch.setattr("local.testbed.harness.Context.get_remaining_time_in_millis", lambda _: next(left))
         assert background.sweep()["failed"] == 1
@@ -509,7 +509,7 @@ class TestRetry:
         document = api.get(f"/v1/videos/{video_id}").json
         assert (document["status"], "failure" in document) == ("processing", False)
         job = background.job(video_id, "transcode.360p")
-        # The attempt has a number of its own, so that a late word on the first is not taken for one on this.
+        # The attempt has a new number, so that a late report on the first is not mistaken for one on this.
         assert (job["state"], job["attempt"], attempt_number(job), "error" in job) == ("queued", 2, 1, False)
         assert _fail(background, JobAttempt(video_id, "transcode.360p", job["inputHash"], 1)) is None
         for name in RENDITIONS:
@@ -664,7 +664,7 @@ class TestWhatAPersonWrote:
 
 
 class TestCrashes:
-    """A call to DynamoDB that fails or gets no answer, at each place in turn."""
+    """Calls to DynamoDB that fail or get no response, at each point in turn."""
 
     def _calls(self, table: Table, monkeypatch: pytest.MonkeyPatch, at: int, *, applied: bool) -> list[int]:
         count = [0]

@@ -19,7 +19,7 @@ TRANSCODER: dict[str, Any] = {"user": "transcoder", "scopes": "videos/transcode"
 
 
 def _report(api: Api, backstage: BackgroundWork, name: str = "360p", **fields: Any) -> Reply:
-    """What a transcoder says of the last message it got for a rendition."""
+    """Send a transcoder's report on the latest message for a rendition, and return the reply."""
     message = backstage.message("transcode", f"transcode.{name}")
     body = {"inputHash": message.inputHash, "attempt": message.attempt, **fields}
     reply = api.request("PUT", f"/v1/videos/{message.videoId}/renditions/{name}", json_body=body, **TRANSCODER)

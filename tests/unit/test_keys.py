@@ -46,7 +46,7 @@ PARTS: dict[str, list[str]] = {
     "userId": USER_IDS,
     "subject": USER_IDS,
     "operation": [route.operation for route in ROUTES],
-    # A batch adds the place of an operation to its key.
+    # A batch adds an operation's index to its key.
     "key": ["%" * LONGEST_KEY + f"#{LARGEST_BATCH - 1}"],
     "id": ["%" * LONGEST_KEY],
     "shard": [str(schema.MAX_VIEW_SHARDS - 1)],
@@ -103,7 +103,7 @@ RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     "follower_relation": (USER_IDS, [UUID]),
     "viewed_relation": ([*PARTS["hour"], *PARTS["day"]], [UUID]),
 }
-"""What each `rel` is made of, and the `relId` that stand under it."""
+"""Relation entries by name: the largest values of the parts of their `rel`, and of their `relId`."""
 
 
 def _bytes(text: str) -> int:

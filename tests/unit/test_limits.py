@@ -20,7 +20,7 @@ def _counting(table: Table, _: int) -> None:
 
 
 def _simulated(**options: Any) -> Simulation[Table]:
-    # One attempt for each call: what is refused is refused.
+    # One attempt for each call: a refused request is not retried.
     return Simulation(lambda table: Table(table.name, table.client, attempts=1), **options)
 
 

@@ -77,7 +77,7 @@ def test_titles_are_cleaned(value: object, expected: str) -> None:
     [
         ("Jun 12 1998", "1998-06-12"),
         ("Dec 23 2011", "2011-12-23"),
-        ("Feb 08 2015", "1970-01-01"),  # really of 1915: older than the times that the service knows
+        ("Feb 08 2015", "1970-01-01"),  # actually of 1915, before the earliest time that the service accepts
         ("Dec 31 2046", "1970-01-01"),
         ("Feb 30 1999", None),
         ("1998", None),

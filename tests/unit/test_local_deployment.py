@@ -1,4 +1,4 @@
-"""When the local service is deployed again, and what a deploy can reach."""
+"""Conditions for redeploying the local service, and the reach of a deployment."""
 
 import json
 import os

@@ -354,7 +354,7 @@ class TestKeeping:
         asyncio.run(keeper.save())
         keeper.end()
         assert not (runs.folder / HEARTBEAT).exists()
-        asyncio.run(keeper.save())  # one that was under way meanwhile
+        asyncio.run(keeper.save())  # a save that was already in progress
 
 
 def _counted(seen: list[int], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -423,7 +423,7 @@ class TestStreams:
 
 
 class _Readers:
-    """Functions that record their calls, and return only when a test lets each one continue."""
+    """Functions that record their calls. Each returns only when a test allows it to continue."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[list[str]]] = {}

@@ -361,8 +361,9 @@ class TestStalls:
 
     @staticmethod
     async def ask(path: str, headers: Headers) -> tuple[list[Message], list[Message]]:
-        """Send a request that stalls after the first part of its body; return the messages that the engine received and
-        those that were sent.
+        """Send a request that stalls after the first part of its body.
+
+        Return the messages that the engine received, and the messages sent to the client.
         """
         received: list[Message] = []
         sent: list[Message] = []

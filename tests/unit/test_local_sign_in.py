@@ -87,7 +87,7 @@ class People:
 
 
 def token_of(page: httpx.Response) -> str:
-    """Return the token in a sign-in page, which shows that a form comes from the page."""
+    """Return the token in a sign-in page, which proves that a form was sent from the page."""
     (token,) = re.findall(r'name="page" value="([^"]+)"', page.text)
     return str(token)
 
@@ -322,7 +322,7 @@ class TestOtherPages:
         "headers", [{"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Sec-Fetch-Site": "cross-site"}], ids=str
     )
     def test_a_page_of_another_site_is_refused(self, people: People, path: str, headers: dict[str, str]) -> None:
-        """By DNS rebinding, or across sites."""
+        """Such requests arrive by DNS rebinding, or are cross-site."""
         for method in ("GET", "POST"):
             answer = people.http.request(method, f"{people.issuer.url}{path}", params=REQUEST, headers=headers)
             assert (answer.status_code, answer.content) == (403, b"")
