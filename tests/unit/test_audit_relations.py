@@ -387,7 +387,7 @@ class TestPlaylists:
         stored = table.get(key) or {}
         assert [move["videoId"] for move in stored["moves"]] == [film]
         made_of(background)
-        # Entries as an older release writes them, which ignores moves.
+        # The item as an older release writes it, which ignores moves.
         table.write(table.put(stored | {"title": "New", "version": 3, "writeId": "older"}))
         api.patch(f"/v1/playlists/{playlist_id}", {"title": "Newer"})
         assert "moves" not in (table.get(key) or {})

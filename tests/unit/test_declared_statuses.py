@@ -124,7 +124,7 @@ def _in_trouble(api: Api, table: Table, monkeypatch: pytest.MonkeyPatch, route: 
     """Send the same requests while the database is throttled, refuses requests, or has concurrent writers."""
     body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
     for error in ("ThrottlingException", "NoSuchThing"):
-        api.clock.advance(1)  # so that recently read values are not cached
+        api.clock.advance(1)  # so that values cached by the last request expire
         with _broken(table, error):
             place = _place(route, MISSING)
             yield api.request(route.method, place, json_body=body, user="admin", query=query).status

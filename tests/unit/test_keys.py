@@ -82,7 +82,7 @@ PARTS: dict[str, list[str]] = {
 """The largest values of each part of a key."""
 
 ATTRIBUTES: dict[str, list[str]] = {"userId": USER_IDS, "videoId": [UUID], "category": [WIDE * 100]}
-"""The largest values of the textual index attributes, except those of relations."""
+"""The largest values of the textual index attributes, except relation attributes."""
 
 RELATIONS: dict[str, tuple[Iterable[str], Iterable[str]]] = {
     schema.FEED: ([], [UUID]),

@@ -306,7 +306,7 @@ def test_a_later_change_of_an_item_does_not_reach_the_backup(account: None) -> N
 
 
 def test_tables_that_are_put_back_know_nothing_of_each_other(empty_tables: bytes) -> None:
-    """Restored tables share neither items nor settings."""
+    """Restored tables have neither the items nor the settings of earlier ones."""
     seen = []
     for _ in range(2):
         with mock_aws():
