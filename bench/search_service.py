@@ -1,9 +1,16 @@
-"""Does search hold what it promises, and how long does it take? `python -m bench.search_service [asks]` (some minutes) asks a running service.
+"""Correctness and latency of search in a running service: `python -m bench.search_service [asks]` (some minutes).
 
-Start it with `make run`, and give it films with `make demo`. All of it goes through HTTP, to this machine only, as any client would. The run
-makes some videos, and deletes them at its end; nobody else should change videos meanwhile, or counts differ. It ends with status 1 if
-something does not hold: a write that is not found, a quote that leads elsewhere, a facet that a recount does not confirm, or a hit that its caller may not
-read. Times are those of this machine, with all that a laptop's AWS adds: one of them is that of a plain GET, to compare.
+Start the service with `make run` and load videos with `make demo`. The run sends HTTP requests, to this machine only.
+It creates some videos and deletes them at its end. No other client may change videos during the run, or counts differ.
+
+It exits with status 1 if one of these checks fails:
+
+- Search finds each new video within LONGEST_WAIT.
+- A quote leads to its video and its second.
+- Facets equal a recount.
+- The caller may read each hit.
+
+Times include the overhead of the local AWS emulation. The time of a plain GET is printed for comparison.
 """
 
 import random as chance
@@ -31,38 +38,38 @@ from shared.video_fields import FACETS
 from shared.videos.tags import normalise_tag
 
 ASKS = 1_000
-"""Random questions."""
+"""Default number of random queries."""
 HITS = 5
-"""Hits of each that are read by themselves."""
+"""Hits of each query that are read separately."""
 WRITES = 40
-"""Videos that are looked for from their write on."""
+"""Videos whose time from write to hit is measured."""
 QUOTES = 100
 TALKS, SENTENCES = 10, 40
-"""Films in which something is said, and sentences in each."""
+"""Number of videos with captions, and of sentences in each."""
 COUNTED = 24
-"""Questions whose facets are counted again."""
+"""Queries whose facets are recounted."""
 WARM = 200
-"""Questions whose time is taken."""
+"""Queries whose latency is measured."""
 BACKSTAGE = 6
-"""Videos of each owner for each way to hide one."""
+"""Videos of each owner for each of WAYS."""
 TITLES = 2_000
-"""Titles of the catalogue that questions are made of; a page of the feed has PAGE of them."""
+"""Titles to read from the feed, in pages of PAGE, as words for the queries."""
 PAGE = 100
 SIDE_BY_SIDE = 4
-"""Requests at once: each needs a worker of the function."""
+"""Concurrent requests. Each occupies one worker of the function."""
 LONGEST_WAIT = 30.0
 """Seconds after which a write counts as not found."""
 LONGEST_ASKING = 1_500.0
-"""Seconds after which no more random questions are asked."""
+"""Seconds after which no more random queries are sent."""
 REST = 0.05
-"""Seconds between two looks for a write."""
+"""Seconds between two searches for a write."""
 NEAR = 1_000
-"""Milliseconds by which the start of a quote may be wrong."""
+"""Tolerance for the start of a quote, in milliseconds."""
 OWNERS = ("alice", "bob")
 CALLERS = (*OWNERS, "carol", "admin")
-"""Two who own films, one who owns none, and an admin."""
+"""Two owners, a user without videos, and an admin."""
 FAR = 4_000_000_000
-"""A second that is far in the future."""
+"""A time in the far future, in epoch seconds."""
 WAYS: tuple[Mapping[str, Any], ...] = (
     {},
     {"visibility": "private"},
@@ -70,7 +77,7 @@ WAYS: tuple[Mapping[str, Any], ...] = (
     {"publishAt": FAR},
     {"expiresAt": 1},
 )
-"""To let everybody see a video, and to let only its owner and admins."""
+"""Fields of a public video, then of videos that only the owner and admins see."""
 HOSTS = ("127.0.0.1", "::1", "localhost")
 
 Document = dict[str, Any]
@@ -78,17 +85,17 @@ Counts = dict[str, list[tuple[str | int, int]]]
 
 
 class HttpSender(Protocol):
-    """The service as one user has it."""
+    """HTTP client of one user."""
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request; raises LocalError if it cannot be answered."""
+        """Send a request. Raises LocalError if there is no response."""
 
 
 Callers = Mapping[str, HttpSender]
 
 
 class MeasuredRow(NamedTuple):
-    """A line of what is printed at the end."""
+    """A line of the report. `holds` is false if its check failed."""
 
     what: str
     result: str
@@ -96,7 +103,7 @@ class MeasuredRow(NamedTuple):
 
 
 class SearchRequest(NamedTuple):
-    """A question of somebody."""
+    """A search query and its caller."""
 
     caller: str
     query: dict[str, str]
@@ -104,29 +111,29 @@ class SearchRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchCatalogue:
-    """What questions are made of."""
+    """Values of published videos, from which random queries are built."""
 
     titles: Sequence[str]
     owners: Sequence[str]
     created: Sequence[int]
-    """Epoch seconds."""
+    """Creation times in epoch seconds."""
     categories: Sequence[str] = ()
     tags: Sequence[str] = ()
 
 
 @dataclass
 class Talk:
-    """A film in which something is said: cues as captions have them, and its sentences, each with its start in milliseconds."""
+    """Speech of a video: caption cues and whole sentences, each with its start in milliseconds."""
 
     cues: list[tuple[int, str]] = field(default_factory=list)
     sentences: list[tuple[int, str]] = field(default_factory=list)
 
 
-# What is made up, and what is counted
+# Generated data and recounts
 
 
 def talk(language: RandomLanguage, number: int) -> Talk:
-    """A film with that many sentences; every third is on the screen in two parts, as long sentences are."""
+    """Return a talk with that many sentences. Every third sentence is split into two cues, as long sentences are."""
     said = Talk()
     for place in range(number):
         start, spoken = 4_000 * place + 500, language.text(8)
@@ -141,7 +148,7 @@ def talk(language: RandomLanguage, number: int) -> Talk:
 
 
 def webvtt(cues: Sequence[tuple[int, str]]) -> str:
-    """Cues as a file, each of 1.4 seconds."""
+    """Return the cues as a WebVTT file. Each cue lasts 1.4 seconds."""
     return "WEBVTT\n" + "".join(f"\n{_clock(start)} --> {_clock(start + 1_400)}\n{text}\n" for start, text in cues)
 
 
@@ -151,7 +158,7 @@ def _clock(milliseconds: int) -> str:
 
 
 def recount(videos: Sequence[Document]) -> Counts:
-    """The facets of these videos, counted one by one: those that are most frequent first, then by their value."""
+    """Return the facets of these videos, sorted by descending count, then by value."""
     counts = {
         facet: Counter(video[name] for video in videos if name in video)
         for facet, name in FACETS.items()
@@ -166,7 +173,10 @@ def _rank(counted: tuple[Any, int]) -> tuple[int, Any]:
 
 
 def questions(catalogue: SearchCatalogue, random: Random, count: int) -> list[SearchRequest]:
-    """Random questions of all callers: words of titles, some of them half typed, with random filters; some have only these."""
+    """Return random queries of all callers.
+
+    Most contain words of a title, some of them truncated. Filters are random; some queries have only filters.
+    """
     return [SearchRequest(random.choice(CALLERS), _question(catalogue, random)) for _ in range(count)]
 
 
@@ -189,7 +199,7 @@ def _question(catalogue: SearchCatalogue, random: Random) -> dict[str, str]:
 
 
 def times(seconds: Sequence[float]) -> str:
-    """Their median and 95th percentile."""
+    """Format the median and the 95th percentile of some seconds."""
     if len(seconds) < 2:
         return "too few to say"
     cuts = statistics.quantiles(seconds, n=20, method="inclusive")
@@ -201,7 +211,7 @@ def _time(seconds: float) -> str:
 
 
 def table(rows: Sequence[MeasuredRow]) -> str:
-    """The rows below each other; what does not hold is marked."""
+    """Format the rows as lines. Failed checks begin with `!`."""
     width = max(len(row.what) for row in rows)
     return "\n".join(f"{'  ' if row.holds else '! '}{row.what:{width}}  {row.result}" for row in rows)
 
@@ -210,7 +220,7 @@ def table(rows: Sequence[MeasuredRow]) -> str:
 
 
 def connect(service: Mapping[str, Any]) -> dict[str, ApiClient]:
-    """A client for each of CALLERS; raises LocalError unless the service is on this machine."""
+    """Return a client for each of CALLERS. Raises LocalError unless the service is on this machine."""
     url = service["baseUrl"]
     if httpx.URL(url).host not in HOSTS:
         raise LocalError(f"{url} is not on this machine, and only such a service is asked.")
@@ -219,7 +229,10 @@ def connect(service: Mapping[str, Any]) -> dict[str, ApiClient]:
 
 
 def answered(sender: HttpSender, method: str, path: str, *statuses: int, **options: Any) -> Document:
-    """The answer's document, {} for none; raises LocalError if its status is not one of these (200 if none is given)."""
+    """Send a request, and return the response's document, or `{}` if its body is empty.
+
+    Raises LocalError unless the status is one of `statuses`, which default to 200.
+    """
     answer = sender.send(method, path, **options)
     if answer.status_code not in (statuses or (200,)):
         raise LocalError(f"{method} {path} was refused: {reason(answer)}.")
@@ -228,14 +241,14 @@ def answered(sender: HttpSender, method: str, path: str, *statuses: int, **optio
 
 
 class CreatedVideos:
-    """The videos of a run."""
+    """Videos that a run created, to be deleted at its end."""
 
     def __init__(self, admin: HttpSender) -> None:
         self._admin = admin
         self.ids: list[str] = []
 
     def add(self, owner: str, title: str, **fields: Any) -> str:
-        """Create a video that everybody sees unless `fields` say otherwise; returns its id."""
+        """Create a video, public by default; `fields` override its fields. Returns its id."""
         video_id = str(uuid.uuid4())
         document = {"videoId": video_id, "userId": owner, "title": title, "status": "ready", "visibility": "public"}
         self.ids.append(video_id)
@@ -244,46 +257,46 @@ class CreatedVideos:
         return video_id
 
     def say(self, video_id: str, cues: Sequence[tuple[int, str]]) -> None:
-        """Give a video English captions."""
+        """Store English captions of a video."""
         path, kind = f"/v1/videos/{video_id}/captions/en", {"Content-Type": "text/vtt"}
         answered(self._admin, "PUT", path, 200, 201, content=webvtt(cues), headers=kind)
 
     def hide(self, video_id: str) -> None:
-        """Let only its owner and admins see a video."""
+        """Make a video private."""
         answered(self._admin, "PATCH", f"/v1/videos/{video_id}", json={"visibility": "private"})
 
     def delete(self, video_id: str) -> None:
-        """Delete a video, unless it is gone."""
+        """Delete a video. Statuses 404 and 409 are accepted."""
         answered(self._admin, "DELETE", f"/v1/videos/{video_id}", 204, 404, 409)
 
     def delete_all(self) -> None:
-        """Delete what was made."""
+        """Delete all videos of the run."""
         for video_id in self.ids:
             self.delete(video_id)
 
 
 def search(sender: HttpSender, **query: str) -> Document:
-    """The answer to a question."""
+    """Return the document of a search response."""
     return answered(sender, "GET", "/v1/search", params=query)
 
 
 def word() -> str:
-    """A word that no film has."""
+    """Return a random word of 14 letters, which no other video contains."""
     return "".join(chance.SystemRandom().choices(string.ascii_lowercase, k=14))
 
 
 def appears(sender: HttpSender, wanted: str, count: int = 1) -> float | None:
-    """Seconds until a word is in that many videos that the caller finds; None: it was not after LONGEST_WAIT."""
+    """Return the seconds until the caller finds `count` videos with a word; `None` after LONGEST_WAIT."""
     began = time.monotonic()
     while search(sender, q=f'"{wanted}"', limit="1")["total"] < count:
         if time.monotonic() - began > LONGEST_WAIT:
             return None
-        time.sleep(REST)  # nothing says when a write is found, so it has to be asked
+        time.sleep(REST)  # polling, because the service does not notify clients of index updates
     return time.monotonic() - began
 
 
 def catalogue_of(sender: HttpSender) -> SearchCatalogue:
-    """What is published, as far as questions are made of it; raises LocalError if nothing is."""
+    """Return the values of published videos from which queries are built. Raises LocalError if there are none."""
     videos: list[Document] = []
     page: dict[str, str] = {"limit": str(PAGE)}
     while len(videos) < TITLES:
@@ -305,7 +318,7 @@ def catalogue_of(sender: HttpSender) -> SearchCatalogue:
 
 
 def fresh(callers: Callers, made: CreatedVideos) -> MeasuredRow:
-    """How long it takes from a write to the hit."""
+    """Measure the seconds from a write to the hit."""
     found: list[float] = []
     for _ in range(WRITES):
         wanted = word()
@@ -319,7 +332,7 @@ def fresh(callers: Callers, made: CreatedVideos) -> MeasuredRow:
 
 
 def quoted(callers: Callers, made: CreatedVideos, random: Random) -> MeasuredRow:
-    """Whether sentences that are typed as they are said lead to their film and second."""
+    """Check that a spoken sentence as the query leads to its video and second."""
     language, mark = RandomLanguage(random, 2_000), word()
     talks: dict[str, Talk] = {}
     for number in range(TALKS):
@@ -344,12 +357,15 @@ def quoted(callers: Callers, made: CreatedVideos, random: Random) -> MeasuredRow
 
 
 def leads(hit: Document, video_id: str, start: int) -> bool:
-    """Whether a hit is this video, with a quote of about this time (milliseconds)."""
+    """Whether a hit is this video, with a quote that starts within NEAR milliseconds of `start`."""
     return hit["video"]["videoId"] == video_id and "quote" in hit and abs(hit["quote"]["start"] - start) <= NEAR
 
 
 def backstage(made: CreatedVideos, catalogue: SearchCatalogue, random: Random, mark: str) -> list[str]:
-    """Make videos with the words of others, most of which few may see, and a mark in each; returns those that everybody sees."""
+    """Create videos from words of other titles, each with the word `mark`. Returns the ids of the public videos.
+
+    Most of the videos are visible only to their owner and admins. One video of each owner is deleted again.
+    """
     vocabulary = [found for title in catalogue.titles for found in words(title)]
     shown: list[str] = []
     for owner in OWNERS:
@@ -366,7 +382,7 @@ def backstage(made: CreatedVideos, catalogue: SearchCatalogue, random: Random, m
 
 
 def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> MeasuredRow:
-    """Whether facets are what is counted when all that is found is read."""
+    """Check that facets equal a recount over all videos that the query finds."""
     right = asked = videos = 0
     for ask in questions(catalogue, random, 20 * COUNTED):
         sender, query = callers[ask.caller], ask.query
@@ -394,7 +410,7 @@ def counted(callers: Callers, catalogue: SearchCatalogue, random: Random) -> Mea
 
 
 def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
-    """The videos of these ids that the caller may see."""
+    """Return the videos with these ids that the caller may see."""
     videos: list[Document] = []
     for start in range(0, len(ids), PAGE):
         body = {"videoIds": list(ids[start : start + PAGE])}
@@ -403,11 +419,11 @@ def read(sender: HttpSender, ids: Sequence[str]) -> list[Document]:
 
 
 def count_readable_hits(callers: Callers, asks: Sequence[SearchRequest]) -> MeasuredRow:
-    """Whether who asks may read each hit by itself."""
+    """Check that the caller may read each hit with a separate GET."""
     until = time.monotonic() + LONGEST_ASKING
 
     def look(ask: SearchRequest) -> tuple[int, list[str]] | None:
-        """How many hits were read, and those that were refused; None: time is up."""
+        """Return the number of hits and a line for each refused hit; `None` after LONGEST_ASKING seconds."""
         if time.monotonic() > until:
             return None
         sender, wrong = callers[ask.caller], []
@@ -430,7 +446,7 @@ def count_readable_hits(callers: Callers, asks: Sequence[SearchRequest]) -> Meas
 
 
 def warm(callers: Callers, catalogue: SearchCatalogue, random: Random) -> list[MeasuredRow]:
-    """What a question takes, and a GET."""
+    """Measure the latency of a query and of a GET."""
     sender = callers["bob"]
     asked = [" ".join(words(random.choice(catalogue.titles))[:8])[:256] for _ in range(WARM)]
     video_id = search(sender, limit="1")["items"][0]["video"]["videoId"]
@@ -449,7 +465,7 @@ def _timed(sender: HttpSender, path: str, params: Mapping[str, str] | None = Non
 
 
 def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
-    """All rows; deletes what it has made, whatever happens."""
+    """Run all checks, and return the rows. Deletes the created videos even after an error."""
     made, random = CreatedVideos(callers["admin"]), Random(1)
     try:
         catalogue = catalogue_of(callers["carol"])
@@ -465,7 +481,7 @@ def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
                 ),
             ]
         rows += [counted(callers, catalogue, random), *warm(callers, catalogue, random)]
-        # What the index cannot know yet.
+        # Changes that the index has not processed yet.
         for video_id in visible[::2]:
             made.hide(video_id)
         made.delete(visible[1])
@@ -476,7 +492,7 @@ def measure(callers: Callers, asks: int) -> list[MeasuredRow]:
 
 
 def report(asks: int) -> None:
-    """Measure and print; raises LocalError if something does not hold."""
+    """Run all checks, and print the report. Raises LocalError if a check fails."""
     callers = connect(running_service())
     try:
         rows = measure(callers, asks)
@@ -489,7 +505,7 @@ def report(asks: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Ask ASKS random questions, or as many as are given; the exit status."""
+    """Run with the given number of random queries or with ASKS, and return the exit status."""
     return exit_status(lambda: report(int(arguments[0]) if arguments else ASKS))
 
 

@@ -28,7 +28,10 @@ from shared.webhooks.signing import encode_secret, secret_of
 from shared.webhooks.store import DELIVERED_BY, WebhookStore, require_following, secrets_of
 
 INDEX_SECONDS = 5
-"""After how long a new webhook is looked at: what changed before that may have been told to those only who stood in the index."""
+"""Delay in seconds before the first delivery check of a new webhook.
+
+Earlier changes may have notified only the webhooks that the index already listed.
+"""
 
 Send = Callable[..., http_client.ReceiverResponse]
 """Signature of `sending.send`."""
