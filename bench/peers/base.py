@@ -1,4 +1,4 @@
-"""The least that a function on these libraries loads: boto3's client, six models, Powertools' Logger and Metrics."""
+"""Minimum that a function on these libraries loads: boto3's client, six models, Powertools' Logger and Metrics."""
 
 from typing import Any
 
@@ -21,5 +21,5 @@ MODELS = (
 
 
 def lambda_handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Answer at once."""
+    """Return an empty response."""
     return {"statusCode": 200, "body": ""}

@@ -1,1 +1,1 @@
-"""What requests cost in processor time, next to what else one would use: `python -m bench.performance`."""
+"""Processor time of requests, compared with other implementations: `python -m bench.performance`."""

@@ -1,4 +1,4 @@
-"""The command line: `python -m bench.performance --help`."""
+"""Command line: `python -m bench.performance --help`."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ PICTURE = ROOT / "docs" / "performance.svg"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Install, measure, and print; the exit status."""
+    """Install the peers, measure, print the tables, and return the exit status."""
     options = _parser().parse_args(arguments)
     console = Console(width=max(Console().width, 120), highlight=False)
     console.print("Installing the peers and a Python for them below .local/bench ...")

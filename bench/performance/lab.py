@@ -1,4 +1,4 @@
-"""Where the apps run: a Python 3.13 with the packages that its users would deploy, in processes that are measured from outside."""
+"""Environment of the measured apps: Python 3.13 with the packages to deploy, in processes measured from outside."""
 
 import json
 import marshal
@@ -20,11 +20,11 @@ from local import ROOT
 
 FOLDER = ROOT / ".local" / "bench"
 DEPLOYED = "3.13"
-"""The Python of the deployed functions."""
+"""Python version of the deployed functions."""
 LONGEST_START, LONGEST_WAIT = 300, 60
-"""Seconds, for a start and for an order to valgrind."""
+"""Timeouts in seconds for a start and for a valgrind command."""
 AMAZON = re.compile('^# Label: "(Amazon Root CA|Starfield Services Root)', re.MULTILINE)
-"""Those whom our client trusts on AWS (shared/aws); the others trust all that botocore or the system brings."""
+"""Labels of the root CAs that our client trusts on AWS (shared/aws). The peers trust the bundle of botocore or the system."""
 SETTINGS = {
     "ANSWER_SECONDS": "600",  # under valgrind everything takes fifty times as long
     "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
@@ -49,28 +49,28 @@ SETTINGS = {
     "VIEW_WINDOW_SECONDS": "1800",
     "_X_AMZN_TRACE_ID": "Root=1-68502a40-3f2504e04f8941d39a0c0305;Parent=3f2504e04f8941d3;Sampled=0",
 }
-"""The environment of a function in Lambda."""
+"""Environment variables of a Lambda function."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A Python, and the code that it runs."""
+    """A Python interpreter and the code that it runs."""
 
     python: Path
     code: Path
     folder: Path
-    """Where measurements leave their files."""
+    """Folder for the files of measurements."""
     certificate: Path | None = None
-    """A folder with the certificate of the stub, and of those whom apps trust."""
+    """Folder with the stub's certificate and the CA bundles of the apps."""
 
     @cached_property
     def version(self) -> str:
-        """Such as CPython 3.13.0."""
+        """Implementation and version of Python, such as CPython 3.13.0."""
         script = "import platform; print(platform.python_implementation(), platform.python_version())"
         return _run(str(self.python), "-c", script).strip()
 
     def write_events(self) -> None:
-        """Write what apps are called with."""
+        """Write a file of events for each app."""
         for app in (OURS, BASE, *PEERS):
             events = {operation.name: (operation.module(app), operation.event()) for operation in operations(app)}
             self._events(app).write_bytes(marshal.dumps(events, 2))
@@ -79,13 +79,16 @@ class Lab:
         return self.folder / f"{app}.events"
 
     def command(self, app: str | None, first: str = "") -> list[str]:
-        """What starts an app, and with the name of an operation measures its start; None: what starts Python alone."""
+        """Return the command that starts an app, or only Python if `app` is `None`.
+
+        With `first`, the name of an operation, the command measures the app's start.
+        """
         worker = self.code / "bench" / "performance" / "worker.py"
         arguments = [str(self._events(app)), first] if app else []
         return [str(self.python), "-P", str(worker), *filter(None, arguments)]
 
     def environment(self, endpoint: str, app: str | None) -> dict[str, str]:
-        """The environment of an app that finds AWS at this endpoint."""
+        """Return the environment variables of an app that uses `endpoint` as AWS."""
         services = ("DYNAMODB", "SECRETS_MANAGER")
         found = SETTINGS | {f"AWS_ENDPOINT_URL_{service}": endpoint for service in services}
         found |= {"PYTHONPATH": str(self.code)} | ({} if app == OURS else {"TABLE_NAME": PEERS_TABLE})
@@ -117,7 +120,10 @@ def prepare() -> Lab:
 
 
 def _certificate(python: Path) -> Path:
-    """Certificates for the stub, and what apps trust: as many authorities as they would on AWS, and the stub's."""
+    """Create the stub's certificate and the CA bundles of the apps.
+
+    The bundles contain as many CAs as on AWS, because loading them takes time, and also the stub's CA.
+    """
     folder = FOLDER / "certificate"
     folder.mkdir()
     _run(str(python), "-m", "trustme", "--quiet", "--dir", str(folder), "--identities", "127.0.0.1")
@@ -135,17 +141,17 @@ def _run(*command: str) -> str:
 
 
 class App:
-    """A running app."""
+    """A running app, which accepts commands through pipes."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
     def call(self, operation: BenchOperation, calls: int) -> float:
-        """Make some calls; the seconds of processor time that each took."""
+        """Call an operation `calls` times. Returns the mean seconds of processor time."""
         return float(self._ask(f"{operation.name} {calls}")) / calls
 
     def answer(self, operation: BenchOperation) -> Any:
-        """Call it once; what it answers."""
+        """Call an operation once, and return its response."""
         return json.loads(self._ask(f"{operation.name} 0"))
 
     def _ask(self, line: str) -> str:
@@ -161,7 +167,7 @@ class App:
 
 @contextmanager
 def running(lab: Lab, app: str, endpoint: str, prefix: Sequence[str] = ()) -> Iterator[App]:
-    """An app that waits to be called, started by a prefix such as valgrind's command."""
+    """Start an app, and kill it at the end. `prefix` is a command that runs it, such as valgrind."""
     command, pipe = [*prefix, *lab.command(app)], subprocess.PIPE
     with subprocess.Popen(command, env=lab.environment(endpoint, app), stdin=pipe, stdout=pipe, text=True) as process:
         try:
@@ -171,7 +177,7 @@ def running(lab: Lab, app: str, endpoint: str, prefix: Sequence[str] = ()) -> It
 
 
 def start(lab: Lab, app: str, operation: BenchOperation, endpoint: str, prefix: Sequence[str] = ()) -> float:
-    """Start an app for one first request; the seconds of processor time from import to answer."""
+    """Start an app for one request. Returns the seconds of processor time from import to response."""
     command = [*prefix, *lab.command(app, operation.name)]
     environment = lab.environment(endpoint, app)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=LONGEST_START)
@@ -181,7 +187,7 @@ def start(lab: Lab, app: str, operation: BenchOperation, endpoint: str, prefix: 
 
 
 class Counter:
-    """Counts the instructions of an app that valgrind's callgrind runs."""
+    """Instruction counter for an app that runs under valgrind's callgrind."""
 
     @staticmethod
     def is_here() -> bool:
@@ -199,7 +205,10 @@ class Counter:
         self._dumps = 0
 
     def count(self, app: App, operation: BenchOperation) -> float:
-        """The instructions of each call: those of twice as many calls less those of as many."""
+        """Return the instructions of one call.
+
+        Counts N calls and 2N calls and divides the difference by N, so that constant overhead cancels out.
+        """
         calls = max(operation.calls // 2, 2)
         app.call(operation, operation.calls)
         self._tell(app, "instrumentation", "on")
@@ -216,20 +225,20 @@ class Counter:
         return _summary(Path(f"{self.file}.{self._dumps}"))
 
     def _tell(self, app: App, *command: str) -> None:
-        # Where no process may look into another, vgdb would wait for ever.
+        # The timeout is needed because vgdb waits indefinitely where processes may not inspect each other.
         told = ["vgdb", f"--pid={app.process.pid}", *command]
         subprocess.run(told, capture_output=True, check=True, timeout=LONGEST_WAIT)
 
 
 def instructions_of_start(lab: Lab, app: str, operation: BenchOperation, endpoint: str) -> int:
-    """The instructions from the start of Python to an app's first answer."""
+    """Return the instructions from the start of Python to an app's first response."""
     file = lab.folder / f"{app}-{operation.name}.cachegrind".replace(" ", "-")
     start(lab, app, operation, endpoint, _counting(file))
     return _summary(file)
 
 
 def instructions_of_python(lab: Lab) -> int:
-    """The instructions of the start of Python."""
+    """Return the instructions of the start of Python alone."""
     file = lab.folder / "python.cachegrind"
     command = [*_counting(file), *lab.command(None)]
     subprocess.run(command, env=lab.environment("", None), check=True, timeout=LONGEST_START)
@@ -237,7 +246,7 @@ def instructions_of_python(lab: Lab) -> int:
 
 
 def _counting(file: Path) -> Sequence[str]:
-    # Not callgrind, as there is nothing to leave out, and this one counts twice as fast.
+    # Not callgrind: the whole run is counted, and cachegrind is twice as fast.
     return (*_valgrind(file), "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={file}")
 
 

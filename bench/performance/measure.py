@@ -1,4 +1,4 @@
-"""Measures all apps in one run: side by side, in rounds, so that what is shown is a ratio and not a machine."""
+"""Measurement of all apps in one run, interleaved in rounds, so that the ratios do not depend on the machine."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,24 +25,24 @@ State = Literal["warm", "cold"]
 
 @dataclass
 class Measurement:
-    """What one call takes, or one start."""
+    """Processor time and instructions of one call or one start."""
 
     seconds: list[float] = field(default_factory=list)
-    """Of processor time, by round."""
+    """Processor time of each round, in seconds."""
     instructions: float | None = None
-    """None where there is no valgrind."""
+    """Number of instructions; `None` without valgrind."""
 
 
 @dataclass
 class Measurements:
-    """What was measured, and on what."""
+    """Results of a run, and the Python that they were measured on."""
 
     python: str
     taken: dict[tuple[State, str, str], Measurement] = field(default_factory=dict)
-    """By state, app and operation."""
+    """Measurements by state, app and operation."""
 
     def of(self, state: State, app: str, operation: str) -> Measurement:
-        """What an app took for an operation."""
+        """Return the measurement of an operation of an app. Creates an empty one at first."""
         return self.taken.setdefault((state, app, operation), Measurement())
 
 
@@ -50,7 +50,7 @@ Say = Callable[[str], object]
 
 
 def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
-    """Measure everything, in as many rounds of calls and of starts."""
+    """Measure all apps in `rounds` rounds of calls and `starts` rounds of starts. `say` reports the progress."""
     measured = Measurements(lab.version)
     with stub() as plain, stub(lab.certificate) as tls:
         endpoints = {False: plain, True: tls}
@@ -82,7 +82,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
                     counted = counter.count(called, operation)
                     measured.of("warm", app, operation.name).instructions = counted
 
-        # Side by side, because instructions do not depend on what else the machine does.
+        # Concurrently, because instruction counts do not depend on the machine's load.
         threads = os.cpu_count() or 1
         map_threads(count_calls, [(app, has_tls) for app in APPS for has_tls in endpoints], threads)
         map_threads(count_start, cases, threads)
@@ -90,7 +90,7 @@ def measure(lab: Lab, rounds: int, starts: int, say: Say) -> Measurements:
 
 
 def _called(has_tls: bool) -> Mapping[str, Sequence[BenchOperation]]:
-    """The operations that are called of each app, with or without TLS."""
+    """Return the operations to call of each app, with or without TLS."""
     if has_tls:
         return dict.fromkeys(APPS, (OVER_TLS,))
     return {OURS: (*COMMON, *OWN), **dict.fromkeys(PEERS, COMMON)}

@@ -1,4 +1,4 @@
-"""What was measured, as ratios with their spread: tables for a terminal and for docs/performance.md, and a picture."""
+"""Report of a run as ratios with quartiles: tables for the terminal and docs/performance.md, and a chart."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,18 +9,18 @@ from bench.performance.workload import BASE, COMMON, OURS, OVER_TLS, OWN, PEERS
 from bench.tables import Grid
 
 BASE_START = COMMON[0].name
-"""Under which the start of the base was measured."""
+"""Operation name under which the start of the base is stored."""
 
 
 class PerformanceReport:
-    """The tables and the picture of one run."""
+    """Tables and chart of one run."""
 
     def __init__(self, measured: Measurements) -> None:
         self._measured = measured
         self._counted = all(taken.instructions is not None for taken in measured.taken.values())
 
     def grids(self) -> dict[str, Grid]:
-        """The tables by name."""
+        """Return the tables by name."""
         return {"calls": self._calls(), "own": self._own(), "starts": self._starts()}
 
     def _calls(self) -> Grid:
@@ -60,7 +60,7 @@ class PerformanceReport:
         return [*rows, [name, "CPU time", f"{milliseconds:.2f} ms", *(_timed(ours, other) for other in theirs)]]
 
     def picture(self) -> str:
-        """Calls and starts as bars, in SVG: by instructions where they were counted, else by processor time."""
+        """Return an SVG bar chart of calls and starts, by instructions if they were counted, else by processor time."""
         panels = [
             (f"Calls, by {self._unit()}: the tutorial's are 1", self._bars("warm", "tutorial")),
             (f"Starts, by {self._unit()}: that of the base is 1", self._bars("cold", BASE)),
@@ -96,12 +96,12 @@ def _timed(one: Measurement, other: Measurement) -> str:
 
 
 def quotients(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
-    """The quartiles of what one took over what the other took in the same round."""
+    """Return the quartiles of the ratios of two apps' times, round by round."""
     return quartiles(one / other for one, other in zip(ones, others, strict=True))
 
 
 def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
-    """The first quartile, the median and the third; of one value three times that."""
+    """Return the first quartile, the median and the third quartile. All three equal a single value."""
     several = list(values)
     low, middle, high = quantiles(several if len(several) > 1 else several * 2, method="inclusive")
     return low, middle, high
@@ -109,11 +109,11 @@ def quartiles(values: Iterable[float]) -> tuple[float, float, float]:
 
 COLORS = ("#0969da", "#8c959f", "#bf8700", "#8250df", "#2da44e")
 WIDTH, LABELS, BAR, GAP, HEAD = 860, 110, 14, 12, 40
-"""Pixels."""
+"""Dimensions of the chart in pixels."""
 
 
 def _drawn(panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]) -> str:
-    """Panels below each other, each with groups of horizontal bars, one bar for each app."""
+    """Draw stacked panels with groups of horizontal bars, one bar for each app."""
     parts: list[str] = []
     top = 30
     for place, app in enumerate(APPS):

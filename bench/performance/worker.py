@@ -1,12 +1,15 @@
-"""Runs in the process that is measured: `python worker.py EVENTS [FIRST]`, with what it measures on PYTHONPATH.
+"""Main program of the measured process: `python worker.py EVENTS [FIRST]`, with the app on PYTHONPATH.
 
-EVENTS is a file that says of each operation which module answers it, and its event. With FIRST, the name of an operation, it
-imports that module, calls it once, prints the seconds of processor time that both took, and the status. Otherwise it reads
-lines from standard input, `<operation> <times>`, and answers each with the seconds that as many calls took, or with the
-answer itself if `times` is 0. Without arguments it ends at once: what is left is the start of Python.
+EVENTS is a file that maps each operation to its module and its event.
+
+- With FIRST, the name of an operation, it imports the module and calls it once. It prints the seconds of processor time
+  of both and the status.
+- Without FIRST it reads lines `<operation> <times>` from standard input. It prints the seconds of that many calls, or
+  the response if `times` is 0.
+- Without arguments it exits immediately, to measure the start of Python alone.
 """
 
-# Only what is built in, or there when Python has started: what the app imports is to be counted.
+# Only modules that are built in or loaded at Python's start, because the app's own imports must be measured.
 import gc
 import itertools
 import marshal
@@ -16,7 +19,7 @@ import time
 
 
 class WorkerContext:
-    """What Lambda says of an invocation."""
+    """Lambda context of an invocation."""
 
     function_name = "videos"
     function_version = "1"
@@ -26,13 +29,13 @@ class WorkerContext:
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """As much as a function has at its start."""
+        """Return a constant 60 seconds, as at the start of an invocation."""
         return 60_000
 
 
 def main(path: str, first: str = "") -> None:
-    """Measure."""
-    # What apps print on standard output goes where Lambda would log it.
+    """Measure the start of operation `first`, or serve commands from standard input."""
+    # Discard the apps' standard output, which Lambda would log.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with open(path, "rb") as file:
@@ -45,7 +48,7 @@ def main(path: str, first: str = "") -> None:
         taken = time.process_time() - started
         answers.write(f"{taken} {answer['statusCode']}\n")
         return
-    # The time stands still, so that what an app remembers for some seconds it remembers for all calls.
+    # Freeze the clock, so that entries of the app's caches do not expire between calls.
     time.time = itertools.repeat(time.time()).__next__
     for line in sys.stdin:
         operation, _, times = line.strip().rpartition(" ")
@@ -57,7 +60,7 @@ def main(path: str, first: str = "") -> None:
             answers.write(json.dumps(handle(event, context)) + "\n")
             continue
         calls = range(int(times))
-        gc.collect()  # so that none pays for what others left behind
+        gc.collect()  # so that no operation pays for the garbage of another
         started = time.process_time()
         for _ in calls:
             handle(event, context)
@@ -67,4 +70,4 @@ def main(path: str, first: str = "") -> None:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(*sys.argv[1:])
-    os._exit(0)  # how long an app takes to end is nobody's time
+    os._exit(0)  # the time to shut down is not measured

@@ -1,4 +1,4 @@
-"""What is measured: the apps, the operations that they answer, and whether they answer alike."""
+"""Workload: the apps, their operations, and the comparison of their responses."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ PEERS: Mapping[str, str] = {
     "plain": "bench.peers.plain",
     "floor": "bench.peers.floor",
 }
-"""The modules of the peers by their names."""
+"""Modules of the peers by name."""
 CHANGING = ("videoId", "createdAt", "updatedAt")
-"""What differs from one created video to the next."""
+"""Fields that differ between created videos."""
 
 Answer = Mapping[str, Any]
 
@@ -33,26 +33,26 @@ class BenchOperation:
 
     name: str
     id: str
-    """As the route table names it."""
+    """Operation name in the route table."""
     path: str
     query: str = ""
     body: Any = None
     calls: int = 20
-    """How many are made at a time."""
+    """Calls in one round."""
     tls: bool = False
     user: str = OWNER
 
     @property
     def route(self) -> Route:
-        """Its row in the route table."""
+        """Row of the route table."""
         return next(route for route in ROUTES if route.operation == self.id)
 
     def module(self, app: str) -> str:
-        """The module in which an app answers it."""
+        """Return the name of the module with an app's handler."""
         return f"functions.{self.route.function}.handler" if app == OURS else PEERS.get(app, "bench.peers.base")
 
     def event(self) -> dict[str, Any]:
-        """What API Gateway makes of it: with the headers of a browser, and a token as Cognito signs it."""
+        """Return the API Gateway event, with a browser's headers and a bearer token of 1,000 characters."""
         headers = {
             "accept": "application/json",
             "accept-encoding": "gzip, deflate, br, zstd",
@@ -70,7 +70,7 @@ class BenchOperation:
             headers["content-type"] = MERGE_PATCH if self.route.method == "PATCH" else JSON
             body = json.dumps(self.body)
         event = make_event(self.route.method, self.path, body, self.query, headers, self.user, USER_SCOPES, self.route)
-        # Our functions read the raw query; others read what the gateway makes of it.
+        # Our functions read the raw query; the peers read the gateway's parsed parameters.
         return event | ({"queryStringParameters": dict(parse_qsl(self.query))} if self.query else {})
 
 
@@ -87,7 +87,7 @@ COMMON = (
     BenchOperation("view", "countView", f"{VIDEO}/views", user="bob"),
     BenchOperation("list of 50", "listVideos", "/v1/videos", query=f"userId={OWNER}&limit=50", calls=10),
 )
-"""What all apps answer."""
+"""Operations that all apps implement."""
 OVER_TLS = BenchOperation("GET over TLS", "getVideo", VIDEO, tls=True)
 OWN = (
     BenchOperation("owner's 25", "listVideos", "/v1/videos", query=f"userId={OWNER}", calls=10),
@@ -102,18 +102,18 @@ OWN = (
     ),
     BenchOperation("PATCH", "patchVideo", VIDEO, body={"title": "Another title"}),
 )
-"""What only ours answers."""
+"""Operations that only our app implements."""
 
 
 def operations(app: str) -> Sequence[BenchOperation]:
-    """What an app answers."""
+    """Return the operations of an app."""
     if app == BASE:
         return COMMON[:1]
     return (*COMMON, OVER_TLS, *(OWN if app == OURS else ()))
 
 
 def differences(operation: BenchOperation, ours: Answer, theirs: Answer) -> Iterator[str]:
-    """What another app leaves out of an answer, or answers otherwise; it may answer more."""
+    """Yield the fields that another app omits or returns differently. It may return additional fields."""
     if ours["statusCode"] != theirs["statusCode"]:
         yield f"status {theirs['statusCode']} in place of {ours['statusCode']}: {theirs.get('body')}"
         return
