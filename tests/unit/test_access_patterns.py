@@ -1,4 +1,4 @@
-"""Every row of the access-pattern table, held to its word: the operations and the index really used."""
+"""Tests of the access-pattern table: each row states the operations and the index that its request really uses."""
 
 from typing import Any
 

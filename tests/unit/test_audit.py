@@ -1,4 +1,4 @@
-"""The audit trail: which changes make which entries, each exactly once, in the table and in the archive."""
+"""The audit trail: the entries of each change, written exactly once, in the table and in the archive."""
 
 import json
 from collections.abc import Callable, Sequence

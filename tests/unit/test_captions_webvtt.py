@@ -1,4 +1,4 @@
-"""WebVTT is read strictly by its specification, and written in one form."""
+"""WebVTT files are parsed strictly by the specification, and written in one canonical form."""
 
 import pytest
 from hypothesis import given

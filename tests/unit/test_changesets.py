@@ -1,4 +1,4 @@
-"""Change sets: what one request wrote, for who may see it, and in pages."""
+"""Change sets: the writes of one request, with permissions and pages."""
 
 from typing import Any
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""docs/data-model.md has every entity, and every attribute that the service really stores."""
+"""Tests of docs/data-model.md: it lists every entity, and every attribute that the service really stores."""
 
 import re
 from collections import defaultdict

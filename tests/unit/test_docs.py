@@ -1,4 +1,4 @@
-"""The pages below docs/ say what the code does."""
+"""Tests of the pages below docs/: they agree with the code."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Jobs behind the API: what a change sets in motion, and that repeats, disorder and deaths end in the same state."""
+"""Jobs behind the API: the effects of a change. Duplicates, reordering and crashes lead to the same final state."""
 
 import itertools
 import random

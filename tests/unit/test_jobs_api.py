@@ -1,4 +1,4 @@
-"""Jobs as clients meet them: listing, retrying, asking why, choosing a picture, and a transcoder's reports."""
+"""Jobs through the API: listing, retrying, reasons for failure, choosing a poster, and a transcoder's reports."""
 
 from typing import Any
 

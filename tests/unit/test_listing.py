@@ -1,4 +1,6 @@
-"""Pages of what entries lead to: full, in order, nothing lost or repeated, though some entries lead to nothing."""
+"""Pages of the items that index entries point to: complete, ordered and without duplicates, although some entries point
+to no item.
+"""
 
 from collections.abc import Callable, Sequence
 

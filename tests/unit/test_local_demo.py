@@ -1,4 +1,4 @@
-"""The demo's films: odd records become sound documents, and every run makes the same requests."""
+"""The demo's source videos: irregular records become valid documents, and every run sends the same requests."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`make run` refuses to start with one clear sentence, and leaves nothing behind."""
+"""Tests of `make run`: if it cannot start, it prints one clear sentence and leaves nothing behind."""
 
 import fcntl
 import json

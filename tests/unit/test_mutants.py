@@ -1,4 +1,4 @@
-"""`make mutants` runs each planted defect with its tests in a copy, and says which ones no test catches."""
+"""Tests of `make mutants`: it runs each planted defect with its tests in a copy, and reports the undetected ones."""
 
 import fcntl
 import sys
