@@ -1,5 +1,5 @@
-"""What the service costs on AWS, worked out from what it really sends: `python -m bench.cost`, or `make cost`.
+"""Costs of the service on AWS, computed from the requests that it sends: `python -m bench.cost`, or `make cost`.
 
-Each request of the access-pattern table is carried out in process, and DynamoDB's published rules are applied to what
-was sent and stored. No AWS account is asked.
+Runs each request of the access-pattern table in process, and applies DynamoDB's published rules to the requests and
+the stored items. No AWS account is used.
 """

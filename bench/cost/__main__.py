@@ -1,4 +1,4 @@
-"""The command line: `python -m bench.cost --help`."""
+"""Command line: `python -m bench.cost --help`."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from bench.cost.run import measure_lifelike
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, work out, and print; the exit status."""
+    """Measure, compute the costs, print or write them, and return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         prices, workload = Prices.load(), Workload.load(options.workload, dict(options.set))
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _setting(text: str) -> tuple[str, float]:
-    # From the right, because requests have equals signs of their own.
+    # From the right, because names of requests contain equals signs.
     name, separator, value = text.rpartition("=")
     try:
         number = float(value.replace("_", ""))

@@ -1,4 +1,4 @@
-"""What follows a change when its request is answered: stream, router, audit trail, queues and workers."""
+"""Background work after the response to a change: stream, router, audit trail, queues and workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,56 +59,56 @@ from shared.schema import (
 FIFO_QUEUES = frozenset({"tallies"})
 """Queues whose requests cost more."""
 RENDITIONS = ("1080p", "720p", "480p", "240p")
-"""What an environment asks for when nothing else is chosen."""
+"""Default renditions of an environment."""
 FILM_SIZE = (1920, 1080)
-"""Pixels of the film: all renditions are made of it."""
+"""Width and height of the source video in pixels, large enough for all renditions."""
 FOLLOWED = (CREATE, DESCRIBE, PUBLISH, STATUS, ADD_CREDIT, ARRIVAL, VIEW, VIEW_LATER, VIEW_OF, RATE)
-"""Requests whose consequences are measured; reports of renditions are among those of the film."""
+"""Requests whose background work is measured. Rendition reports are part of the upload's background work."""
 
 
 @dataclass
 class BackgroundCost:
-    """What one request sets in motion, all together."""
+    """Total background work that one request causes."""
 
     work: CapacityUnits = field(default_factory=CapacityUnits)
-    """What jobs, documents and totals cost."""
+    """Units of jobs, documents and totals."""
     trail: CapacityUnits = field(default_factory=CapacityUnits)
-    """What the audit trail costs."""
+    """Units of the audit trail."""
     feed: CapacityUnits = field(default_factory=CapacityUnits)
-    """What the feed of changes costs, beside it."""
+    """Units of the change feed, in addition to the audit trail."""
     wakes: int = 0
-    """Messages that wake who follows: one for each batch of the stream, so as many as there are changes when each comes alone."""
+    """Messages that start a delivery check: one for each stream batch, so one for each change that arrives alone."""
     looks: CapacityUnits = field(default_factory=CapacityUnits)
-    """What it costs to look who follows."""
+    """Units of the delivery checks, which look up subscriptions."""
     look_trips: int = 0
     trips: int = 0
     routed: int = 0
-    """Records of the stream that wake the router."""
+    """Stream records that invoke the router."""
     audited: int = 0
-    """Records that wake the audit trail."""
+    """Stream records that invoke the audit function."""
     messages: int = 0
-    """Messages to all queues of workers."""
+    """Messages to all worker queues."""
     fifo_messages: int = 0
-    """Messages to FIFO queues among them."""
+    """Messages to FIFO queues, included in `messages`."""
     worked: int = 0
-    """Messages that a function here takes; those for transcoders are not."""
+    """Messages that our functions process. Messages for transcoders are excluded."""
     log_lines: int = 0
     metric_lines: int = 0
     trail_kept: StoredSize = field(default_factory=StoredSize)
-    """What the trail keeps, paid overhead included."""
+    """Storage of the audit trail, billed overhead included."""
     feed_kept: StoredSize = field(default_factory=StoredSize)
-    """What the feed keeps."""
+    """Storage of the change feed, billed overhead included."""
     kept: StoredSize = field(default_factory=StoredSize)
-    """Jobs, and the marker of what was counted, when all is done."""
+    """Storage of jobs and counting markers after all work is done."""
 
 
 def measure_behind() -> dict[str, BackgroundCost]:
-    """What follows each request that changes a video."""
+    """Return the background work of each request that changes a video."""
     return {request: follow(request) for request in FOLLOWED}
 
 
 def follow(request: str) -> BackgroundCost:
-    """What follows one request, in tables of its own."""
+    """Return the background work of one request, measured in separate tables. Raises RuntimeError if it fails."""
     with made() as place:
         client, api = make_s3_client(), place.api()
         for bucket in (MEDIA_BUCKET, SOURCES_BUCKET):
@@ -132,7 +132,7 @@ def follow(request: str) -> BackgroundCost:
 
 
 def _upload_film(api: Api) -> str:
-    """Upload a film that workers can really look at."""
+    """Upload a source video that workers can probe. Returns `<videoId>/upload/<uploadId>`."""
     data = film(1, FILM_SIZE)
     video_id = api.create()["videoId"]
     begun = api.post(f"/v1/videos/{video_id}/upload", {"contentType": "video/mp4", "fileSize": len(data)}).json
@@ -142,7 +142,7 @@ def _upload_film(api: Api) -> str:
 
 
 class _BackgroundMeter:
-    """The functions behind the API; what they use is added up."""
+    """Background functions, with a sum of the resources that they use."""
 
     def __init__(self, place: MeasuredService, api: Api, objects: Objects) -> None:
         self.followed = BackgroundCost()
@@ -169,7 +169,7 @@ class _BackgroundMeter:
         self._feed_meter = Meter(feed_client(), clients()[1])
 
     def run(self) -> None:
-        """Let everything happen, until nothing waits."""
+        """Process the stream and the queues until both are empty."""
         while self._read_stream() or self._take_messages():
             pass
 
@@ -188,7 +188,7 @@ class _BackgroundMeter:
         return bool(records)
 
     def _look(self) -> None:
-        """Let the worker look who follows what has changed."""
+        """Run the delivery worker for each of its messages."""
         for body in self._wakes.take():
             self.followed.wakes += 1
             with self._meter.measure() as used:
@@ -210,7 +210,7 @@ class _BackgroundMeter:
         return bool(waiting)
 
     def _transcode(self, message: Mapping[str, Any]) -> None:
-        """Report as transcoders do; these are requests of their own, and not counted here."""
+        """Send the reports of a transcoder. They are separate requests and are not counted here."""
         told = {"inputHash": message["inputHash"], "attempt": message["attempt"]}
         for report in ({"state": "running"}, {"state": "done", "uri": message["output"]}):
             path, body = message["report"], told | report
@@ -232,7 +232,7 @@ class _BackgroundMeter:
 
 
 def _wakes_router(record: Mapping[str, Any]) -> bool:
-    """As ROUTER_FILTERS in infra/jobs_stack.py have it."""
+    """Whether the record matches ROUTER_FILTERS in infra/jobs_stack.py."""
     keys = record["dynamodb"]["Keys"]
     is_counted = record["eventName"] != "REMOVE" and (
         keys[PARTITION_KEY]["S"].startswith((VIEWER.partition_prefix, RATING.partition_prefix))
@@ -245,7 +245,7 @@ def _wakes_router(record: Mapping[str, Any]) -> bool:
 
 
 def _wakes_audit(record: Mapping[str, Any]) -> bool:
-    """As AUDIT_FILTERS in infra/jobs_stack.py have it, of what is followed here."""
+    """Whether the record matches AUDIT_FILTERS in infra/jobs_stack.py, for the entities measured here."""
     is_credit = record["dynamodb"]["Keys"][SORT_KEY]["S"].startswith(CREDIT.sort_prefix)
     return is_credit or _is_video(record) or _job_state(record) in JOB_STATES
 
@@ -262,7 +262,7 @@ def _job_state(record: Mapping[str, Any]) -> str | None:
 
 
 def _in_audit_table() -> tuple[StoredSize, StoredSize]:
-    """What is stored of the trail, and of the feed."""
+    """Return the storage of the audit trail and of the change feed."""
     trail, feed = list[AttributeMap](), list[AttributeMap]()
     for item in items_of(AUDIT_TABLE_NAME):
         is_feed = item[PARTITION_KEY]["S"].startswith(tuple(entity.partition_prefix for entity in FEED_ENTITIES))
@@ -271,6 +271,6 @@ def _in_audit_table() -> tuple[StoredSize, StoredSize]:
 
 
 def _stored_size() -> StoredSize:
-    """What is stored of jobs, and of the marker of what was counted."""
+    """Return the storage of jobs and of counting markers."""
     items = [item for item in items_of(TABLE_NAME) if item[SORT_KEY]["S"].startswith((JOB.sort_prefix, MARKER.sk))]
     return StoredSize.of(items)

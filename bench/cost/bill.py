@@ -1,4 +1,4 @@
-"""From units to dollars: of a million calls, and of a month."""
+"""Conversion of measured units to US dollars, for one call and for a month."""
 
 import tomllib
 from collections.abc import Mapping
@@ -25,26 +25,26 @@ DELIVERY = "the queue: deliveries"
 SIGN_IN, METRICS = "Sign-in", "Metrics of work"
 SERVICES = ("DynamoDB", "Lambda", "API Gateway", "Logs", "Transfer")
 Dollars = dict[str, float]
-"""By service."""
+"""US dollars by service."""
 
 
 class InvalidWorkload(Exception):
-    """A sentence about a wrong option, price or workload."""
+    """Error in an option, a price or a workload. The message is a sentence."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """One dated list."""
+    """Price list of one region on one date."""
 
     date: str
     region: str
     usd: Mapping[str, float]
     unchecked: tuple[str, ...]
-    """Those that no page confirmed on that day."""
+    """Names of prices that no page confirmed on that date."""
 
     @classmethod
     def load(cls, path: Path = PRICES) -> "Prices":
-        """Read the list."""
+        """Read a price list from a TOML file."""
         listed = tomllib.loads(path.read_text(encoding="utf-8"))
         prices = listed["prices"]
         return cls(
@@ -57,16 +57,19 @@ class Prices:
 
 @dataclass(frozen=True)
 class Workload:
-    """What happens in a month, and what is assumed of it."""
+    """Calls of a month, and the assumptions about them."""
 
     figures: Mapping[str, float]
     calls: Mapping[str, int]
     idle: Mapping[str, Mapping[str, float]]
-    """Figures of other environments that differ from those of production, by the environment's name."""
+    """Figures of other environments that differ from production, by environment."""
 
     @classmethod
     def load(cls, path: Path = WORKLOAD, changed: Mapping[str, float] | None = None) -> "Workload":
-        """Read a file, with some figures changed; raises Misused when there is no such figure."""
+        """Read a TOML file, and replace the figures in `changed`.
+
+        Raises InvalidWorkload if the file is invalid or a changed figure does not exist.
+        """
         figures: dict[str, Any] = {"metrics": _emitted_metrics()}
         try:
             figures |= tomllib.loads(path.read_text(encoding="utf-8"))
@@ -81,13 +84,13 @@ class Workload:
         return cls(figures, calls, idle)
 
     def environments(self) -> dict[str, "Workload"]:
-        """Return the workload of each environment, with production's last."""
+        """Return the workload of each environment, production last."""
         others = {env: replace(self, figures={**self.figures, **given}) for env, given in self.idle.items()}
         return {**others, "prod": self}
 
 
 def call(used: MeasuredRequest, prices: Prices, workload: Workload) -> Dollars:
-    """What one call costs."""
+    """Return the cost of one call, by service."""
     usd = prices.usd
     is_http = used.request.partition(" ")[2].startswith("/")
     return {
@@ -100,12 +103,12 @@ def call(used: MeasuredRequest, prices: Prices, workload: Workload) -> Dollars:
 
 
 def units_cost(units: CapacityUnits, prices: Prices) -> float:
-    """What units of DynamoDB cost."""
+    """Return the cost of DynamoDB units."""
     return (units.reads * prices.usd["dynamodb_read"] + units.writes * prices.usd["dynamodb_write"]) / MILLION
 
 
 def gb_seconds(used: MeasuredRequest, workload: Workload) -> float:
-    """GB-seconds of a function that waits for DynamoDB, and for a receiver if it delivers."""
+    """Return the GB-seconds of an invocation, including waits for DynamoDB and, for deliveries, for the receiver."""
     figures = workload.figures
     waits = used.trips * figures["dynamodb_ms"] + figures["receiver_ms"] * (used.request == DELIVERY)
     memory_gb = figures["index_gb" if used.request == INDEX else "memory_gb"]
@@ -113,20 +116,20 @@ def gb_seconds(used: MeasuredRequest, workload: Workload) -> float:
 
 
 def invocation(used: MeasuredRequest, prices: Prices, workload: Workload) -> float:
-    """What one invocation of a function costs."""
+    """Return the cost of one Lambda invocation."""
     seconds = gb_seconds(used, workload) * prices.usd["lambda_gb_second"]
     return seconds + prices.usd["lambda_request"] / MILLION
 
 
 def logs(invocations: float, lines: int, metric_lines: int, prices: Prices, workload: Workload) -> float:
-    """What the logs of some invocations cost."""
+    """Return the cost of the logs of some invocations."""
     figures = workload.figures
     bytes_ = invocations * figures["log_bytes"] + lines * figures["line_bytes"] + metric_lines * figures["metric_bytes"]
     return bytes_ / GB * prices.usd["log_ingestion"]
 
 
 def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dollars:
-    """What follows one request that changes a video: its entries in the trail, jobs, messages, and totals."""
+    """Return the cost of the background work of one request: audit entries, jobs, messages and totals."""
     usd, figures = prices.usd, workload.figures
     together = figures["changes_together"]
     invocations = (followed.routed + followed.audited + followed.wakes) / together + followed.worked
@@ -138,7 +141,7 @@ def after(followed: BackgroundCost, prices: Prices, workload: Workload) -> Dolla
         "Lambda": seconds * figures["memory_gb"] * usd["lambda_gb_second"]
         + invocations * usd["lambda_request"] / MILLION,
         "Logs": logs(invocations, followed.log_lines, followed.metric_lines, prices, workload),
-        # Sent, received, deleted.
+        # Each message is sent, received and deleted.
         "SQS": queue_requests(
             3 * (followed.messages - followed.fifo_messages + followed.wakes / together),
             3 * followed.fifo_messages,
@@ -160,7 +163,7 @@ def month(
     prices: Prices,
     workload: Workload,
 ) -> dict[str, Dollars]:
-    """What a month costs, by what it is for and by service."""
+    """Return the costs of a month, by purpose and by service."""
     bill: dict[str, Dollars] = {}
     for request, times in workload.calls.items():
         bill[request] = scaled(call(measured[request], prices, workload), times)
@@ -184,29 +187,32 @@ def sign_in(prices: Prices, workload: Workload) -> Dollars:
 
 
 def _emitted_metrics() -> int:
-    """Return how many custom metrics an environment has: each value of a second dimension is another metric."""
+    """Return the number of custom metrics of an environment. Each value of a second dimension is a separate metric."""
     values = {"": 1, "kind": len(KINDS), "queue": len(JOB_QUEUES)}
     return sum(values[dimension] for _, dimension in EMITTED.values())
 
 
 def metrics_of_work(workload: Workload) -> float:
-    """Return how many custom metrics a month with calls has besides those of an idle one."""
+    """Return the number of custom metrics that calls add to an idle month."""
     figures = workload.figures
     return figures["metrics"] - figures["idle_metrics"] if any(workload.calls.values()) else 0
 
 
 def behind(request: str) -> str:
-    """What the month calls that which follows a request."""
+    """Return the name of a request's background work in a month's bill."""
     return f"behind {request}"
 
 
 def of_video(catalogue: CatalogueSize, followed: Mapping[str, BackgroundCost]) -> StoredSize:
-    """What is stored for one video with a film, and all that belongs to it."""
+    """Return the storage of one video with a source file and all related items."""
     return catalogue.stored + followed[ARRIVAL].kept
 
 
 def storage(kept: StoredSize, prices: Prices) -> Dollars:
-    """What storage costs in a month. Recovery is charged for the table; its global indexes can be made again."""
+    """Return the monthly cost of storage.
+
+    Point-in-time recovery is charged for the table only, because global indexes can be rebuilt.
+    """
     usd = prices.usd
     return {
         "DynamoDB": (kept.table * (usd["dynamodb_storage"] + usd["dynamodb_pitr"]) / GB)
@@ -215,20 +221,20 @@ def storage(kept: StoredSize, prices: Prices) -> Dollars:
 
 
 def _trail(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """What the trail holds once the first of its entries reach their end."""
+    """Return the storage of the audit trail once its first entries expire."""
     monthly = (change.trail_kept.times(workload.calls.get(request, 0)) for request, change in followed.items())
     return sum(monthly, StoredSize()).times(workload.figures["audit_days"] / DAYS_A_MONTH)
 
 
 def _feed(followed: Mapping[str, BackgroundCost], workload: Workload) -> StoredSize:
-    """What the feed holds, of a month."""
+    """Return the storage of the change feed, which holds one month."""
     return sum(
         (change.feed_kept.times(workload.calls.get(request, 0)) for request, change in followed.items()), StoredSize()
     )
 
 
 def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Workload) -> Dollars:
-    """What a month costs in which nobody calls."""
+    """Return the cost of a month without calls."""
     usd, figures = prices.usd, workload.figures
     sweeps, ranked, indexed = (
         scaled(call(measured[name], prices, workload), figures[runs])
@@ -251,5 +257,5 @@ def idle(measured: Mapping[str, MeasuredRequest], prices: Prices, workload: Work
 
 
 def scaled(cost: Mapping[str, float], times: float) -> Dollars:
-    """The same, `times` times."""
+    """Return the costs multiplied by `times`."""
     return {service: dollars * times for service, dollars in cost.items()}

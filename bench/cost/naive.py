@@ -1,9 +1,9 @@
-"""The design that one would begin with, by the same rules and from the same items.
+"""A naive design, computed by the same rules from the same items.
 
-- Each view raises a number in the video's own document, which is in every index as a whole.
-- Each question has an index of its own, which holds whole documents, and every write pays for all of them.
-- Lists that no index was made for scan the table and drop what does not fit.
-- The fifth page is found by an offset: pages one to four are read again.
+- Each view increments a number in the video's document, which every index contains whole.
+- Each query has a separate index of whole documents, and every write pays for all indexes.
+- Lists without an index scan the table and filter the results.
+- The fifth page is found by an offset, so pages one to four are read again.
 """
 
 import math
@@ -16,30 +16,33 @@ from local.testbed.units import READ_BYTES, CapacityUnits, index_entry, size, wr
 from shared.schema import USER_INDEX
 
 PAGE = 25
-"""Videos of a page, when nobody asks for another number."""
+"""Default number of videos on a page."""
 LISTS = "GET /v1/videos?"
 
 
 @dataclass(frozen=True)
 class DesignComparison:
-    """One decision: what a request takes here, and what it would take without it."""
+    """Units of a request with one design decision, and without it."""
 
     decision: str
     request: str
     ours: CapacityUnits
     naive: CapacityUnits
     times: float
-    """How often it happens in the month."""
+    """Number of such requests in the month."""
 
     def factor(self, prices: Prices) -> float:
-        """How many times dearer the naive way is."""
+        """Return the ratio of the naive design's cost to ours."""
         return units_cost(self.naive, prices) / units_cost(self.ours, prices)
 
 
 def comparisons(
     measured: Mapping[str, MeasuredRequest], catalogue: CatalogueSize, workload: Workload
 ) -> tuple[DesignComparison, ...]:
-    """Each decision by itself. What is here is what the month is charged; the naive way differs by that decision alone."""
+    """Compare each decision separately.
+
+    `ours` is the same as in the month's bill; `naive` differs from it by that decision only.
+    """
     told, calls = workload.figures, workload.calls
     bytes_ = size(catalogue.video)
     document = written(bytes_)
@@ -48,7 +51,7 @@ def comparisons(
     pages = told["naive_page"]
     lists, page = _mean_list(measured, calls)
     create = measured[CREATE].units
-    # The entries of its tags stay: the places of each in the index are not copies of the document.
+    # Tag entries remain, because they are not copies of the document.
     of_tags = len(VIDEO_BODY["tags"])
     return (
         DesignComparison(
@@ -90,7 +93,10 @@ def comparisons(
 
 
 def _mean_list(measured: Mapping[str, MeasuredRequest], calls: Mapping[str, float]) -> tuple[float, CapacityUnits]:
-    """How many pages of videos are listed, and what one takes: the mean of them all; of each list once, if none are."""
+    """Return the number of list pages in the month, and the mean units of one page.
+
+    If the month has none, each list counts once.
+    """
     times = {request: number for request, number in calls.items() if request.startswith(LISTS)}
     number = sum(times.values())
     weights = times if number else dict.fromkeys(times, 1)

@@ -1,4 +1,4 @@
-"""The tables of docs/costs.md, which `python -m bench.cost --docs` writes and a test compares."""
+"""Tables of docs/costs.md, which `python -m bench.cost --docs` writes and a test compares."""
 
 from bench.cost.report import CostReport
 from local import ROOT
@@ -8,6 +8,6 @@ PAGE = ROOT / "docs" / "costs.md"
 
 
 def updated(text: str, report: CostReport) -> str:
-    """The page with its tables rewritten; raises ValueError when the marks of one are missing."""
+    """Return the page with updated tables. Raises ValueError if the markers of a table are missing."""
     sizes = "".join(f"- {name}: {bytes_:,} bytes\n" for name, bytes_ in report.sizes().items())
     return filled(text, {"sizes": sizes} | {name: grid.markdown() for name, grid in report.grids().items()})

@@ -1,4 +1,4 @@
-"""What `make cost` shows: tables for a terminal, Markdown for docs/costs.md, and one object for machines."""
+"""Report of `make cost`: tables for the terminal, Markdown for docs/costs.md, and a JSON object."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -40,7 +40,7 @@ MONTHLY = (
 
 
 class CostReport:
-    """Everything that was worked out of one set of measurements."""
+    """All figures computed from one set of measurements."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class CostReport:
         self.comparisons = comparisons(measured, catalogue, workload)
 
     def grids(self) -> dict[str, Grid]:
-        """The tables by name."""
+        """Return the tables by name."""
         return {
             "calls": self._calls(),
             "least": self._least(),
@@ -180,7 +180,7 @@ class CostReport:
         return comparison.times * (units_cost(comparison.naive, self.prices) - units_cost(comparison.ours, self.prices))
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of what was measured."""
+        """Return the sizes of the measured items in bytes, by name."""
         kept = of_video(self.catalogue, self.followed)
         return {
             "video": size(self.catalogue.video),
@@ -190,7 +190,7 @@ class CostReport:
         }
 
     def machine(self) -> dict[str, Any]:
-        """All figures, unrounded, as JSON has them."""
+        """Return all figures, unrounded, as a JSON object."""
         return {
             "prices": {"date": self.prices.date, "region": self.prices.region, "unchecked": self.prices.unchecked},
             "bytes": self.sizes(),
@@ -232,7 +232,7 @@ class CostReport:
 
 
 def total(bills: Iterable[Mapping[str, float]]) -> Dollars:
-    """The sum, by service."""
+    """Return the sum of the bills, by service."""
     sums: Dollars = {}
     for bill in bills:
         for service, dollars in bill.items():
