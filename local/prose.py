@@ -14,12 +14,9 @@ from local import ROOT
 from shared.openapi.document import document
 
 CLEAN: tuple[str, ...] = (
+    "bench",
     "functions/audit",
     "functions/history",
-    "bench/stub.py",
-    "bench/tables.py",
-    "bench/trail.py",
-    "bench/views.py",
     "functions/aggregates",
     "functions/arrivals",
     "functions/captions",

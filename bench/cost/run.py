@@ -1,4 +1,4 @@
-"""Carries out every request of the access-pattern table, with items as they are in life, or with the smallest."""
+"""Measurement of every request of the access-pattern table, with realistic or minimal items."""
 
 import copy
 import io
@@ -36,9 +36,9 @@ from shared.videos.entries import tag_entries
 from shared.videos.video import new_item, stamp
 
 FILMS = 60
-"""Videos of the catalogue in which the requests are measured: each list has a full page, and more behind it."""
+"""Videos of the catalogue for list requests. Each list has a full page and more after it."""
 CREDITS = 10
-"""The credits of every tenth video; the others have one."""
+"""Credits of every tenth video. The other videos have one."""
 AUDIT_DAYS = 400
 
 VIEW, RATE = "POST /v1/videos/{videoId}/views", "PUT /v1/videos/{videoId}/rating"
@@ -46,9 +46,9 @@ VIEW_LATER, VIEW_OF = (f"{VIEW} ({what})" for what in ("later in the hour", "vie
 ADD_CREDIT = "PUT /v1/videos/{videoId}/credits/{personId}"
 CREATE, PATCH, ARRIVAL = "POST /v1/videos", "PATCH /v1/videos/{videoId}", "S3 notifies: arrivals"
 DESCRIBE, PUBLISH, STATUS = (f"{PATCH} ({what})" for what in ("description", "visibility", "status"))
-"""Further changes of a video: of what no list shows, of what all lists show, and of what totals count."""
+"""Further changes of a video: a field in no list, a field in all lists, and a field that totals count."""
 POLL = "GET /v1/changes (nothing new)"
-"""What a follower of everybody's changes asks again and again."""
+"""Request that a consumer of the whole change feed polls with."""
 REVERTS, MANY = "the queue: reverts", 20
 UNDO = f"{REVERTS} ({MANY} videos)"
 
@@ -86,45 +86,45 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
     "/releases/": {"titles": [{"title": "Ngā kaitiaki o te rama raki"}]},
     "/v1/playlists": {"title": "For a long evening", "description": DESCRIPTION[:120]},
 }
-"""What is added to the bodies of requests that create something, by the end or a part of their path."""
+"""Fields to add to the bodies of creating requests, by suffix or part of the path."""
 
 
 @dataclass(frozen=True)
 class MeasuredRequest:
-    """What one request of a pattern takes."""
+    """Resources that one request uses."""
 
     request: str
     units: CapacityUnits
     operations: tuple[str, ...]
     least: CapacityUnits
-    """What any design would take for the same items."""
+    """Minimum units of any design for the same items."""
     fewest: int
-    """Requests that any design would send."""
+    """Minimum DynamoDB requests of any design."""
     trips: int
     bytes_out: int
-    """The bytes of the answer's body."""
+    """Bytes of the response body; 0 for functions without an HTTP route."""
     log_lines: int
-    """Lines that the function itself writes."""
+    """Log lines that the function itself writes."""
     metric_lines: int
 
 
 @dataclass(frozen=True)
 class CatalogueSize:
-    """What was measured of the items themselves."""
+    """Items of a video, and their storage."""
 
     video: AttributeMap
-    """A video's own item, as its writes have it."""
+    """Item of a video, as it is written."""
     stored: StoredSize
-    """What is stored for one video with all that belongs to it but its jobs, overhead included."""
+    """Storage of one video and its related items, except jobs, overhead included."""
     trail: AttributeMap
-    """What the audit trail keeps of one change."""
+    """Audit entry of one change."""
 
 
 class LifelikeApi(Api):
-    """The service, whose clients send whole documents instead of the shortest."""
+    """API whose clients send complete documents instead of minimal ones."""
 
     def request(self, method: str, path: str, **options: Any) -> Reply:
-        """Send one request; the body of one that creates something is filled up."""
+        """Send one request. The body of a creating request is completed from BODIES."""
         body = options.get("json_body")
         if body is not None and method in ("POST", "PUT"):
             for part, more in BODIES.items():
@@ -146,14 +146,14 @@ def _view(api: Api, video_id: str, body: Mapping[str, Any] | None = None) -> Rep
 
 
 def _viewed(api: Api) -> str:
-    """A video that was viewed already in this hour."""
+    """Publish a video that already has a view in this hour, and return its id."""
     video_id = str(api.publish(**VIDEO_BODY)["videoId"])
     _view(api, video_id)
     return video_id
 
 
 def _many_changed(api: Api) -> str:
-    """A run that takes back what one change set did to MANY videos; its path."""
+    """Start the revert of a change set with MANY videos, and return the revert's path."""
     trail, caller = (
         AuditStore(Table(AUDIT_TABLE_NAME, api.table.client)),
         Caller("alice", frozenset(), correlation_id="set"),
@@ -172,7 +172,7 @@ def _many_changed(api: Api) -> str:
 
 
 def _one_by_one(api: Api, path: str) -> Reply:
-    """Take a change set back without threads, whose requests come in another order each time."""
+    """Revert a change set without threads, because their requests have a different order in each run."""
     with mock.patch("shared.history.parts.CONCURRENT_PARTS", 1):
         return CALLS[REVERTS][1](api, path)
 
@@ -192,7 +192,7 @@ REQUESTS: Mapping[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]]
         lambda api, video_id: _view(api, video_id, {"viewerId": "the living room", "watchedMs": 30_000}),
     ),
 }
-"""Those of the access-pattern table and the further changes: what must be there before, and the call."""
+"""Setup and call of each request: the access-pattern table and the further changes."""
 
 
 def _ready(api: Api, video_id: str) -> str:
@@ -201,43 +201,46 @@ def _ready(api: Api, video_id: str) -> str:
 
 
 class LogCounter(io.StringIO):
-    """What functions write into their logs, which is counted and not shown."""
+    """Stream that counts the functions' log lines and discards them."""
 
     lines = 0
     metric_lines = 0
 
     def write(self, text: str) -> int:
-        """Metrics are printed."""
+        """Count a metric line. Functions print metrics to standard output."""
         self.metric_lines += text.startswith("{")
         return len(text)
 
     def log(self, _: logging.LogRecord) -> None:
-        """All else is logged."""
+        """Count a log line."""
         self.lines += 1
 
 
 @dataclass(frozen=True)
 class MeasuredService:
-    """Empty tables, and what is logged of the work on them."""
+    """Empty tables, and a counter of the lines logged during work on them."""
 
     table: Table
     told: LogCounter
 
     def api(self) -> Api:
-        """The service, with clients that send whole documents."""
+        """Return an API whose clients send complete documents."""
         api = make_api(self.table)
         return LifelikeApi(api.table, api.handlers, api.clock)
 
 
 def measure_small() -> Iterator[MeasuredRequest]:
-    """Every pattern as local/testbed/calls.py sends it: items of one unit, and a table of its own for each."""
+    """Measure each pattern with the items of local/testbed/calls.py, which cost one unit, each in a separate table."""
     for pattern in ACCESS_PATTERNS:
         with made() as place:
             yield measure_alone(pattern.request, place, make_api(place.table))
 
 
 def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
-    """Every request with whole documents, by its name; those that list, in a catalogue; and what its items are like."""
+    """Measure each request with complete documents. Returns the results by request, and the catalogue's sizes.
+
+    List requests run in a catalogue of FILMS videos.
+    """
     lists = [pattern.request for pattern in ACCESS_PATTERNS if pattern.index]
     measured: dict[str, MeasuredRequest] = {}
     with made() as place:
@@ -256,7 +259,7 @@ def measure_lifelike() -> tuple[dict[str, MeasuredRequest], CatalogueSize]:
 
 
 def measure_alone(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
-    """One request, in tables of its own."""
+    """Measure one request in separate tables."""
     # The totals of a user who has never had any would cost a place in the index, once.
     api.post("/v1/playlists", {"title": "t"})
     return _measure(request, place, api)
@@ -273,15 +276,15 @@ ENVIRONMENT = {
     "POWERTOOLS_SERVICE_NAME": "cost",
     "ENVIRONMENT": "cost",
 }
-"""Under which no request can reach a real account."""
+"""Environment variables with which no request can reach a real account."""
 
 
 @contextmanager
 def made() -> Iterator[MeasuredService]:
-    """Empty tables, and ids that are the same in each run: which shard a video falls into decides what is read.
+    """Create empty tables, and make ids the same in each run.
 
-    So are the ids of requests and of writes: the feed keeps them compressed, in more or fewer bytes. So are moto's ids of
-    uploads, which are in URLs and have different lengths.
+    A video's id determines its shard, and so the items that are read. Request ids and write ids change the size of the
+    compressed feed. moto's upload ids are part of URLs and differ in length.
     """
     # Where the service takes them, and nowhere else: botocore numbers its requests by the same module.
     ids, request_ids, bytes_ = _ids(1), _ids(2), SimpleNamespace(urandom=random.Random(3).randbytes)
@@ -313,26 +316,26 @@ def made() -> Iterator[MeasuredService]:
 
 
 def _ids(seed: int) -> SimpleNamespace:
-    """In place of the module `uuid`."""
+    """Return a replacement of the module `uuid` with seeded ids."""
     numbers = random.Random(seed)
     return SimpleNamespace(uuid4=lambda: uuid.UUID(int=numbers.getrandbits(128), version=4))
 
 
 @cache
 def feed_client() -> MotoClient:
-    """By which the feed is written beside the trail, so that what it takes is measured by itself."""
+    """Return a separate client for the feed, so that its units are measured separately from the trail's."""
     return MotoClient("http://moto.invalid", boto3_client.make_client())
 
 
 @cache
 def clients() -> tuple[MotoClient, MotoClient]:
-    """One that is measured, and one that looks; made once, as that takes longer than most requests."""
+    """Return the measured client, and a client to inspect tables. Cached, because creating them is slower than most requests."""
     others = boto3_client.make_client()
     return MotoClient("http://moto.invalid", others), MotoClient("http://moto.invalid", others)
 
 
 def items_of(table: str) -> list[AttributeMap]:
-    """All items of a table."""
+    """Return all items of a table."""
     reader: Any = clients()[1]
     return [item for page in reader.get_paginator("scan").paginate(TableName=table) for item in page["Items"]]
 
@@ -362,7 +365,7 @@ def _measure(request: str, place: MeasuredService, api: Api) -> MeasuredRequest:
 
 
 def _fill(api: Api) -> None:
-    """Videos of one owner, all listed, with what belongs to them."""
+    """Create listed videos of one owner, with credits, a release and a view each."""
     table = api.table
     for number in range(FILMS):
         video = _video(number)
@@ -376,7 +379,7 @@ def _fill(api: Api) -> None:
 
 
 def _video(number: int) -> Item:
-    """A listed video of Alice's."""
+    """Return the item of a listed video of Alice."""
     made = new_item(
         dict(VIDEO_BODY) | {"visibility": "public"},
         video_id=str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))),
@@ -398,7 +401,7 @@ def _catalogue() -> CatalogueSize:
 
 
 def _trail(video: Item) -> AttributeMap:
-    """What the audit trail keeps of the change of a description."""
+    """Return the audit entry of a changed description."""
     changed = video | {"description": DESCRIPTION[::-1], "version": 2, "writeId": "another"}
     trail = entry(Record(stream_record(video, changed)), AUDIT_DAYS)
     if trail is None:
