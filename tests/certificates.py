@@ -32,7 +32,7 @@ def make_certificate(folder: Path, host: str | IPv4Address, *, days: int = 1) ->
 
 
 def server_side(certificate: Path) -> ssl.SSLContext:
-    """What a server needs to speak TLS with a certificate that make_certificate has written."""
+    """Return a server's TLS context for a certificate written by make_certificate."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, certificate.with_name("key.pem"))
     return tls

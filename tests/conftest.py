@@ -1,4 +1,4 @@
-"""What all tests share: settings under which none reaches a real AWS account, and the service over a layer's `table`."""
+"""Shared fixtures: settings that prevent access to real AWS accounts, and the service over a layer's `table`."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ os.environ |= {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
-    # moto knows no DynamoDB endpoints that are named for an account.
+    # moto does not support DynamoDB's account-based endpoints.
     "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
     "POWERTOOLS_METRICS_NAMESPACE": "VideoMetadata",
     "POWERTOOLS_SERVICE_NAME": "test",

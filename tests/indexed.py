@@ -77,7 +77,7 @@ class IndexedService(AuditedService):
         )
 
     def published(self, folder: Path, *video_ids: str) -> dict[str, StoredFields | None]:
-        """What who copies the generation that holds finds of these videos."""
+        """Return the stored fields of these videos in a copy of the current generation."""
         copy = LocalCopy(folder)
         self.generations.copy_newest(copy)
         engine = SearchEngine(copy.folder)

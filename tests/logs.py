@@ -1,4 +1,4 @@
-"""What functions report of their work: log lines and metrics, as CloudWatch would have them."""
+"""Log lines and metrics of functions, as CloudWatch would receive them."""
 
 import json
 import logging

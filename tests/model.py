@@ -82,16 +82,16 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 class Model:
-    """What should be answered; `now` is in epoch seconds, `version` comes from If-Match."""
+    """Expected responses. `now` is in epoch seconds; `version` comes from If-Match."""
 
     def __init__(self) -> None:
         self.videos: dict[str, Video] = {}
         self.views: Counter[str] = Counter()
         self.kept: dict[tuple[str, str, str], tuple[int, str, Answer]] = {}
         self.keys: dict[tuple[str, str, str], int] = {}
-        """When a view with a key was counted, by its caller, video and key."""
+        """Time at which a view with an idempotency key was counted, by caller, video and key."""
         self.viewers: dict[tuple[str, str, str], tuple[int, str | None]] = {}
-        """When the last view that counted was, and its key, by its caller, video and viewer."""
+        """Time and key of the last counted view, by caller, video and viewer."""
 
     def create(self, user: str, body: Video, key: str | None, now: int, made: str) -> Answer:
         """`made` is the id that the server chose, if it was for the server to choose."""
@@ -316,7 +316,7 @@ KEYS = st.sampled_from([None, None, "key-1", "key-2"])
 VIEWING = st.sampled_from(["carol", "carol", "its owner", "admin", "bob"])
 VIEWERS = st.sampled_from([None, None, "tv", "phone"])
 AGO = st.sampled_from([0, 0, 0, 60, WINDOW, 7 * DAY])
-"""How long ago a view was, in seconds."""
+"""Age of a view, in seconds."""
 VERSIONS = st.sampled_from([None, None, "current", "stale"])
 TITLES = st.sampled_from(["A film", "A film 🎬"])
 VISIBILITIES = st.sampled_from(["public", "public", "private"])

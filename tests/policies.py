@@ -1,7 +1,8 @@
-"""What IAM would say: the statements of a synthesised role against the requests that its function really sends.
+"""IAM evaluation: the statements of a synthesised role against the requests that its function really sends.
 
-Only what this service's policies use is known here: anything else raises, so that no statement is misread. What AWS
-documents of the condition keys is in https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+Only features that this service's policies use are supported. Anything else raises, so that no statement is misread. AWS
+documents the condition keys at
+https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
 """
 
 import re
@@ -27,7 +28,7 @@ RESOURCES = {
     MEDIA_BUCKET: "Media",
     ARCHIVE_BUCKET: "Archive",
 }
-"""What the tests' tables and buckets are called in the CDK app."""
+"""Names of the tests' tables and buckets in the CDK app."""
 
 OBJECT_ACTIONS = {
     "AbortMultipartUpload": "AbortMultipartUpload",
@@ -39,7 +40,7 @@ OBJECT_ACTIONS = {
     "PutObject": "PutObject",
     "UploadPart": "PutObject",
 }
-"""Which permission on an object an operation of S3 needs."""
+"""IAM permission on an object, by S3 operation."""
 
 WORDS = frozenset(
     {"ADD", "AND", "BETWEEN", "DELETE", "IN", "NOT", "OR", "REMOVE", "SET"}
@@ -67,7 +68,7 @@ class Access:
 
 
 def accesses(service: str, operation: str, parameters: Mapping[str, Any]) -> Iterator[Access]:
-    """What a request needs leave for, part by part."""
+    """Yield each access for which a request needs permission."""
     if service == "s3":
         yield from _of_s3(operation, parameters)
     elif service != "dynamodb":
@@ -154,7 +155,7 @@ def _of_s3(operation: str, request: Mapping[str, Any]) -> Iterator[Access]:
 
 @dataclass(frozen=True)
 class IamRole:
-    """What one function may do: what no statement allows is refused."""
+    """Permissions of one function: a request that no statement allows is denied."""
 
     statements: Sequence[Json]
 
@@ -203,7 +204,7 @@ class PolicyWatch:
     def __init__(self, roles: Mapping[str, IamRole]) -> None:
         self.roles = roles
         self.seen: list[tuple[str, Access]] = []
-        """Which function did what, in order."""
+        """Accesses in order, each with its function."""
         self.refused: list[str] = []
         self._at_work: str | None = None
 
@@ -235,7 +236,7 @@ class PolicyWatch:
         vars(client)["generate_presigned_url"] = signed
 
     def aside(self) -> AbstractContextManager[None]:
-        """What is sent within, the test sends."""
+        """Attribute requests within the context to the test."""
         return self._as(None)
 
     def look_up(self, access: Access) -> None:

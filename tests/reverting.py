@@ -35,7 +35,7 @@ CONTENTS: Item = {"chapters": [{"start": 0, "title": "Opening"}, {"start": 9000,
 
 
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"}
-"""What changes a table."""
+"""Operations that change a table."""
 
 
 def allow_any(_: Item | None) -> bool:
@@ -146,7 +146,7 @@ class RevertTestbed(AuditedService):
         return count
 
     def run(self, changeset_id: str, revert_id: str, *, query: str = "limit=100", user: str = "admin") -> Reply:
-        """How far a run is."""
+        """Get the status of a run."""
         return self.api.get(f"/v1/changesets/{changeset_id}/reverts/{revert_id}", query=query, user=user)
 
     def stored(self) -> dict[tuple[str, str], Item]:
@@ -157,13 +157,13 @@ class RevertTestbed(AuditedService):
 
 
 class WholeChangeSet:
-    """What a change set created."""
+    """Items that a change set created."""
 
     def __init__(self, undoing: RevertTestbed, video_ids: list[str], playlist_id: str) -> None:
         self.undoing, self.video_ids, self.playlist_id = undoing, video_ids, playlist_id
 
     def there(self) -> dict[str, Any]:
-        """What of it is there, of the first video."""
+        """Return the existing items of the change set, for the first video."""
         video_id, table = self.video_ids[0], self.undoing.table
         playlist = table.get(PLAYLIST.key(playlistId=self.playlist_id), consistent=True) or {}
         totals = table.get(RATING_TOTALS.key(videoId=video_id), consistent=True) or {}

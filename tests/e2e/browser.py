@@ -126,7 +126,7 @@ class HeldRequests:
 
     def clear(self) -> None:
         """Hold nothing from now on."""
-        self.is_open = True  # to end the routing would let go of what hangs, at a time of its own
+        self.is_open = True  # ending the routing would release the held requests at an unpredictable time
 
     def let_go(self) -> None:
         """Continue all held requests that the page has not aborted."""
@@ -174,9 +174,9 @@ def disable_frames(page: Page) -> None:
 
 
 def list_serious_violations(page: Page) -> list[str]:
-    """What axe finds on a page as it is now that is serious or critical: the rule, and the elements that break it."""
+    """Return the serious and critical axe violations of a page: the rule, and the offending elements."""
     if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy lets no script tag in
+        page.evaluate(AXE.read_text(encoding="utf-8"))  # the page's own policy blocks script tags
     found: list[str] = page.evaluate(SERIOUS)
     return found
 
@@ -223,7 +223,7 @@ class Console:
     config: dict[str, Any]
     """The deployed console's config.json."""
     errors: list[str] = field(default_factory=list)
-    """What went wrong in any page: scripts that failed, and what broke its policy."""
+    """Errors of all pages: failed scripts and policy violations."""
     foreign: list[str] = field(default_factory=list)
     """Requests to addresses other than the service, its objects and its issuer."""
     pages: list[Page] = field(default_factory=list)
@@ -323,7 +323,7 @@ class Console:
 
     def close(self) -> None:
         """Close it, and see that nothing went wrong that no test looked for."""
-        # A handler that is fetching an answer fails at the end of its page, and the next test would be told of that.
+        # A handler that is still fetching a response fails when its page closes, and would fail the next test.
         for page in self.context.pages:
             page.unroute_all(behavior="ignoreErrors")
         self.context.unroute_all(behavior="ignoreErrors")

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from playwright.sync_api import Locator, Page
 
 Scope: TypeAlias = Page | Locator
-"""Where something is looked for."""
+"""Scope of a search for elements."""
 Name: TypeAlias = str | re.Pattern[str]
 """The whole name of an element, or a pattern that is anchored at both ends."""
 

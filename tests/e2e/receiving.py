@@ -1,4 +1,4 @@
-"""What webhooks of the tests lead to: a receiver on this machine, which only a service on it can reach."""
+"""Webhook receiver on this machine, reachable only by a service on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,7 +40,9 @@ class Receiver:
         self.url = f"http://{LOOPBACK}:{self.server.server_address[1]}/changes"
 
     def about(self, text: str) -> list[tuple[dict[str, str], bytes]]:
-        """What came whose body has a text, such as the id of a video: changes of other tests' videos come as well."""
+        """Return the received requests whose body contains a text, such as a video's id, because other tests' events
+        arrive too.
+        """
         return [(headers, body) for headers, body in [*self.received] if text in body.decode()]
 
     def ids(self, text: str) -> list[str]:

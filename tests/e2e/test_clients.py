@@ -34,7 +34,7 @@ ANSWERS = {
     "sent": 200,
     "upload": "received",
 }
-"""What both are answered."""
+"""Expected output of both programs."""
 
 LINT = """\
 const { createConfig, lint } = require("@redocly/openapi-core");
@@ -89,7 +89,7 @@ def folder(service: Service, tmp_path: Path) -> Path:
 
 
 def _run(folder: Path, *command: str) -> str:
-    """What a command prints; it must succeed."""
+    """Run a command that must succeed, and return its output."""
     env = with_tools(os.environ)
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=5 * LIMIT, check=False)
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-10_000:]
@@ -97,7 +97,7 @@ def _run(folder: Path, *command: str) -> str:
 
 
 def _call(folder: Path, service: Service, category: str, *command: str) -> Mapping[str, Any]:
-    """What is answered to a program that calls the service."""
+    """Run a program that calls the service, and return its output."""
     answers: dict[str, Any] = json.loads(
         _run(folder, *command, service.base_url, service.tokens["alice"], category, "film.mp4")
     )

@@ -35,7 +35,7 @@ def opened(console: Console, video: dict[str, Any], user: str = "alice") -> Page
 
 
 def texts(page: Page) -> Locator:
-    """What there is of captions and chapters."""
+    """Locate the panel of captions and chapters."""
     return panel(page, "Captions and chapters")
 
 

@@ -213,7 +213,7 @@ def test_two_people_who_edit_one_video_both_keep_what_they_choose(console: Conso
 
     edit(page)
     assert console.service.request("PATCH", path, json={"status": "processing"}).status_code == 200
-    field(editing, "Title").fill("After")  # what nobody edits has changed, which is no reason to ask
+    field(editing, "Title").fill("After")  # a field that was not edited has changed, which needs no confirmation
     button(editing, "Save").click()
     expect(heading(page, "After")).to_be_visible()
     assert stored(console, video)["status"] == "processing"

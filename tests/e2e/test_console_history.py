@@ -25,13 +25,13 @@ BEHIND = {
     "status": 503,
     "detail": "The newest changes are not in the audit trail yet; try again.",
 }
-"""As the service answers while a change is not in the trail yet."""
+"""Response of the service while a change is not yet in the audit trail."""
 LARGE = 101
 """Entries of a change set that is too large to be taken back at once."""
 
 
 def sent(service: Service, method: str, path: str, body: Any = None, user: str = "alice") -> httpx.Response:
-    """What is answered to a request that has to succeed."""
+    """Send a request that must succeed, and return its response body."""
     reply = service.request(method, path, user, **({} if body is None else {"json": body}))
     assert reply.status_code < 300, reply.text
     return reply
@@ -348,7 +348,7 @@ def imported(service: Service, folder: Path) -> tuple[str, list[str]]:
 
 
 def size_of(service: Service, changeset_id: str) -> int:
-    """How many entries of a change set are listed by now."""
+    """Return the current number of listed entries of a change set."""
     count, query = 0, "limit=100"
     while query:
         page = service.request("GET", f"/v1/changesets/{changeset_id}?{query}").json()

@@ -23,7 +23,7 @@ TITLES = (
     "Plain",
     "Plain",
 )
-"""Of videos that failed."""
+"""Titles of failed videos."""
 
 
 def failed(console: Console, title: str) -> str:
@@ -59,7 +59,7 @@ def only(*video_ids: str) -> Callable[[Route], None]:
 
 
 def without_final(route: Route) -> None:
-    """As if the worker was to blame, and not the film."""
+    """Report the worker as the cause of the failure, not the source file."""
     reply = route.fetch()
     jobs = reply.json()
     for job in jobs["items"]:

@@ -18,7 +18,7 @@ TITLES = (
     "\U0001f3ac" * 150,
     ".",
 )
-"""Of videos that try to run something, or to be larger than their place."""
+"""Titles of videos that try to inject markup or to overflow their box."""
 
 
 def playlist(console: Console, *titles: str, name: str = "An evening", **fields: Any) -> tuple[str, list[str]]:
@@ -46,12 +46,12 @@ def rows(page: Page) -> Locator:
 
 
 def handle_of(page: Page, title: str) -> Locator:
-    """What a video is moved by."""
+    """Locate the drag handle of a video."""
     return button(page, f"Move {title}")
 
 
 def handle_position(page: Page, title: str) -> tuple[float, float]:
-    """Where its handle is, from the left and from the top."""
+    """Return the position of a video's handle, from the left and from the top."""
     box = handle_of(page, title).bounding_box()
     assert box
     return box["x"] + 10, box["y"] + 10

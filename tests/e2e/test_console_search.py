@@ -25,7 +25,7 @@ def found(service: Service, word: str, count: int) -> None:
 
 
 def tally(page: Page) -> Locator:
-    """How many videos the page says that it has found."""
+    """Locate the displayed number of results."""
     return page.locator(".tally")
 
 

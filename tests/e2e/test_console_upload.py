@@ -19,7 +19,7 @@ from tests.e2e.locators import button, dialog, field, heading, link
 LARGE = 100 * 1000**2 + 1
 """Bytes: the smallest film that is sent in parts, which are three."""
 SO_FAR = "33.6 MB of 100 MB"
-"""How far it is with the first of them."""
+"""Displayed progress after the first part."""
 HOLD_LATER_PARTS = r"""
 window.held = [];
 window.XMLHttpRequest = class extends XMLHttpRequest {

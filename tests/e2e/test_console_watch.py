@@ -154,7 +154,7 @@ def test_the_scrubber_shows_pictures_of_the_storyboard_and_none_of_elsewhere(
         route.fulfill(response=answer, body=json.dumps(answer.json() | {"thumbnails": pictures}))
 
     def sheets(route: Route) -> None:
-        """And so may a storyboard."""
+        """Serve a storyboard that refers to another origin."""
         answer = route.fetch()
         route.fulfill(response=answer, body=answer.text().replace("storyboard.jpg", "https://elsewhere.example/a.jpg"))
 

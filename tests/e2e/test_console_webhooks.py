@@ -28,7 +28,7 @@ BEGINNING = re.compile(r"/v1/changes\?(.*&)?after=now(&|$)")
 
 @pytest.fixture
 def named(service: Service, unique: str) -> Iterator[str]:
-    """What the webhooks of a test have in their description; they are deleted at its end, as a user may have few."""
+    """Description of a test's webhooks. They are deleted at its end, because each user may have only a few."""
     yield unique
     for user in ("alice", "admin"):
         for hook in service.request("GET", "/v1/webhooks", user).json()["items"]:
@@ -67,7 +67,7 @@ def opened(console: Console, hook: dict[str, Any]) -> Page:
 
 
 def state(page: Page) -> Locator:
-    """What the page says that a webhook does."""
+    """Locate the displayed state of a webhook."""
     return page.locator(".webhook-state")
 
 

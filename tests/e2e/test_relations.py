@@ -55,7 +55,7 @@ def _append(service: Service, playlist: str, video: dict[str, Any]) -> None:
 
 
 def _count(service: Service, tag: str) -> int:
-    """How many videos have a tag, on whichever page of the list that is."""
+    """Return the number of videos with a tag, from any page of the list."""
     page = _get(service, "/v1/tags?limit=100", "bob")
     items = list(page["items"])
     while page["nextCursor"]:

@@ -37,7 +37,8 @@ VARYING = {
     *("finishedAt", "leaseUntil", "purgeAt", "queuedAt", "startedAt", "uploadId", "url", "windowEnds"),
     *("asOf", "previousSecretUntil", "score"),
 }
-"""What differs from one time to the next: times, ids and addresses that are made up, and scores, which depend on all other videos."""
+"""Members that differ between runs: times, generated ids and addresses, and scores, which depend on all other videos.
+"""
 
 MOVING = {
     *("history/list-audit", "history/list-audit-of-removed", "history/list-playlist-audit"),
@@ -53,7 +54,7 @@ COUNTED_LATER = {"viewCount"}
 
 
 class Answer(NamedTuple):
-    """What a client sees."""
+    """Response as a client sees it."""
 
     status: int
     body: Any
@@ -189,7 +190,7 @@ def _compare(where: str, emulator: Emulator, service: Service, answer: Answer, b
 
 
 def _seen(where: str, answer: Answer | None) -> Any:
-    """What of an answer must be the same each time."""
+    """Return the reproducible part of a response."""
     if answer is None:
         return None
     if where in MOVING:

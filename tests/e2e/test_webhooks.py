@@ -90,7 +90,7 @@ def _now(service: Service) -> str:
 
 
 def _followed(service: Service, cursor: str, video_id: str) -> list[dict[str, Any]]:
-    """What changed of alice's from a cursor on, as far as a video is now."""
+    """Return the changes of alice's videos after a cursor, up to the video's current version."""
     version = service.request("GET", f"/v1/videos/{video_id}").json()["version"]
     seen: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""What a table holds, in a form that two runs of the same request can be compared by."""
+"""Contents of a table, in a form that allows comparing two runs of the same request."""
 
 import json
 import zlib

@@ -87,7 +87,7 @@ class FaultLine:
             self._undo.pop()()
 
     def _happens(self, operation: str) -> Incident | None:
-        """What happens at this call, if anything does."""
+        """Return the incident of this call, if any."""
         with self._lock:
             position = len(self.calls)
             self.calls.append(operation)
@@ -211,7 +211,7 @@ def answer(content: Mapping[str, Any], status: int = 200) -> AWSResponse:
 
 
 class _Raw:
-    """As much of urllib3's response as botocore reads."""
+    """The subset of urllib3's response that botocore reads."""
 
     def __init__(self, body: bytes) -> None:
         self._parts = iter([body])

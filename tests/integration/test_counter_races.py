@@ -53,7 +53,7 @@ def _viewing(table: Table, now: int = NOW) -> list[int]:
 
 
 def _held(table: Table) -> int:
-    """What all shards hold; all ways to read it agree."""
+    """Return the sum of all shards, and assert that all ways to read it agree."""
     counters = ViewCounters(table)
     held = counters.read([VIDEO], consistent=True)[VIDEO].views
     assert counters.counts({VIDEO: _first(table)}) == {VIDEO: held}
@@ -105,7 +105,7 @@ def test_a_storm_and_a_fold_at_once_lose_nothing(table: Table, hot: Table, calle
 
 
 CALLS = 4
-"""Those that follow when a view is throttled: a look, the doubling, the view on a new shard, and what the others hold."""
+"""Calls after a throttled view: a read, the doubling, the view on a new shard, and the sum of the other shards."""
 
 
 class TestBrokenCalls:

@@ -46,7 +46,7 @@ class Case:
     arrange: Callable[[Api], str]
     send: Callable[[Api, str], Reply]
     again: tuple[tuple[str, Any], ...] = ()
-    """What the answer says otherwise when the request was carried out before; nothing: it is the same answer."""
+    """Differences of the response if the request was already applied. Empty if the response is the same."""
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ class Service:
         return make_api(through, self.clock)
 
     def arrange(self, case: Case) -> str:
-        """What must be there before the request; the video's id, if there is one."""
+        """Create the precondition of the request; return the video's id, if there is one."""
         return case.arrange(make_api(self.table, clock=self.clock))
 
 
@@ -247,7 +247,7 @@ Undisturbed = Callable[[Case], Outcome]
 
 @pytest.fixture(scope="module")
 def undisturbed(new_table: NewTable) -> Undisturbed:
-    """What one execution of a case answers, and leaves in the table."""
+    """Return a function that runs a case once, undisturbed, and returns its response and the table's contents."""
 
     @cache
     def run(case: Case) -> Outcome:
@@ -266,7 +266,10 @@ def outcome(reply: Reply, table: Table) -> Outcome:
 
 
 def of_a_retry(case: Case, undisturbed: Outcome, table: Table) -> Outcome:
-    """What a retry should answer and leave in the table, which shows whether the request was carried out before."""
+    """Return the expected response and contents after a retry.
+
+    The table shows whether the first request was applied.
+    """
     status, content, items = undisturbed
     return status, content | dict(case.again) if case.again and contents(table) == items else content, items
 

@@ -1,4 +1,4 @@
-"""What `make run` keeps: the process of the embedded AWS, killed and started again on the same folder."""
+"""Persistence of `make run`: the process of the embedded AWS is killed and restarted on the same folder."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def write(client: "DynamoDBClient", numbers: range) -> None:
 
 
 def count(client: "DynamoDBClient") -> int:
-    """How many items there are."""
+    """Return the number of items."""
     pages = client.get_paginator("scan").paginate(TableName=TABLE, Select="COUNT")
     return sum(page["Count"] for page in pages)
 

@@ -256,7 +256,7 @@ def test_batches_at_once_with_the_same_views_count_each_once(api: Api, table: Ta
 
 
 def _markers(table: Table) -> list[Item]:
-    """What the stream counts."""
+    """Return the items from which the stream counts views."""
     return [item for item in items_of(table) if item[PARTITION_KEY].startswith(VIEWER.partition_prefix)]
 
 
@@ -321,7 +321,7 @@ CHANGING: dict[str, set[str]] = {
     "a video": set(REQUESTS),
     "a deleted video": {"restore", "restore with a key"},
 }
-"""By state, the requests that store something. Two others cannot come in each other's way."""
+"""Requests that write, by state. Two other requests cannot conflict."""
 MEETINGS = [
     (one, other, state)
     for state in STATES
@@ -343,7 +343,7 @@ def outcome(one: Reply, other: Reply, table: Table) -> Outcome:
     ("state", "request_"), [(state, name) for state in STATES for name in REQUESTS if name not in CHANGING[state]]
 )
 def test_a_request_that_is_not_listed_as_changing_stores_nothing(table: Table, state: str, request_: str) -> None:
-    """So a race of two of them has nothing to show."""
+    """Concurrent runs of such requests therefore need no test."""
     api = make_api(table)
     STATES[state](api)
     before = contents(table)

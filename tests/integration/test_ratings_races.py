@@ -51,7 +51,7 @@ def taking_back(user: str) -> Request:
 
 
 def own_ratings(table: Table) -> dict[str, RatingChoice]:
-    """Who rated how."""
+    """Return each user's rating."""
     ratings: list[Any] = [item for item in items_of(table) if item["pk"].startswith(schema.RATING.partition_prefix)]
     return {item["userId"]: choice for item in ratings if (choice := RatingChoice.of(item))}
 

@@ -1,6 +1,6 @@
-"""What the stream counts is counted once, also while several workers count the same video at once.
+"""The stream's counts are exact even if several workers count the same video concurrently.
 
-A worker that took too long may still be at it when its messages have come again, to another.
+A slow worker may still be running when its messages are redelivered to another worker.
 """
 
 import random

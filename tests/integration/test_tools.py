@@ -20,7 +20,7 @@ TITLES = 150
 
 
 def import_imdb(folder: Path, table: Table) -> dict[str, dict[str, int]]:
-    """What `python -m tools import-imdb` does; the outcomes by file."""
+    """Run `python -m tools import-imdb`; return the outcomes by file."""
     with work_file(folder / "state", {}, table) as work:
         selection = Selection(parts=frozenset(PARTS))
         ImdbImport(folder, table, work, selection, rate=RateLimiter(None), pool=Pool(), bars=Bars()).run()

@@ -59,7 +59,7 @@ def api(table: Table, clock: Clock, objects: Objects) -> Api:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[httpx.Client]:
-    """What sends the films."""
+    """HTTP client that uploads the source files."""
     with httpx.Client(timeout=LIMIT, trust_env=False) as client:
         yield client
 

@@ -134,7 +134,7 @@ def fill_once(empty_tables: bytes, shared_client: Shared) -> Callable[[Callable[
 
 @pytest.fixture
 def background(table: Table, clock: Clock) -> BackgroundWork:
-    """What follows the table's stream."""
+    """Background work that consumes the table's stream."""
     return BackgroundWork(table, clock)
 
 

@@ -22,7 +22,7 @@ class Partition:
         self.examined = 0
 
     def fetch(self, after: Position | None, limit: int) -> Callable[[], QueryPage]:
-        """What a Query would give, when its answer is waited for."""
+        """Return a function that computes the result of a Query."""
         rest = [
             position
             for position in self.positions

@@ -35,7 +35,7 @@ FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER_FILM = "9b2c1f5e-7d1a-4c1e-8f43-2a5f7f0f4e11"
 EPISODES = ("1c8f6f0c-1f2b-4d7e-9a59-6b7c8d9e0f12", "5d0e7a1b-2c3d-4e5f-8a6b-7c8d9e0f1a2b")
 TEXT = {"text": "0f" * 16, "cues": 2, "size": 60, "origin": "owner"}
-"""What captions are, of which no list reads the text."""
+"""Stored captions. No list reads their text."""
 BY_TIME = ("", "order=asc", "from=1", f"to={NOW}")
 VIDEO_LISTS = (
     *BY_TIME,

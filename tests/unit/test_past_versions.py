@@ -51,7 +51,7 @@ class Film:
         self.trail.settle()
 
     def stored(self) -> Item:
-        """As the table has it."""
+        """Return the video's stored item."""
         item = self.api.table.get(VIDEO.key(videoId=self.video_id))
         assert item is not None
         return item

@@ -22,7 +22,7 @@ ONLY_NEW = set(SERVER_FIELDS) - {"status"}
 """Fields that an admin may set on a new video, and that cannot be changed afterwards."""
 
 WRITE_MARKS = ("version", "writeId", "updatedFor")
-"""What differs with the number of writes."""
+"""Attributes that depend on the number of writes."""
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Schema]:
@@ -50,7 +50,7 @@ def _nullable(schema: Schema) -> Schema:
 
 
 def _as_patch(schema: Schema) -> Schema:
-    """What a merge patch (RFC 7396) takes for a field of this schema."""
+    """Return the schema of a merge patch (RFC 7396) for a field of this schema."""
     if "maxProperties" in schema:
         # Null removes an entry, so a patch may name all the old ones and all the new ones.
         entries = {name: _nullable(_as_patch(entry)) for name, entry in schema["patternProperties"].items()}

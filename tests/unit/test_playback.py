@@ -1,4 +1,4 @@
-"""What a player gets: who may play what, by which URLs, for how long, and why not."""
+"""Playback: access, signed URLs and their lifetimes, and the reasons for refusals."""
 
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -77,7 +77,7 @@ def _refusal(reply: Reply) -> tuple[int, str, str]:
 
 
 def _signed(url: str) -> tuple[str, str, int, str]:
-    """What a URL reads, for how many seconds it was signed, and the type that it answers with."""
+    """Return bucket, path, lifetime in seconds and content type of a signed URL."""
     parts = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
     assert (parts.scheme, query["X-Amz-SignedHeaders"], len(query["X-Amz-Signature"])) == ("https", "host", 64)

@@ -61,7 +61,7 @@ def _stored(api: Api) -> list[Any]:
 
 
 def _places(world: World, route: Route) -> dict[str, str]:  # noqa: F811
-    """What an operation needs of alice's, and where it is."""
+    """Create the items of alice that an operation needs, and return its path parameters."""
     if route.path.startswith("/v1/playlists"):
         first, second = (str(world.api.publish()["videoId"]) for _ in range(2))
         listed = [first] if route.operation == "appendEntry" else [first, second]

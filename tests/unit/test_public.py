@@ -1,4 +1,4 @@
-"""What needs no token: health, the OpenAPI document and the docs."""
+"""Routes that need no token: health, the OpenAPI document and the docs."""
 
 import gzip
 import json

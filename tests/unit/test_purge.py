@@ -1,4 +1,4 @@
-"""What a removed video or playlist leaves behind is removed too, however much it is and wherever it breaks off."""
+"""The purge deletes all leftovers of a removed video or playlist, in any amount and after any interruption."""
 
 import time
 from collections.abc import Callable

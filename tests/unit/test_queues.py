@@ -135,7 +135,7 @@ class TestProcessTogether:
     def _calls(
         self, bodies: Sequence[str], error: type[Exception] = ZeroDivisionError
     ) -> tuple[dict[str, Any], list[list[str]]]:
-        """What is reported, and which messages came in which call, when those with a content fail."""
+        """Return the reported failures, and the messages of each call, if messages with certain content fail."""
         calls: list[list[str]] = []
 
         def handle(batch: Sequence[Message]) -> None:

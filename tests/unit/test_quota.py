@@ -1,4 +1,4 @@
-"""How many jobs an owner may start on one day."""
+"""Daily quota of jobs per owner."""
 
 from typing import Any
 

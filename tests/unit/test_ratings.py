@@ -37,7 +37,7 @@ def video_id(api: Api) -> str:
 
 @pytest.fixture
 def path(video_id: str) -> str:
-    """Where it is rated."""
+    """Path of the user's own rating."""
     return f"/v1/videos/{video_id}/rating"
 
 
@@ -245,7 +245,7 @@ class TestImported:
 
 
 class TestUnits:
-    """What a rating takes, added up by DynamoDB's rules from the requests that are sent."""
+    """Capacity units of a rating, computed by DynamoDB's rules from the requests sent."""
 
     @pytest.fixture
     def meter(self, table: Table) -> Meter:
@@ -287,7 +287,7 @@ class TestUnits:
 
 
 class TestManyRaters:
-    """Of one video, with DynamoDB's limits of items and partitions of indexes."""
+    """Many ratings of one video, within DynamoDB's limits for items and index partitions."""
 
     PER_SECOND, SECONDS = 1_000, 1
 

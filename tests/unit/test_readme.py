@@ -1,4 +1,4 @@
-"""What README, CONTRIBUTING and the index of the docs say is true."""
+"""README, CONTRIBUTING and the index of the docs are correct."""
 
 import re
 import tomllib

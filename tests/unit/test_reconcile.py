@@ -43,7 +43,7 @@ class Runs:
     meanwhile: Callable[[], object] = lambda: None
 
     def __call__(self, *, repair: bool = False) -> list[tuple[str, str, str]]:
-        """What a run reports: kind, id and outcome."""
+        """Return the findings of a run: kind, id and outcome."""
         self.findings.clear()
 
         def sleep(seconds: float) -> None:

@@ -44,12 +44,12 @@ def pair(client: "SQSClient") -> Pair:
 
 @pytest.fixture
 def letters(pair: Pair, client: "SQSClient") -> DeadLetters:
-    """What was set aside."""
+    """The dead-letter queue under test."""
     return DeadLetters(pair, client)
 
 
 def bodies(client: "SQSClient", url: str) -> list[str]:
-    """What is visible in a queue, in order."""
+    """Return the bodies of the visible messages of a queue, in order."""
     texts = []
     while messages := client.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
         texts += [message["Body"] for message in messages]
@@ -183,7 +183,7 @@ class TestMoving:
     def test_messages_that_fail_again_during_the_move_are_not_moved_again(
         self, client: "SQSClient", pair: Pair
     ) -> None:
-        """As if each failed at once: whatever is sent to the queue is set aside again."""
+        """Each message fails at once: everything sent to the queue moves to the dead-letter queue again."""
         fill(client, pair.dead_letters, 5)
 
         def send(**request: Any) -> Any:

@@ -164,7 +164,7 @@ class _Described(TableSample):
 
 
 def _description(names: Sequence[str]) -> Json:
-    """As DescribeTable says it, in another order than it was asked for."""
+    """Return a description as DescribeTable does, in another order than requested."""
     indexes = [index for index in present()["indexes"] if index["name"] in names]
     every = [key for index in indexes for key in index["keys"]] + present()["keys"]
     return {

@@ -51,7 +51,7 @@ from tools.work_file import WorkFile, work_file
 FILM = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 OTHER = "5c9b2f8e-1111-4222-8333-0305e82c3302"
 LATER = NOW + 100
-"""When the damage was done."""
+"""Time of the damage."""
 NO_TIME = RestorePlan()
 BY_TIME = RestorePlan(since=LATER, until=LATER + 10)
 
@@ -108,7 +108,7 @@ class CopiedTable:
         restore.run()
 
     def item(self, entity: Entity, **parts: str | int) -> Item:
-        """What the table has under a key."""
+        """Return the item with a key."""
         return self.table.get(entity.key(**parts), consistent=True) or {}
 
     def alter(self, entity: Entity, values: dict[str, Any], **parts: str | int) -> None:

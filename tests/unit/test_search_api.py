@@ -41,7 +41,7 @@ def service(table: Table, objects: Objects, clock: Clock, tmp_path: Path) -> Ind
 
 @pytest.fixture
 def api(service: IndexedService) -> Api:
-    """What clients see of it."""
+    """The API of the service."""
     return service.api
 
 
@@ -65,7 +65,7 @@ def ask(api: Api, user: str = "carol", **query: Any) -> Reply:
 
 
 def titles(reply: Reply) -> list[str]:
-    """What was found, in its order."""
+    """Return the titles of the results, in order."""
     assert reply.status == 200, reply.body
     return [item["video"]["title"] for item in reply.json["items"]]
 

@@ -37,13 +37,13 @@ def engine(tmp_path: Path) -> SearchEngine:
 
 @pytest.fixture
 def follower(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
-    """Who takes it to where the feed is."""
+    """Consumer that brings the index up to the end of the feed."""
     return FeedConsumer(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
 def indexed(follower: FeedConsumer, engine: SearchEngine) -> Callable[[str], StoredFields | None]:
-    """What the index has of a video, once it has followed."""
+    """Returns the stored fields of a video after catching up with the feed."""
 
     def stored(video_id: str) -> StoredFields | None:
         assert follower.catch_up()

@@ -72,7 +72,7 @@ def put(engine: SearchEngine, *films: VideoDocument) -> None:
 
 
 def copied(folder: Path, to: Path) -> Path:
-    """What a process that ends now would leave; Tantivy's own threads may be renaming files of these names."""
+    """Copy the files that a process ending now would leave. Tantivy's threads may be renaming temporary files."""
     return shutil.copytree(folder, to, ignore=shutil.ignore_patterns(".tmp*"))
 
 

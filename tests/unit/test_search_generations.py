@@ -66,7 +66,7 @@ def titles(service: IndexedService, folder: Path, *films: str) -> list[str | Non
 
 
 def manifest_of(service: IndexedService) -> str:
-    """Where the manifest is of what holds, or of a draft when nothing does."""
+    """Return the key of the current generation's manifest, or of the draft's if there is none."""
     pointer = service.generations.pointer()
     return f"index/{pointer.generation or (pointer.draft and pointer.draft.generation)}/manifest.json"
 

@@ -46,7 +46,7 @@ def stored(title: str = STAR_WARS, *, captions: Cues | None = None, **others: ob
 
 
 def highlights(q: str, film: StoredFields) -> Highlights:
-    """What fits a question in one film."""
+    """Return the highlights of a query in one video."""
     return Highlighter(parse(q)).of(film)
 
 
@@ -58,7 +58,7 @@ def marked(text: str, ranges: Sequence[tuple[int, int]]) -> str:
 
 
 def parts(q: str, **film: object) -> list[str]:
-    """What fits a question in a film without captions, with brackets."""
+    """Return the highlights of a query in a video without captions, with brackets."""
     found = highlights(q, stored(captions={}, **film))  # type: ignore[arg-type]
     return [f"{part.field}: {marked(part.text, part.ranges)}" for part in found.parts]
 

@@ -1,4 +1,4 @@
-"""What people type into a search, as clauses."""
+"""Parsing of search queries into clauses."""
 
 import pytest
 from hypothesis import given

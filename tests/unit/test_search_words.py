@@ -1,4 +1,4 @@
-"""How texts are taken apart into words, and when two words are alike."""
+"""Splitting texts into words, and the equivalence of words."""
 
 import unicodedata
 

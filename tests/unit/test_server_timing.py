@@ -23,7 +23,7 @@ def entries(reply: Reply) -> list[str]:
 
 
 def conflicting(times: int) -> Callable[..., Any]:
-    """What comes between: writes are in conflict with a transaction so often."""
+    """Return an interceptor that makes the first `times` writes conflict with a transaction."""
     left = [times]
 
     def between(operation: str, _: Mapping[str, Any], send: Callable[..., Any]) -> Any:

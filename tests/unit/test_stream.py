@@ -164,7 +164,7 @@ class Store:
         return record.sequence if record.new.get("wanted", True) else None
 
     def store(self, work: Sequence[tuple[Record, str]]) -> list[Exception | None]:
-        """What became of each, up to where no more were tried."""
+        """Return the outcome of each record, up to the last one processed."""
         outcomes: list[Exception | None] = []
         left = None
         for record, sequence in work:

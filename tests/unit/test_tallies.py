@@ -1,4 +1,4 @@
-"""What the stream counts: each change once, whatever is repeated, late, lost or in disorder; and what hours began with."""
+"""Counts from the stream: each change once, even if repeated, late, lost or out of order; and first views of hours."""
 
 import itertools
 import random
@@ -69,7 +69,7 @@ def video(table: Table) -> Item:
 
 
 def marker(viewer: str, at: int = NOW, **more: Any) -> Item:
-    """What stands for a view of a viewer."""
+    """Return the marker item of a viewer's view."""
     lane = schema.lane_of(viewer)
     key = schema.VIEWER.key(videoId=VIDEO, lane=lane, id=viewer)
     return {**key, "videoId": VIDEO, "lane": lane, "at": at, "purgeAt": at + 3600, **more}
@@ -110,14 +110,14 @@ class Stream:
         return streams.stream_record(old, new, sequence=next(self._numbers))
 
     def sent(self, *raws: streams.Raw) -> list[dict[str, Any]]:
-        """What the router sends after these records."""
+        """Return the messages that the router sends for these records."""
         for raw in raws:
             self.router.route(Record(raw), NOW)
         self.router.flush()
         return self.queues["tallies"].take()
 
     def starts(self, old: Item | None, new: Item | None) -> list[Any]:
-        """Which hours begin with a change."""
+        """Return the hours that begin with a change."""
         messages = self.sent(self.changed(old, new))
         return [start for sent in messages for start in parse(TallyMessage, sent).starts]
 
@@ -261,7 +261,7 @@ class Counting:
         return self.table.get(TOTALS_KEY) or {}
 
     def pages(self) -> list[Item]:
-        """What totals remember outside of their items."""
+        """Return the pages of processed ids that totals store outside their items."""
         return [item for item in items_of(self.table) if item["pk"].startswith("SEEN#")]
 
 
@@ -452,7 +452,7 @@ class TestTheCost:
         assert max(map(size, counting.pages())) < 1024
 
     def test_a_video_with_few_viewers_needs_no_page(self, counting: Counting, table: Table) -> None:
-        """What cannot come again any more is forgotten."""
+        """Ids that can no longer be redelivered are deleted."""
         for day in range(3):
             for number in range(30):
                 at = NOW + day * 26 * 3600
@@ -485,7 +485,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 IDS = map("video {}".format, itertools.count())
 INCIDENTS = (kill_before, kill_after, lose_request, lose_response, throttle)
 MOMENTS = (NOW, NOW + 1, NOW + 1, NOW + 2, NOW + 59, NOW + 61, NOW + 4000, NOW + 80_000)
-"""When changes are made: in one second, in one minute, and within the day in which they may come again."""
+"""Times of changes: within a second, a minute, and the day in which they may be redelivered."""
 
 
 @st.composite
@@ -586,7 +586,7 @@ STARTS = [
     _start(1, "2026-11-22T14", True, 4),
     _start(0, "2026-11-23T00", True, 30),
 ]
-"""Of two shards; a clock that was behind began an hour twice, and a day in one of them."""
+"""Hour starts of two shards. A slow clock started an hour twice, and a day in one of them."""
 
 
 class TestStarts:

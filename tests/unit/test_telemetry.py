@@ -162,7 +162,7 @@ class TestViews:
 class TestSweeper:
     @staticmethod
     def _waiting(api: Api, table: Table, clock: Clock) -> tuple[BackgroundWork, str]:
-        """What runs behind the API, and a video whose film waits to be looked at."""
+        """Return the background work and a video whose source file waits to be probed."""
         backstage = BackgroundWork(table, clock)
         video_id = str(api.create()["videoId"])
         backstage.arrive(video_id)

@@ -103,7 +103,7 @@ def _fill(api: Api) -> None:
 
 
 def settle(table: Table) -> None:
-    """What the stream does after everything; once for each table."""
+    """Apply the stream after all writes; call once per table."""
     ids = {item["videoId"] for item in contents(table).values() if "videoId" in item}
     Aggregates(table).settle(sorted(ids), NOW)
     settle_ratings(table)
@@ -117,7 +117,7 @@ def contents(table: Table) -> dict[tuple[str, str], Item]:
 
 
 def export(table: Table, file: Path, *, raw: bool = False, page: int = 50) -> dict[str, int]:
-    """What `python -m tools export` does."""
+    """Run `python -m tools export`."""
     return Export(table, file, raw=raw, bars=Bars(), clock=lambda: NOW, page=page).run()
 
 
@@ -129,7 +129,7 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 class Run:
-    """What an import came to."""
+    """Outcome of an import."""
 
     def __init__(self, outcomes: dict[str, int], refused: Sequence[tuple[int, str]]) -> None:
         self.outcomes = outcomes
@@ -137,7 +137,7 @@ class Run:
 
 
 def bring_in(table: Table, file: Path, now: int = NOW) -> Run:
-    """What `python -m tools import` does."""
+    """Run `python -m tools import`."""
     work = WorkFile(file.with_suffix(".state"), {}, table)
     try:
         LineImport(file, table, work, rate=RateLimiter(None), pool=Pool(1), bars=Bars(), clock=lambda: now).run()

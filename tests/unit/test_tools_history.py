@@ -18,7 +18,7 @@ from tools.__main__ import main
 from tools.history import LONGEST, Histories, describe_change, describe_entry
 
 DAYS = 36_500
-"""How long entries are kept here: the command goes by today's clock."""
+"""Retention of entries in days; long, because the command uses the real clock."""
 MISSING = "00000000-0000-4000-8000-000000000000"
 
 

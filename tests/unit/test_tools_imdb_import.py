@@ -138,7 +138,7 @@ def contents(table: Table) -> dict[tuple[str, str], Item]:
 
 
 def change_sets(table: Table) -> set[str | None]:
-    """What all items of videos were written for."""
+    """Return the change sets of all items of videos."""
     pages: Any = table.client.get_paginator("scan").paginate(TableName=table.name)
     items = [decode_item(raw) for page in pages for raw in page["Items"]]
     return {item.get(UPDATED_FOR) for item in items if item["pk"].startswith("VIDEO#")}

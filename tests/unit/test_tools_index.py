@@ -27,7 +27,7 @@ def service(table: Table, objects: Objects, clock: Clock) -> IndexedService:
 
 
 def rebuilt(service: IndexedService, folder: Path) -> int:
-    """What `python -m tools index rebuild` does; while it waits, time passes."""
+    """Run `python -m tools index rebuild`; its waits advance the clock."""
     return rebuild(
         service.table,
         service.feed,
@@ -41,7 +41,7 @@ def rebuilt(service: IndexedService, folder: Path) -> int:
 
 
 def index_status(service: IndexedService) -> str:
-    """What `python -m tools index status` says."""
+    """Return the output of `python -m tools index status`."""
     return "\n".join(status(service.table, service.feed, service.objects, MEDIA_BUCKET, service.clock))
 
 

@@ -35,7 +35,7 @@ CHANGE: Change = {
 LINE = "2026-11-22 21:50:06Z  video.changed  3f2504e0-4f89-41d3-9a0c-0305e82c3301  version 3  by alice  /title /tags"
 
 Deliver = Callable[["Fake", str], None]
-"""What a service does with the URL of a webhook, once it is made."""
+"""Behaviour of a service that receives the URL of a new webhook."""
 
 
 class Fake(ThreadingHTTPServer):

@@ -138,7 +138,7 @@ class TestSamples:
 class TestWithATrail:
     @pytest.fixture
     def paces(self, monkeypatch: pytest.MonkeyPatch) -> list[TrailLagLimiter]:
-        """What commands remember, of each command: every write."""
+        """Rate limiters of the commands, which record every write."""
         made: list[TrailLagLimiter] = []
 
         class Recorded(TrailLagLimiter):

@@ -60,12 +60,12 @@ def retitled(films: AuditedService, count: int) -> tuple[list[str], str]:
 
 
 def titles(films: AuditedService, videos: list[str]) -> list[str]:
-    """What the videos are called now."""
+    """Return the current titles of the videos."""
     return [films.item(video_id)["title"] for video_id in videos]
 
 
 class Terminal:
-    """What a person at the terminal sees of a command."""
+    """Output of a command as a user at the terminal sees it."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -89,7 +89,7 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has more than 2 entries is large, and taken back 2 at a time."""
+    """Treat change sets of more than 2 entries as large, and revert 2 entries per turn."""
     monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 2)
     monkeypatch.setattr("shared.history.changeset_reverts.ENTRIES_PER_TURN", 2)
 
@@ -110,7 +110,7 @@ class Counting(Bars):
 
 
 def run_undo(films: AuditedService, changeset_id: str, bars: Bars | None = None, **options: Any) -> Mapping[str, Any]:
-    """What became of a change set that was taken back by the tests' clock."""
+    """Revert a change set by the tests' clock, and return the report."""
     wish = RevertRequest(UNDOER.acting_for("undo-1"), attended=True)
     reverts = ChangeSetReverts(films.table, films.trail, QuotaStore(films.table, 100))
     undo = UndoCommand(
@@ -375,7 +375,7 @@ class TestTheStateFile:
 
 
 def part(**attributes: Any) -> Item:
-    """What became of a part of a change set, as the service reports it."""
+    """Return a part of the service's report on a change set."""
     return {"entity": "video", "videoId": "v", "result": "reverted", "fields": [], "skipped": []} | attributes
 
 

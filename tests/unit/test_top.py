@@ -33,12 +33,12 @@ from shared.views.top import (
 )
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
-"""When the present hour began."""
+"""Start of the current hour."""
 
 
 @pytest.fixture
 def viewed(table: Table) -> CountedViews:
-    """What was counted."""
+    """Counted views."""
     return CountedViews(table)
 
 
@@ -80,7 +80,7 @@ class View:
 
 
 def expected(views: list[View], window: str, category: str) -> dict[str, tuple[int, int, int]]:
-    """Of each video of a list its views in the window, in the one before, and all of them: by looking at each view."""
+    """Return the views of each video in the window, in the previous window, and in total, computed from every view."""
     seconds, periods = WINDOWS[window].period_seconds, WINDOWS[window].periods
     start = NOW // seconds * seconds - (periods - 1) * seconds
     categories: dict[str, str] = {}

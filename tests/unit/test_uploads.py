@@ -334,7 +334,7 @@ def _read(api: Api, video_id: str, upload_id: str, **options: Any) -> Reply:
 
 
 def _answer() -> Any:
-    """What checks an answer against the document: it is one of three, and no other as well."""
+    """Validator of responses against the document: exactly one of the three schemas matches."""
     answers = document()["paths"]["/v1/videos/{videoId}/upload/{uploadId}"]["get"]["responses"]
     schema = answers["200"]["content"]["application/json"]["schema"]
     return jsonschema_rs.Draft202012Validator({**schema, "components": document()["components"]})
@@ -654,7 +654,7 @@ class TestQuota:
 
 
 REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
-"""How many requests each sends to DynamoDB and S3."""
+"""Number of requests to DynamoDB and S3 per operation."""
 
 
 class TestFaults:

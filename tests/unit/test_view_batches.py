@@ -163,7 +163,7 @@ def test_a_view_costs_a_marker_and_videos_and_counters_are_read_together(api: Ap
 
 
 class TestTimes:
-    """What has become too old in the queue must not hold up the rest, nor must a clock that is wrong."""
+    """A view that is too old, or whose clock is wrong, must not block the others."""
 
     @pytest.mark.parametrize("at", [NOW - EARLIEST_SECONDS - 1, NOW + LATEST_SECONDS + 1])
     def test_a_view_outside_of_the_time_fails_alone(self, api: Api, table: Table, at: int) -> None:

@@ -1,4 +1,4 @@
-"""What was counted of a video and when: by hour and day, in any time zone, and by which rule."""
+"""Counted views of a video over time: by hour and day, in any time zone, and the counting rule."""
 
 import random
 from datetime import datetime
@@ -16,14 +16,14 @@ from shared.videos.counters import SUMS, UNCOUNTED, ViewCount
 from shared.views.history import Buckets, sums_at
 
 HOUR = NOW // HOUR_SECONDS * HOUR_SECONDS
-"""When the present hour began."""
+"""Start of the current hour."""
 DAY = NOW // DAY_SECONDS * DAY_SECONDS
 EARLIEST = HOUR - HOURS_KEPT_DAYS * DAY_SECONDS + HOUR_SECONDS
 
 
 @pytest.fixture
 def viewed(table: Table) -> CountedViews:
-    """What was counted."""
+    """Counted views."""
     return CountedViews(table)
 
 

@@ -34,7 +34,7 @@ def _send(api: Api, video: Mapping[str, Any], body: Any = None, *, user: str = "
 
 
 def _counted(api: Api, video: Mapping[str, Any], body: Any = None, **options: Any) -> dict[str, Any]:
-    """What is answered to a view, without the id of its video."""
+    """Send a view; return its result without the video's id."""
     reply = _send(api, video, body, **options)
     assert reply.status == 200, reply.body
     answer: dict[str, Any] = reply.json

@@ -120,7 +120,7 @@ class Templates:
         return found
 
     def statements(self, folder: str) -> list[Json]:
-        """What the function's role allows."""
+        """Return the policy statements of a function's role."""
         role = self.function(folder)[1]["Role"]["Fn::GetAtt"][0]
         return [
             statement

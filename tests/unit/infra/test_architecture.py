@@ -43,7 +43,7 @@ def _drawn(picture: str) -> Arrows:
 
 
 def _arrows(line: str, folder: str) -> Arrows:
-    """What one permission of a function means: `sqs:SendMessage PurgeQueue` is an arrow to that queue."""
+    """Return the arrows of one permission: `sqs:SendMessage PurgeQueue` is an arrow to that queue."""
     action, place = line.split()[:2]
     place = place.partition("/")[0]
     match action.partition(":"):

@@ -1,4 +1,4 @@
-"""What things cost: DynamoDB's rules, the cost column of the access patterns, and the page that shows it."""
+"""Costs: DynamoDB's rules, the cost column of the access patterns, and the page that shows it."""
 
 import json
 import re
@@ -153,7 +153,7 @@ def test_a_transaction_costs_twice_and_a_condition_that_failed_what_is_there(tab
 
 
 def test_a_transaction_writes_the_table_twice_and_indexes_once(table: Table) -> None:
-    """So AWS's pricing calculator has it."""
+    """AWS's pricing calculator agrees."""
     absent = Expression("attribute_not_exists(#pk)", {"#pk": "pk"})
     meter = Meter(table.client, make_client())
     with meter.measure() as alone:
@@ -243,7 +243,7 @@ def test_pattern_above_the_minimal_cost_has_a_reason(
 
 @pytest.fixture(scope="module")
 def followed() -> dict[str, BackgroundCost]:
-    """What follows each request that changes a video."""
+    """Background cost of each request that changes a video."""
     return measure_behind()
 
 
@@ -251,7 +251,7 @@ def followed() -> dict[str, BackgroundCost]:
 def report(
     measured: tuple[dict[str, MeasuredRequest], CatalogueSize], followed: dict[str, BackgroundCost]
 ) -> CostReport:
-    """What is worked out of it."""
+    """Cost report from the measurements."""
     return CostReport(*measured, followed, Prices.load(), Workload.load())
 
 

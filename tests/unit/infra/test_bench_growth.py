@@ -7,7 +7,7 @@ from bench.growth import LISTS, PICTURE, SIZES, GrownTable, RequestCost, growth,
 
 @pytest.fixture(scope="module")
 def taken() -> dict[str, list[RequestCost]]:
-    """What each list takes in small and large catalogues, and deep in the largest."""
+    """Cost of each list in small and large catalogues, and deep in the largest."""
     return growth()
 
 

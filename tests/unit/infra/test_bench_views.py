@@ -1,4 +1,4 @@
-"""What a view costs: one write unit, however many watch, and little more for a viewer or a key."""
+"""Cost of a view: one write unit at any load, and little more with a viewer or an idempotency key."""
 
 import pytest
 
@@ -10,7 +10,7 @@ KEYED, PLAIN = KINDS
 
 @pytest.fixture(scope="module")
 def taken() -> dict[str, list[ViewCost]]:
-    """What a view of each kind takes at each load."""
+    """Cost of each kind of view at each load."""
     return costs()
 
 

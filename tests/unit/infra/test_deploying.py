@@ -80,7 +80,7 @@ class Cdk:
 
     @property
     def deploys(self) -> list[str]:
-        """What was deployed, in order: `--all`, or the indexes of the table's stack."""
+        """Return the deployments in order: `--all`, or the indexes of the table's stack."""
         return [
             next(argument for argument in call if argument == "--all" or argument.startswith("indexes=")).removeprefix(
                 "indexes="
@@ -733,7 +733,7 @@ class TestTheFirstDeployFailed:
 
     @pytest.fixture
     def left(self, stacks: dict[str, Json], monkeypatch: pytest.MonkeyPatch) -> Callable[[Status], None]:
-        """What the API's first deployment has left."""
+        """Return a function that leaves the API's stack in the state of its first deployment."""
 
         def leave(status: Status) -> None:
             stacks[API] = _api("https://mistaken.example")
@@ -803,7 +803,7 @@ class TestEnvironment:
 
 
 class TestGivenValues:
-    """What the preflight looks at is what infra/settings.py would read, which has one order of precedence."""
+    """The preflight reads the same values as infra/settings.py, with the same order of precedence."""
 
     @pytest.mark.parametrize("env", ["dev", "prod", "trial"])
     def test_come_from_where_the_settings_take_them(self, env: str) -> None:

@@ -94,12 +94,12 @@ class Service:
     queues: Mapping[str, FakeQueue]
 
     def answer(self, name: str) -> dict[str, Any]:
-        """What a function answers to the event of a file."""
+        """Return a function's response to the event of a file."""
         event = json.loads(EXAMPLES[name].path.read_text(encoding="utf-8"))
         return self.handlers[EXAMPLES[name].function](event, Unhurried())
 
     def taken(self) -> dict[str, list[dict[str, Any]]]:
-        """What the queues were sent since the last time."""
+        """Return the messages sent to the queues since the last call."""
         return {name: sent for name, queue in self.queues.items() if (sent := queue.take())}
 
     def seed(self) -> None:
@@ -109,15 +109,15 @@ class Service:
 
 @dataclass
 class Played:
-    """What became of the world when all events came in one after the other, in the order of their files."""
+    """Outcome of all events, delivered in the order of their files."""
 
     answers: dict[str, dict[str, Any]]
     sent: dict[str, dict[str, list[dict[str, Any]]]]
-    """What each event sent, by queue."""
+    """Messages sent by each event, by queue."""
     items: dict[tuple[str, str], Item]
-    """What is in the table then, by key."""
+    """Items in the table afterwards, by key."""
     entries: list[Item]
-    """What is in the audit trail then, in order."""
+    """Entries of the audit trail afterwards, in order."""
     later: list[dict[str, Any]]
     """The answers, or statuses, of further rounds: each in another order, in a world that was put back before."""
 
@@ -396,7 +396,7 @@ TEXTS = {
     "public/get-docs": "swagger",
     "public/get-docs-asset": "swagger",
 }
-"""What is in answers that are not JSON."""
+"""Responses that are not JSON."""
 REQUESTS = [name for name, example in EXAMPLES.items() if isinstance(example.answers, int)]
 
 

@@ -14,7 +14,7 @@ from tests.unit.infra.templates import LOCAL, Json, Templates, as_list, settings
 
 FUNCTIONS = {"console", *(route.function for route in routes.ROUTES)}
 CONSOLES = "https://*.execute-api.AWS::Region.AWS::URLSuffix"
-"""Where consoles are, of this deployment and of others."""
+"""Origins of consoles, of this deployment and of others."""
 CONSOLE_KEYS = [f"GET {path}" for path in console.ROUTES.values()]
 
 
@@ -276,7 +276,7 @@ class TestIdentity:
 
 
 class TestSites:
-    """Which web sites browsers may use the service from, and where people may be sent after they signed in."""
+    """Web sites that may use the service from browsers, and redirect targets after sign-in."""
 
     def test_dev_and_a_laptop_are_open_for_trying(self) -> None:
         for settings in (settings_of({}), settings_of(LOCAL), settings_of(LOCAL | {"env": "prod"})):

@@ -1,4 +1,4 @@
-"""What the templates say of the console: who can sign in to it, and what its page may ask."""
+"""The console in the templates: its sign-in clients and the requests that its page may send."""
 
 import json
 from typing import Any

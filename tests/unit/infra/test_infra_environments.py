@@ -67,7 +67,7 @@ KEY_USES = {
 
 @pytest.fixture(scope="session")
 def made(aws: Templates, staging: Templates, prod: Templates) -> dict[str, Templates]:
-    """What each environment of cdk.json creates."""
+    """Templates of each environment of cdk.json."""
     return {"dev": aws, "staging": staging, "prod": prod}
 
 
@@ -106,7 +106,7 @@ class TestEveryEnvironment:
 
     @pytest.mark.parametrize("type_", DATA_TYPES)
     def test_leaves_its_data_when_it_is_destroyed(self, made: dict[str, Templates], env: str, type_: str) -> None:
-        """But not when it is only just being made: what that leaves is empty, and in the way of the next deploy."""
+        """A failed creation is the exception: the resource is empty then, and would block the next deploy."""
         for resource in made[env].all(type_).values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
@@ -241,7 +241,7 @@ def _is_written_out(value: Any) -> bool:
 
 
 def _literals(join: Json) -> str:
-    """What is put together, with dots for its references."""
+    """Return a joined value, with dots in place of its references."""
     separator, parts = join["Fn::Join"]
     return str(separator).join(part if isinstance(part, str) else "..." for part in parts)
 

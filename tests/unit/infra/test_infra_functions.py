@@ -53,10 +53,10 @@ UNDO = {
     _only("dynamodb:UpdateItem Table USER#*", "playlists userId version", STAMP, RELATION),
     _only("dynamodb:UpdateItem Table USER#*", QUOTA),
 }
-"""What takes changes back, at once or by a queue."""
+"""Functions that revert changes, synchronously or from a queue."""
 
 READS_THE_FEED = {f"dynamodb:{action} AuditTable CHANGES#* OWNERCHANGES#*" for action in ("GetItem", "Query")}
-"""And where it ends."""
+"""Permissions to read the feed and the position of its end."""
 
 ALLOWED = {
     "videos": {
@@ -620,7 +620,7 @@ def test_local_webhook_receivers_are_enabled_on_the_local_stack_only(
 
 class TestEventBus:
     def test_is_put_to_by_the_worker_alone(self, snapshots: Templates, chosen: Templates) -> None:
-        """By its name, or by its ARN."""
+        """The event bus is given by its name or by its ARN."""
         own = "arn:AWS::Partition:events:AWS::Region:AWS::AccountId:event-bus/changes"
         for made, given, arn in ((snapshots, "changes", own), (chosen, GIVEN_BUS, GIVEN_BUS)):
             lines = {(folder, line) for folder in FUNCTIONS for line in made.allowed(folder)}

@@ -30,10 +30,10 @@ VISIBILITY = {
 }
 
 COUNTED = (schema.VIEW_COUNTER, schema.VIEWER, schema.RATING)
-"""What the stream counts, or sees an hour begin in."""
+"""Items that the stream counts, or in which it detects a new hour."""
 BESIDE = (schema.CREDIT, schema.RELEASE, schema.CAPTION, schema.CHAPTERS)
 AUDITED = (schema.VIDEO, schema.JOB, *BESIDE, schema.RATING_TOTALS, schema.PLAYLIST)
-"""What the audit trail follows."""
+"""Items that the audit trail records."""
 WAKING = (schema.REVERT, *AUDITED, *COUNTED)
 
 
@@ -468,7 +468,7 @@ class TestStreamReaders:
     def test_stream_router_gets_inserts_and_updates_of_counted_items_but_no_removals(
         self, aws: Templates, entity: schema.Entity
     ) -> None:
-        """What is removed, by its time or by the purge, has been counted."""
+        """Items that expire or are purged have already been counted."""
         for name in ("INSERT", "MODIFY"):
             assert _matching_readers(aws, name, entity.pk, entity.sk, {}) == {"stream_router"}
         assert not _matching_readers(aws, "REMOVE", entity.pk, entity.sk, None)
@@ -489,7 +489,7 @@ class TestStreamReaders:
 def _matching_readers(
     templates: Templates, name: str, partition_key: str, sort_key: str, image: Json | None
 ) -> set[str]:
-    """Which of the stream's readers get a record."""
+    """Return the stream consumers whose filter matches a record."""
     keys = {"pk": {"S": partition_key}, "sk": {"S": sort_key}}
     record: Json = {"eventName": name, "dynamodb": {"Keys": keys}}
     if image is not None:

@@ -1,4 +1,4 @@
-"""What `make sam-env` writes, and that the page about `sam local invoke` has the commands for it."""
+"""The files that `make sam-env` writes, and the commands on the page about `sam local invoke`."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""What is deployed holds what the functions need for the right machine, and not much else.
+"""Deployment packages contain the functions' dependencies for the right architecture, and little else.
 
-These run uv and the compiler for real; uv from its cache when the wheels are there.
+These tests run uv and the compiler for real. uv uses its cache if it has the wheels.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ from shared.core.telemetry import METRICS
 from tests.unit.infra.templates import LOCAL
 
 AARCH64, X86_64 = 183, 62
-"""How an ELF file names its machine."""
+"""Machine types in ELF headers."""
 
 PYTHON_313 = b"\xf3\r\r\n"
 """The first bytes of bytecode that Python 3.13 accepts."""
@@ -243,7 +243,7 @@ def test_botocore_data_is_packaged_for_the_services_in_use_only(for_this_machine
 
 
 def test_services_are_described_without_documentation(for_this_machine: Path) -> None:
-    """What is read of it stays as botocore has it: its operations, and their inputs with all members."""
+    """The parts that botocore reads are unchanged: the operations, and their inputs with all members."""
     for name in packaging.BOTOCORE_SERVICES:
         (file,) = (for_this_machine / "botocore/data" / name).glob("*/service-2.json")
         assert not re.search(r'"documentation":"[^"]', file.read_text(encoding="utf-8"))
@@ -270,7 +270,7 @@ UNLOADABLE = {
 
 
 def test_every_other_module_can_be_loaded_from_the_package_alone(films_for_this_machine: Path) -> None:
-    """So nothing that is left out is missed while a module is loaded, the functions' own among them."""
+    """No module needs an omitted package to load; this includes the functions' own modules."""
     failed = _run(
         films_for_this_machine,
         """

@@ -115,10 +115,10 @@ class Begun(Context):
 
 @dataclass
 class Receiver:
-    """What webhooks lead to."""
+    """Receiver of webhooks."""
 
     status: int = 200
-    """What it answers."""
+    """Status of its responses."""
     taken: int = 0
 
     def send(self, *_: object, **__: object) -> ReceiverResponse:
@@ -375,7 +375,7 @@ def jobs_that_get_stuck(service: Service) -> None:
 
 
 def totals_and_years(service: Service) -> None:
-    """What is counted of videos as they change, and credits whose video gets another year."""
+    """Change counted videos, and move credits to another year with their video."""
     api, backstage = service.api, service.backstage
     video_id = api.publish(tags=["a"], releaseYear=1993)["videoId"]
     api.put(f"/v1/videos/{video_id}/credits/sam", CREDIT)
@@ -675,7 +675,7 @@ def roles(aws: Templates) -> dict[str, IamRole]:
 
 @pytest.fixture(scope="module")
 def watched(roles: dict[str, IamRole]) -> PolicyWatch:
-    """What all functions did on all walks and in all access patterns."""
+    """Accesses of all functions on all walks and in all access patterns."""
     watch = PolicyWatch(roles)
     for walk in WALKS.values():
         with mock_aws():
@@ -704,7 +704,7 @@ UNSEEN: dict[str, str] = {
     "secretsmanager:GetSecretValue WebhookSecret": "read once, before the first signature; the tests have a secret of their own",
     "secretsmanager:GetSecretValue CursorSecret": "read once, before the first cursor; the tests have a secret of their own",
 }
-"""What is allowed and none of the walks sends, and why it is needed: an action, or an action and its resource."""
+"""Permissions that no walk uses, with the reason: an action, or an action and its resource."""
 
 
 def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, watched: PolicyWatch) -> None:
@@ -713,7 +713,7 @@ def test_every_role_allows_exactly_the_requests_of_its_function(aws: Templates, 
 
 
 def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
-    """What a function's role allows and the function never did: actions, resources and starts of keys."""
+    """Yield the permissions that a function never used: actions, resources and key prefixes."""
     done = [access for function, access in watched.seen if function == folder]
     for statement in aws.statements(folder):
         patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", ["*"])
@@ -774,9 +774,9 @@ VIDEO_ID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
 WRITES = ("BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem")
 READS = ("BatchGetItem", "GetItem", "Query")
 UNDO = {"undo", "reverts"}
-"""What takes changes back: it may write what people may write."""
+"""Functions that revert changes. They may write everything that users may write."""
 FOLLOWERS = {"webhooks", "deliveries"}
-"""What keeps webhooks, and what serves them."""
+"""Functions that store webhooks, and that deliver to them."""
 
 FORBIDDEN: list[tuple[str, set[str], list[Access]]] = [
     (

@@ -51,7 +51,7 @@ def described(templates: Templates) -> dict[str, set[str]]:
 
 
 def _name(alarm: Json) -> str:
-    """What it is called; where the number of a version comes in, 7."""
+    """Return an alarm's name, with 7 in place of a version number."""
     name = alarm["Properties"]["AlarmName"]
     parts = [name] if isinstance(name, str) else name["Fn::Join"][1]
     return "".join(part if isinstance(part, str) else "7" for part in parts)
@@ -157,7 +157,7 @@ def test_a_page_that_uses_a_shell_function_says_where_it_is(page: Path) -> None:
 
 @each_page
 def test_a_value_that_is_to_be_changed_stays_changed(page: Path) -> None:
-    """What is given by `-c` holds for one deployment only, and that one undoes what an earlier one was given."""
+    """A value given with `-c` applies to one deployment only, and the next deployment reverts it."""
     for command in re.findall(r"make deploy[^`\n]*", page.read_text(encoding="utf-8")):
         assert command in ("make deploy", "make deploy ENV=prod")
 
@@ -193,7 +193,7 @@ def functions() -> str:
 
 
 def _shell(script: str, path: Path) -> str:
-    """What a script prints, with the commands in a folder before all others."""
+    """Run a script with a folder first in PATH, and return its output."""
     environment = {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", script], check=True, capture_output=True, text=True, env=environment)
     return done.stdout

@@ -32,7 +32,7 @@ PAGE = """<!doctype html>
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, bytes]:
-    """What is deployed, by name below its folder; the page has its own name."""
+    """Deployed files by path relative to their folder; the page has a separate name."""
     return _by_name(site())
 
 

@@ -26,7 +26,7 @@ class CountingSource(BytesSource):
 
     @property
     def share(self) -> float:
-        """How much of the bytes was fetched, of 1."""
+        """Return the fraction of the bytes that was fetched."""
         return sum(length for _, length in self.requests) / self.size
 
 
@@ -52,7 +52,7 @@ def as_large(facts: MediaInfo, minutes: float) -> MediaInfo:
 
 
 class SourceThrottled(OSError):
-    """What a store might raise."""
+    """Error that a store might raise."""
 
 
 class FailingSource(CountingSource):

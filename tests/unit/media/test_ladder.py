@@ -1,4 +1,4 @@
-"""Which renditions a film gets."""
+"""Renditions of a video, by its resolution."""
 
 import pytest
 from hypothesis import given

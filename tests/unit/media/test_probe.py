@@ -1,4 +1,4 @@
-"""What is found out about films."""
+"""Probing of source files."""
 
 import json
 from collections.abc import Callable

@@ -72,7 +72,7 @@ def test_chapters_of_a_real_clip_are_its_cuts() -> None:
 
 
 def seen(times: range) -> Scenes:
-    """What is seen of a film whose scenes change at each of these milliseconds."""
+    """Return the detected scenes of a video whose scenes change at each of these milliseconds."""
     scenes = Scenes()
     frames: list[Any] = [VideoFrame.from_image(Image.new("RGB", (32, 18), colour)) for colour in COLOURS]  # type: ignore[no-untyped-call]
     for number, time in enumerate(times):

@@ -30,7 +30,7 @@ from tests.integration.faults import FaultLine, Incident, Killed
 
 REFUSED = (faults.throttle, faults.fail, faults.lose_request, faults.kill_before)
 DONE = (faults.lose_response, faults.kill_after)
-"""What happens after DynamoDB carried a request out."""
+"""Incidents after DynamoDB has executed a request."""
 USERS = ("bob", "carol", "dave")
 VIEWERS = ("tv", "phone", "tablet")
 
@@ -52,7 +52,7 @@ class UnreliableQueue(FakeQueue):
 
 @dataclass
 class Expected:
-    """What users did."""
+    """Expected counts, from the users' actions."""
 
     views: Counter[str] = field(default_factory=Counter)
     """Without a viewer and key, by video."""
@@ -60,9 +60,9 @@ class Expected:
     keyed: Counter[str] = field(default_factory=Counter)
     watched: Counter[str] = field(default_factory=Counter)
     last: dict[tuple[str, str, str], int] = field(default_factory=dict)
-    """When a viewer's last view counted, by video and user."""
+    """Time of a viewer's last counted view, by video and user."""
     ratings: dict[tuple[str, str], int] = field(default_factory=dict)
-    """By video and user."""
+    """Ratings by video and user."""
 
 
 class Chaos:
@@ -158,7 +158,10 @@ class Chaos:
             assert reply is None or reply.status in (409, 503), reply.body
 
     def _broken(self, send: Callable[[], Any]) -> tuple[Any, Incident | None]:
-        """What a call returns one of whose requests may break, and what happened; None when its process was killed."""
+        """Return the result of a call with a random incident, and the incident.
+
+        The result is `None` if the process was killed.
+        """
         incident = self.chance.choice([*REFUSED, *DONE, None, None])
         at = self.chance.randrange(4)
         if incident:

@@ -1,4 +1,4 @@
-"""What a function loads while it starts, and for its first answer: every module costs its caller time."""
+"""Modules that a function imports at start and for its first response. Every module adds latency for its caller."""
 
 import json
 import random
@@ -30,7 +30,7 @@ aws.dynamodb aws.expressions aws.failures aws.idempotency aws.lean aws.lean.clie
 core.periods core.request_usage core.regions core.settings core.telemetry core.text routes schema video_fields videos.access videos.counters
 web.responses web.etags web.http web.parameters web.requests web.server_timing
 """
-"""What is loaded of `shared` for every first answer."""
+"""Modules of `shared` that every first response imports."""
 OF_VIDEOS = """
 aws.leases aws.listing aws.pages aws.secrets core.change_types core.position processing.job_states job_kinds queries relations.item_store relations.children relations.credits relations.entry_updates
 relations.ratings relations.title_page videos.store videos.documents videos.entries videos.links videos.lists videos.tags videos.video web.cursors web.paging
@@ -45,11 +45,11 @@ class First:
     ours: str
     """Below `shared`."""
     packages: Sequence[str] = ()
-    """Of others, beside orjson."""
+    """Third-party packages in addition to orjson."""
     body: Mapping[str, object] | None = None
     query: str = ""
     slow: str = ""
-    """What takes long of the standard library."""
+    """Slow modules of the standard library."""
 
 
 FIRST = (

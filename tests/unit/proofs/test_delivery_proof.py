@@ -56,7 +56,7 @@ class BadReceiver(ThreadingHTTPServer):
         self.chance = chance
         self.lock = threading.Lock()
         self.taken: defaultdict[str, list[int]] = defaultdict(list)
-        """By video, the versions in the order in which each was first taken."""
+        """Versions in the order of their first acceptance, by video."""
         self.outcomes: Counter[str] = Counter()
         self.faults: list[str] = []
         self.is_well = False
@@ -224,7 +224,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
 
 
 CALLS = ["GetItem", "GetItem", "Query", *["UpdateItem"] * 2, "PutItem", "UpdateItem", "Query", "UpdateItem", "Query"]
-"""What a worker asks of the tables to deliver a page."""
+"""Table operations of a worker that delivers a page."""
 
 
 @pytest.mark.parametrize("incident", [faults.kill_before, faults.kill_after], ids=["before", "after"])

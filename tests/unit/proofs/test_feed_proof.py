@@ -60,13 +60,13 @@ LANES = 16
 OWNERS = ("alice", "bob", "carol")
 BATCH = 40
 DANGER = 0.008
-"""How likely it is that a request to the table of the feed is cut."""
+"""Probability that a request to the feed's table is interrupted."""
 OVERTAKEN = 0.01
-"""How likely it is that another function does the same batch before a request."""
+"""Probability that another function processes the same batch before a request."""
 
 
 class Shaky:
-    """What comes between the functions and the table of the trail and the feed: it kills and throttles while there is danger."""
+    """Fault injection between the functions and the audit table: kills and throttles while enabled."""
 
     def __init__(self, chance: random.Random) -> None:
         # With more attempts the table would hide from the functions what is raised here.
@@ -165,7 +165,7 @@ class Lane:
         return batch
 
     def redeliver(self, batch: list[Raw]) -> Iterator[list[Raw]]:
-        """What comes once more after a batch was done; or the checkpoint is moved back."""
+        """Yield redelivered batches after a batch was done, or move the checkpoint back."""
         if self.chance.random() < 0.2:
             yield batch
         self.done.append(batch)
@@ -268,9 +268,9 @@ class World:
         self.search = Follower(self, "search", "videos/read videos/admin", "")
         self.alice = Follower(self, "alice", "videos/read", "&userId=alice")
         self.delivered: Counter[str] = Counter()
-        """How often each record was delivered."""
+        """Number of deliveries of each record."""
         self.late = 0
-        """How many batches came after others whose records are all younger."""
+        """Number of batches delivered after a batch of only younger records."""
 
     def run(self) -> None:
         """Write, deliver and consume until CHANGES changes exist and all are in the feed."""

@@ -36,7 +36,7 @@ class Story(RevertTestbed):
         self.write("POST", "/v1/videos/batch", {"operations": operations}, user=user)
 
     def rename(self) -> None:
-        """What the script does."""
+        """Rename as the script does."""
         for hundred in self.hundreds:
             self._batch(
                 [{"op": "patch", "videoId": IDS[n], "patch": {"title": f"film_{n}.mov"}} for n in hundred], "alice"
@@ -52,7 +52,7 @@ class Story(RevertTestbed):
         self.settle()
 
     def correct(self) -> None:
-        """What Bob does."""
+        """Correct titles as Bob does."""
         for video_id in self.corrected:
             self.write("PATCH", f"/v1/videos/{video_id}", {"title": "Right"}, user="bob", scopes=ADMIN_SCOPES)
 

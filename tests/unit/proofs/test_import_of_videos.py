@@ -22,8 +22,9 @@ from shared.processing.messages import aggregates_message
 PER_SECOND = 5_000
 """Videos that are imported."""
 WORKERS, BATCH, WINDOW = 2, 1_000, 1.0
-"""How many there are, how many messages they get at a time, and how many seconds these wait for each other: as in
-infra/jobs_stack.py, which tests/unit/infra/test_infra_jobs.py holds to it."""
+"""Number of workers, batch size in messages, and batching window in seconds, as in infra/jobs_stack.py.
+
+tests/unit/infra/test_infra_jobs.py checks that they agree."""
 MAX_UNITS = WORKERS * UNITS_PER_SECOND + 2 * LARGEST_TRANSACTION
 """Write units that workers may ask of a partition in one second: a transaction may be paid for in the next."""
 COUNTED_PER_SECOND = 1_500
@@ -61,7 +62,7 @@ class Import:
             assert worker(sqs_event(*batch), Context()) == {"batchItemFailures": []}
 
     def total(self, entity: schema.Entity, **parts: str) -> Item:
-        """What was counted."""
+        """Return a total."""
         return self.simulation.table.get(entity.key(**parts), consistent=True) or {}
 
     @property

@@ -177,7 +177,7 @@ class Event(NamedTuple):
     kind: Literal["step", "release", "sweep", "tick", "jump"]
     worker: Literal["a", "b"] = "a"
     incident: Incident | None = None
-    """What happens to a request of a step or release."""
+    """Incident during a request of a step or release."""
     at: int = 0
     """The number of that request; for `tick` and `jump` seconds: by how much time passes, and by how much the worker's clock is wrong."""
 

@@ -101,14 +101,14 @@ class Laptop:
         return self.worker.work(wait_seconds=0)
 
     def waiting(self) -> tuple[int, int]:
-        """How many messages can be received, and how many are hidden."""
+        """Return the approximate numbers of visible and of hidden messages."""
         names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         attributes = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
         visible, hidden = (int(attributes[name]) for name in names)
         return visible, hidden
 
     def states(self) -> list[str]:
-        """What was reported, in order."""
+        """Return the reported states, in order."""
         return [report["state"] for report in self.reports]
 
     def made(self) -> list[str]:

@@ -76,7 +76,7 @@ class Chronicle:
         self.told: dict[str, RecordedDocuments] = {}
         self.done: defaultdict[str, int] = defaultdict(int)
         self._read = 0
-        """How many records of the stream have been looked at."""
+        """Number of processed stream records."""
         self.kept: dict[str, Item] = {}
         """Videos that were removed, as an export has them."""
         kinds: list[tuple[int, Callable[[str], object]]] = [
@@ -282,7 +282,7 @@ class Chronicle:
                 return
 
     def retry(self, video_id: str) -> None:
-        """What failed is tried again."""
+        """Retry all failed jobs of a video."""
         for kind, state in self.backstage.states(video_id).items():
             if state == "failed":
                 self.api.post(f"/v1/videos/{video_id}/jobs/{kind}/retry", user="admin")
@@ -386,7 +386,7 @@ class Trail:
 
 @pytest.fixture(scope="module")
 def chronicle() -> Iterator[Chronicle]:
-    """What was written, and read after each write."""
+    """Writes, and the documents read after each write."""
     with mock_aws():
         made = Chronicle(seed=17)
         made.write()
@@ -429,7 +429,7 @@ class Once:
             self.error = error
 
     def at_version(self, number: int) -> str | type[ServiceError]:
-        """What is answered for a version: the document, or which error."""
+        """Return the result for a version: the document, or the error's class."""
         return self._outcome(find_version, number)
 
     def at_time(self, second: int) -> str | type[ServiceError]:

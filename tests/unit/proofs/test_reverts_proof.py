@@ -35,7 +35,7 @@ PEOPLE = [Caller(name, frozenset({WRITE, ADMIN})) for name in ("bob", "carol", "
 ROOT = Caller("root", frozenset({ADMIN}))
 WRITES = {"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 FIELDS = ("/category", "/metadata/genre", "/tags", "/title")
-"""What the import changes of each video, or some of it."""
+"""Fields that the import changes, in whole or in part, in each video."""
 
 KNOWN = ("random", "of_the_set", "expected", "named", "reverted", "_taken")
 """Attributes of a library."""
@@ -59,7 +59,7 @@ class Library(RevertTestbed):
         super().__init__(api)
         self.random = random.Random(SEED)
         self.of_the_set: defaultdict[str, dict[str, Item]] = defaultdict(dict)
-        """What the trail has of the change set, by video and sort key."""
+        """Audit entries of the change set, by video and sort key."""
         self.ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(VIDEOS)]
         self.expected: dict[str, Item] = {}
         """Expected final fields of each video."""
@@ -160,7 +160,7 @@ class Library(RevertTestbed):
         return run | {"items": items}
 
     def content(self) -> dict[str, Item]:
-        """What the videos have now."""
+        """Return the current fields of the videos."""
         names = ("title", "description", "category", "tags", "metadata")
         items = (self.item(video_id) for video_id in self.ids)
         return {
@@ -171,7 +171,7 @@ class Library(RevertTestbed):
         }
 
     def versions(self) -> dict[str, int]:
-        """How often each video was written."""
+        """Return the version of each video."""
         return {video_id: self.item(video_id)["version"] for video_id in self.ids}
 
     def assert_as_expected(self, outcomes: Mapping[str, RevertResult]) -> None:
@@ -285,7 +285,7 @@ def _some(
 
 
 def _merged(before: RevertResult | None, after: RevertResult) -> RevertResult:
-    """What a video's outcomes are together: the trail had more of the change set the second time."""
+    """Merge the outcomes of a video whose trail had more entries of the change set the second time."""
     return RevertResult.of(sorted({*(before.fields if before else ()), *after.fields}), after.skipped)
 
 
