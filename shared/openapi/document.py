@@ -206,6 +206,7 @@ def _document() -> Schema:
             f'webhook. The service returns errors as problem documents (RFC 9457), the gateway as `{{"message": '
             f"...}}`. A request body may have {LARGEST_BODY:,} bytes.",
             "contact": {"name": "Operators of this service"},
+            "license": {"name": "All rights reserved", "identifier": "LicenseRef-All-rights-reserved"},
         },
         # Relative to this document, so that it holds behind a proxy that serves it below another path.
         "servers": [{"url": "."}],
