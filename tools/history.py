@@ -1,6 +1,6 @@
-"""A video's trail in words: who changed what and when, in which change set; and the video as it was.
+"""Prints a video's audit trail and its earlier versions.
 
-What a value holds was typed by somebody: nothing of it reaches the terminal but printable characters.
+Stored values are user input. Only printable characters reach the terminal.
 """
 
 import json
@@ -26,22 +26,22 @@ from tools import ToolError
 from tools.rate_limit import with_patience
 
 READER = Caller("tools:history", frozenset({READ, ADMIN}))
-"""In whose name the past is read: nobody's video is hidden from the operator."""
+"""Caller that reads the trail. As an admin, it can read every user's videos."""
 
 NEWEST = 50
-"""Entries that are shown unless another number is asked for."""
+"""Default number of entries to show."""
 
 LONGEST = 100
-"""Characters of a value, after which it is cut; --json has all of it."""
+"""Maximum characters of a displayed value. `--json` prints whole values."""
 
 TIMES = ("createdAt", "updatedAt", "publishAt", "expiresAt", "purgeAt", "deletedAt", "addedAt")
-"""Fields that hold epoch seconds."""
+"""Fields with epoch seconds, displayed as times."""
 
 INDENT = "    "
 
 
 class Histories:
-    """What the tables know of the past of videos."""
+    """Reader of the past versions and trail entries of videos."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Histories:
         self._sleep = sleep
 
     def newest(self, video_id: str, limit: int) -> tuple[list[Item], bool]:
-        """The newest entries of a video, the newest last, and whether the trail goes on before them.
+        """Return the newest entries of a video, oldest first, and whether older ones exist.
 
-        Raises ToolError for a video of which neither table has anything.
+        Raises ToolError if neither the table nor the trail has the video.
         """
         entries: list[Item] = []
         now, after = int(self._clock()), None
@@ -74,14 +74,14 @@ class Histories:
         return entries[::-1], after is not None
 
     def version(self, video_id: str, number: int) -> dict[str, Any]:
-        """The document as it was in a version; waits for a trail that is behind.
+        """Return the document of a version. Waits while the trail lags.
 
-        Raises ToolError for a version that never was, or that nobody knows any more.
+        Raises ToolError if the version never existed or is no longer retained.
         """
         return self._retry_while_behind(lambda past, now: past.read(video_id, READER, now, version=number)[0])
 
     def changes(self, video_id: str, start: int, end: int) -> dict[str, Any]:
-        """What leads from one version to another, as the API says it; otherwise as `version`."""
+        """Return the changes between two versions, as in the API. Waits and raises as `version` does."""
         return self._retry_while_behind(lambda past, now: past.changes(video_id, READER, now, start, end))
 
     def _retry_while_behind(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Histories:
 
 
 def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool) -> int:
-    """Print the newest entries of a video, the newest last; the exit status."""
+    """Print the newest entries of a video, oldest first. Returns the exit status."""
     entries, has_older = histories.newest(video_id, limit)
     if as_json:
         for entry in entries:
@@ -111,13 +111,13 @@ def show_trail(histories: Histories, video_id: str, *, limit: int, as_json: bool
 
 
 def show_version(histories: Histories, video_id: str, number: int) -> int:
-    """Print the document as it was, as JSON; the exit status."""
+    """Print the document of a version as JSON. Returns the exit status."""
     print(json.dumps(histories.version(video_id, number), indent=2, ensure_ascii=False))
     return 0
 
 
 def show_difference(histories: Histories, video_id: str, start: int, end: int, *, as_json: bool) -> int:
-    """Print what leads from one version to another; the exit status."""
+    """Print the changes between two versions. Returns the exit status."""
     difference = histories.changes(video_id, start, end)
     if as_json:
         print(json.dumps(difference, ensure_ascii=False))
@@ -131,7 +131,7 @@ def show_difference(histories: Histories, video_id: str, start: int, end: int, *
 
 
 def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
-    """An entry in words: a line that says when, who and what, and one for each change."""
+    """Describe an entry: a line with time, author and action, then one per change."""
     line = Text()
     line.append(moment(entry["at"] // 1000), "dim")
     line.append(f"  {who(entry['by'])}", "bold")
@@ -148,7 +148,7 @@ def describe_entry(entry: Mapping[str, Any]) -> Iterator[Text]:
 
 
 def describe_change(change: Change) -> Text:
-    """A change in words, such as `title: A film -> A better film`."""
+    """Describe a change, such as `title: A film -> A better film`."""
     name = named(str(change["field"]))
     line = Text(f"{name}: ", "bold")
     if "to" not in change:
@@ -165,7 +165,7 @@ def describe_change(change: Change) -> Text:
 
 
 def subject(entry: Mapping[str, Any]) -> str:
-    """What an entry is about, as a person calls it: its video, or what lies beside it."""
+    """Return the display name of an entry's entity: its video, a child item of it, or a playlist."""
     match entry["entity"]:
         case "credit":
             return f"credit of {format_value(entry['personId'])}"
@@ -187,24 +187,24 @@ def subject(entry: Mapping[str, Any]) -> str:
 
 
 def who(author: Mapping[str, Any]) -> str:
-    """Who made a change, as a person calls them."""
+    """Return the display name of a change's author."""
     if author == UNKNOWN:
         return "unknown (past the service)"
     return "DynamoDB" if author["kind"] == "service" else format_value(author["id"])
 
 
 def named(pointer: str) -> str:
-    """A field as it is typed: its JSON Pointer without the first slash."""
+    """Return the display name of a field: its JSON Pointer without the first slash."""
     return format_value(pointer.removeprefix("/")) or "everything"
 
 
 def moment(seconds: int) -> str:
-    """A time, in UTC."""
+    """Format epoch seconds as a UTC time."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def format_value(value: Value) -> str:
-    """A value on one line, and harmless: text as it is if it is printable, everything else as JSON."""
+    """Format a value on one line, safe for a terminal. Printable text is unchanged; anything else is printed as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if not text.isprintable():
         text = json.dumps(value)

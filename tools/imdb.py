@@ -1,6 +1,6 @@
-"""The IMDb non-commercial data files: their layout, and what their rows are in this service.
+"""Parser of the IMDb non-commercial datasets, and their mapping to the service's models.
 
-The files are tab-separated text without quoting, so that `"` is a character like any other, and `\\N` is nothing:
+The files are tab-separated text without quoting: `"` is an ordinary character, and `\\N` is a null value. See
 https://developer.imdb.com/non-commercial-datasets/
 """
 
@@ -37,12 +37,12 @@ from shared.web.bodies import Content
 
 NULL = r"\N"
 NAMESPACE = uuid.UUID("2f9a6b6e-3c0e-5d57-9d6b-3f1f2c1c7a10")
-"""Of the videoIds that are made of IMDb's. Frozen: with another, an import would create every title again."""
+"""Namespace of videoIds derived from IMDb ids. It must never change: an import would then create every title again."""
 CREW_CATEGORIES = ("director", "writer")
-"""The columns of title.crew, as title.principals names them."""
+"""Categories in title.principals that correspond to the columns of title.crew."""
 MAX_VOTES = 2**53 - 1
 BEHIND_PRINCIPALS = 1000
-"""Added to the places of those who only stand in title.crew, which does not number them."""
+"""Offset of the positions of people that are only in title.crew, which has no positions."""
 _TITLE = re.compile(r"tt\d{1,20}", re.ASCII)
 _PERSON_ID = re.compile(r"nm\d{1,20}", re.ASCII)
 LONGEST_DETAIL = 200
@@ -50,7 +50,7 @@ LONGEST_DETAIL = 200
 
 @dataclass(frozen=True)
 class Layout:
-    """One of the files."""
+    """File name and columns of a dataset."""
 
     file: str
     columns: tuple[str, ...]
@@ -72,14 +72,14 @@ NAMES = _layout("name.basics", "nconst primaryName birthYear deathYear primaryPr
 
 
 def path_of(folder: Path, layout: Layout) -> Path:
-    """Where the file of a folder is: the unpacked one when only that is there."""
+    """Return the path of a dataset's file in a folder. The gzip file takes precedence over the unpacked one."""
     packed = folder / layout.file
     plain = packed.with_suffix("")
     return plain if plain.exists() and not packed.exists() else packed
 
 
 class RowRefused(Exception):
-    """A row that is not imported: the reason in general, and what exactly."""
+    """A row that is not imported, with a general reason and a detail."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -89,19 +89,19 @@ class RowRefused(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its line number, from 1, and its values, None for `\\N`."""
+    """A row: its line number, from 1, and its values, `None` for `\\N`."""
 
     line: int
     values: tuple[str | None, ...]
 
     @property
     def id(self) -> str:
-        """The first column, which says what the row is about."""
+        """First column: the id of the row's title or person."""
         return self.values[0] or ""
 
 
 def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
-    """A line as a row; raises Refused."""
+    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused."""
     if content is None:
         raise RowRefused("the line is too long")
     try:
@@ -117,23 +117,23 @@ def parse_row(number: int, content: bytes | None, layout: Layout) -> Row:
 
 
 def video_id(title_id: str) -> str:
-    """The videoId of a title such as `tt0000001`: the same each time."""
+    """Return the videoId of a title such as `tt0000001`. It is deterministic."""
     return str(uuid.uuid5(NAMESPACE, title_id))
 
 
 def created_at(year: int | None) -> int:
-    """Epoch seconds of the beginning of a year in UTC; 0 for those before 1970, and without one."""
+    """Return the start of a year in UTC, in epoch seconds; 0 before 1970 or without a year."""
     return max(0, int(datetime(year, 1, 1, tzinfo=UTC).timestamp())) if year else 0
 
 
 def digest(content: Item) -> str:
-    """16 hexadecimal digits that identify an imported content."""
+    """Return the digest of an imported content, 16 hexadecimal digits."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def episode_of(row: Row) -> tuple[str, Item]:
-    """The id of a title, and where it stands in which series, as fields of its video; raises Refused."""
+    """Return an episode's title id, and its position in a series as video fields. Raises RowRefused."""
     title_id, series, season, number = row.values
     place = {
         "seriesId": video_id(_identifier(_TITLE, series, "parentTconst", "tt")),
@@ -145,7 +145,7 @@ def episode_of(row: Row) -> tuple[str, Item]:
 
 
 def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -> Item:
-    """What title.basics says of a video, and its place in a series, with tags as a list; raises Refused."""
+    """Return a video's content from title.basics and its position in a series. `tags` is a list. Raises RowRefused."""
     title_id, kind, title, original, adult, start, end, minutes, genres = row.values
     _identifier(_TITLE, title_id, "tconst", "tt")
     if kind is None or title is None:
@@ -175,22 +175,22 @@ def video_content(row: Row, place: Mapping[str, Value] = MappingProxyType({})) -
 
 @dataclass(frozen=True)
 class Relation:
-    """What some rows of a title say of one person, or of one region and language."""
+    """Content of one credit or release, merged from the rows of a title."""
 
     line: int
-    """Of the first of the rows."""
+    """Line number of the first row."""
     parts: tuple[tuple[str, str], ...]
-    """What its key is made of besides the video, by name."""
+    """Parts of its key by name, without the video."""
     content: Item
     rows: int
 
 
 Refuse = Callable[[int, RowRefused], None]
-"""Called with the line number and the reason of each row that is left out."""
+"""Callback that receives the line number and the reason of each refused row."""
 
 
 def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """The credits of one title, one for each person; rows that are not valid are left out."""
+    """Return the credits of a title, one per person. Invalid rows are refused."""
 
     def read(row: Row) -> tuple[str, tuple[int, Item]]:
         _, ordering, person, category, job, characters = row.values
@@ -213,8 +213,7 @@ def credits_of(rows: Iterable[Row], name_of: Callable[[str], str | None], refuse
 
 
 def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> list[Relation]:
-    """The directors and writers of one title, as credits with a role for each category; those that are not valid are
-    left out."""
+    """Return the directors and writers of a title as credits, with one role per category. Invalid ids are refused."""
     people: dict[str, list[Item]] = {}
     for category, listed in zip(CREW_CATEGORIES, row.values[1:], strict=True):
         for person in dict.fromkeys((listed or "").split(",")):
@@ -234,7 +233,7 @@ def crew_of(row: Row, name_of: Callable[[str], str | None], refuse: Refuse) -> l
 
 
 def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
-    """The roles of a person, and those of more roles whose category is not among them; raises Refused if they are too many."""
+    """Return the roles, plus those in `more` whose category is new. Raises RowRefused if the result is too large."""
     known = {role["category"] for role in roles}
     together = [*roles, *(role for role in more if role["category"] not in known)]
     if len(together) > MAX_ROLES or content_bytes(together) > LARGEST_ROLES:
@@ -243,7 +242,7 @@ def with_roles(roles: list[Item], more: Iterable[Item]) -> list[Item]:
 
 
 def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
-    """The releases of one title, one for each region and language; rows that are not valid are left out."""
+    """Return the releases of a title, one per region and language. Invalid rows are refused."""
 
     def read(row: Row) -> tuple[tuple[str, str], tuple[tuple[bool, int], Item]]:
         _, ordering, title, region_code, tag, types, attributes, _ = row.values
@@ -259,10 +258,10 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
         kinds = _list(types)
         local = {"title": title, "types": kinds, "attributes": _list(attributes)}
         _checked(LocalTitle, local)
-        # The title that IMDb itself shows is the most usual one.
+        # IMDb's display title sorts first, because it is the most common one.
         return (where, spoken), (("imdbDisplay" not in kinds, place), local)
 
-    # The original title has no region: it is the video's own.
+    # The original title has no region, and is already the video's title.
     of_regions = [row for row in rows if row.values[3] is not None or not _is_original(row, refuse)]
     releases = []
     what = "titles in one region"
@@ -274,7 +273,7 @@ def releases_of(rows: Iterable[Row], refuse: Refuse) -> list[Relation]:
 
 
 def rating_of(row: Row) -> Item:
-    """Average and votes of title.ratings; raises Refused."""
+    """Return average and votes from title.ratings. Raises RowRefused."""
     _, average, votes = row.values
     if average is None or not re.fullmatch(r"-?\d{1,40}(\.\d{1,40})?", average, re.ASCII):
         raise RowRefused("averageRating is not a number", average or NULL)
@@ -287,7 +286,7 @@ def rating_of(row: Row) -> Item:
 
 
 def person_of(row: Row) -> tuple[str, str]:
-    """A person's id and name; raises Refused."""
+    """Return a person's id and name. Raises RowRefused."""
     return _identifier(_PERSON_ID, row.values[0], "nconst", "nm"), str(_valid(_PERSON, row.values[1], "primaryName"))
 
 
@@ -306,7 +305,11 @@ def _grouped(
     what: str,
     refuse: Refuse,
 ) -> list[tuple[_Kind, int, list[tuple[_Place, Item]]]]:
-    """The rows by what `read` says they are about: with the first line of each; `largest` in bytes."""
+    """Group the rows by the key that `read` returns.
+
+    Each group has its key, its first line number and its entries. A group has at most `most` entries and `largest`
+    bytes; further rows are refused.
+    """
     groups: dict[_Kind, tuple[int, list[tuple[_Place, Item]]]] = {}
     for row in rows:
         try:
@@ -338,7 +341,7 @@ def _number(value: str | None, column: str, largest: int = 10_000_000) -> int | 
         raise RowRefused(f"{column} is negative", value)
     if not re.fullmatch(r"\d+", value, re.ASCII):
         raise RowRefused(f"{column} is not a number", value)
-    # Python makes no number of thousands of digits.
+    # Python raises ValueError for integers of thousands of digits.
     if len(value.lstrip("0")) > len(str(largest)) or int(value.lstrip("0") or "0") > largest:
         raise RowRefused(f"{column} is too large", value)
     return int(value)

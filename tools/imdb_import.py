@@ -1,8 +1,8 @@
-"""Brings the IMDb files into the table: videos, then their credits, releases and ratings.
+"""Imports IMDb files: episodes and names first, then videos, credits, releases and ratings.
 
-A file is read in batches of titles. A batch is compared with what the table has, what differs is written side by
-side under conditions, and then the work file remembers how far the import is. So it may end at any point: what was
-written of a batch is found unchanged when the batch comes again.
+A file is read in batches of titles. Each batch is compared with the table, and differences are written concurrently
+under conditions. Then the work file records the position. An import may be interrupted at any point: a repeated batch
+finds its items unchanged.
 """
 
 import time
@@ -62,26 +62,26 @@ from tools.work_file import WorkFile
 
 IMPORTER = Caller.job("import")
 DIGEST = "importDigest"
-"""The attribute of a video that says what the last import made of it."""
+"""Attribute of a video: the digest of its last imported content."""
 
 REMEMBERED = (NAMES, EPISODES)
-"""Files whose rows are only remembered, for those of others."""
+"""Files whose rows are only stored in the work file, for lookup by other files."""
 TITLES_AT_A_TIME = 100
 NAMES_AT_A_TIME = 5000
 ROWS_AT_A_TIME = 20_000
-"""After which the work file remembers the place, also when nothing was written."""
+"""Rows after which the work file records the position, even if nothing was written."""
 LONGEST_HEADER = 200
-"""Characters that are shown of one that is wrong."""
+"""Maximum characters shown of an invalid header."""
 MAX_ROWS = 10_000
-"""Of one title in one file."""
+"""Maximum rows of one title in one file."""
 
 CREATED, CHANGED, UNCHANGED, LEFT_ALONE = "created", "changed", "unchanged", "left alone"
 ACCEPTED = (CREATED, CHANGED, UNCHANGED, LEFT_ALONE)
-"""What becomes of a row that is taken for what it says."""
+"""Outcomes of rows that were processed. A file with any of them counts as imported."""
 NOT_SELECTED, HOMELESS = "not selected", "of no title"
-"""Of titles, and of rows whose title was not selected, was refused, or is in no file."""
+"""Outcomes of skipped titles, and of rows without an imported title: not selected, refused, or in no file."""
 OF_TYPE = "of type "
-"""Before a title's type, when only some types are imported: how many titles have it."""
+"""Prefix of counters of titles by type. They are only counted if types are selected."""
 REMOVED = "being removed"
 TOUCHED = RowRefused("somebody else has changed it: left alone")
 GOING = RowRefused("an earlier video of this id is being removed: import it again")
@@ -89,43 +89,43 @@ DELETED = RowRefused("its video is deleted: left alone")
 
 EPISODE_FIELDS = ("seriesId", "season", "episode")
 IMPORTED = ("title", "duration", "releaseYear", *EPISODE_FIELDS, "category", "tags", "metadata", DIGEST)
-"""The attributes of a video that an import sets."""
+"""Attributes of a video that an import sets."""
 
 _Read = TypeVar("_Read")
 
 Groups = Sequence[Sequence[Row]]
 Share = Callable[[float], object]
-"""Called with the share of a batch that is done: up to 1.0."""
+"""Callback that receives the completed fraction of a batch, up to 1.0."""
 Merge = Callable[[Item, Item], Item]
-"""What becomes of a new item where one is stored; raises Refused."""
+"""Function that merges a new item and the stored one. It raises RowRefused if the result is not valid."""
 Step = Callable[[Groups, Share], Counter[str]]
-"""Carries out a batch; returns what became of its rows."""
+"""Function that imports a batch, and returns counts by outcome."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which titles are imported, whose they are, and what is made of them."""
+    """Titles to import, their owner, and the parts to import."""
 
     owner: str = "imdb"
     types: frozenset[str] = frozenset()
-    """None: all."""
+    """Title types to import. Empty to import all."""
     from_year: int | None = None
     to_year: int | None = None
     parts: frozenset[str] = frozenset({"credits", "releases", "ratings"})
     dated_by_release: bool = False
-    """Whether `createdAt` of a new video is the beginning of its release year, and not the time of the import."""
+    """Whether `createdAt` of new videos is the start of their release year, instead of the time of the import."""
 
     @property
     def takes_all(self) -> bool:
-        """Whether all titles are to be imported."""
+        """Whether all titles are selected."""
         return not self.types and self.from_year is None and self.to_year is None
 
     def takes_type(self, kind: str | None) -> bool:
-        """Whether titles of a type are to be imported."""
+        """Return whether titles of a type are selected."""
         return not self.types or kind in self.types
 
     def takes_year(self, year: int | None) -> bool:
-        """Whether titles of a year are to be imported; with a range of years, those without one are not."""
+        """Return whether titles of a year are selected. A range of years excludes titles without a year."""
         if self.from_year is None and self.to_year is None:
             return True
         return year is not None and (self.from_year or 0) <= year <= (self.to_year or year)
@@ -133,7 +133,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Task:
-    """One thing that may have to be written: what is stored, and what should be."""
+    """A possible write: the stored item and the desired one."""
 
     line: int
     new: Item
@@ -141,7 +141,7 @@ class Task:
 
 
 class ImdbImport:
-    """One import of a folder of IMDb files."""
+    """Import of a folder of IMDb files."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class ImdbImport:
         self._work = work
         self._importer = IMPORTER.acting_for(work.change_set)
         self._selection = selection
-        # Without title.episode, what it said before stays.
+        # Without title.episode, the fields of an earlier import are kept.
         left_alone = () if "episodes" in selection.parts else EPISODE_FIELDS
         self._imported = [name for name in IMPORTED if name not in left_alone]
         self._rate = rate
@@ -172,9 +172,9 @@ class ImdbImport:
         self._clock = clock
 
     def run(self) -> None:
-        """Import all files; raises ToolError. The work file then has what happened, also when it raises.
+        """Import all files. Raises ToolError. The work file then contains the outcomes so far.
 
-        Nothing is written when one of the files is not what it should be, unless it was merely cut off.
+        Nothing is written if a file is corrupt or has the wrong columns. A truncated file is imported up to its end.
         """
         steps: list[tuple[Layout, str, Step]] = [
             (BASICS, "Videos", self._import_videos),
@@ -190,7 +190,7 @@ class ImdbImport:
             steps.insert(0, (NAMES, "Names", self._remember_names))
         if "episodes" in self._selection.parts:
             steps.insert(0, (EPISODES, "Episodes", self._remember_episodes))
-        # All of them before anything is written.
+        # All headers are checked before the first write.
         for layout, _, _ in steps:
             self._check_header(layout)
         sizes = {}
@@ -201,7 +201,7 @@ class ImdbImport:
         self._work.begin()
         for position, (layout, title, step) in enumerate(steps):
             while not self._is_carried_out(layout, title, step, sizes[layout]):
-                # What was made of later files depends on this one.
+                # Later files depend on this one, so they also start over.
                 for later, _, _ in steps[position:]:
                     self._work.forget(later.file)
 
@@ -221,7 +221,7 @@ class ImdbImport:
             )
 
     def _is_carried_out(self, layout: Layout, title: str, step: Step, size: int) -> bool:
-        """Carry out what is left of a file of `size` unpacked bytes; False when it is not the one that was begun."""
+        """Process the rest of a file of `size` unpacked bytes. Returns `False` if it is not the file that was started."""
         try:
             with self._bars.bar(title, size) as advance:
                 self._read(layout, step, advance)
@@ -259,14 +259,16 @@ class ImdbImport:
                     batch, homeless, done = [], 0, last
         except Damaged as error:
             damage = error
-        # Before damage, titles are whole as far as another one had begun.
+        # Before the damage, every title is complete up to the last one that had started.
         carry_out()
         if damage:
             raise damage
 
     def _groups(self, layout: Layout, after: Line, skipped: Advance) -> Iterator[tuple[Sequence[Row], int, Line]]:
-        """The rows of one title after the other, how many were left out as nobody wants the title, and the last line
-        that was read for them."""
+        """Yield the rows of each title, the number of rows skipped before, and the last line read.
+
+        Rows are skipped if their title is not selected.
+        """
         title: str | None = None
         rows: list[Row] = []
         wanted, unwanted = True, 0
@@ -298,7 +300,10 @@ class ImdbImport:
             rows.append(row)
 
     def _once(self, layout: Layout, rows: Sequence[Row]) -> Sequence[Row]:
-        """The rows of a title, unless the file had rows of it before: those were written as if they were all."""
+        """Return the rows of a title, or refuse them if the file had rows of the title earlier.
+
+        The earlier rows were written as the complete set.
+        """
         if not rows or layout is BASICS or layout in REMEMBERED or self._work.see(layout.file, rows[0].id):
             return rows
         for row in rows:
@@ -321,7 +326,7 @@ class ImdbImport:
         return Counter(read=len(places))
 
     def _valid(self, layout: Layout, read: Callable[[Row], _Read], groups: Groups) -> list[_Read]:
-        """What the rows say; a row that is not valid is refused."""
+        """Return the parsed rows. Invalid rows are refused."""
         said = []
         for row in (row for rows in groups for row in rows):
             try:
@@ -367,8 +372,8 @@ class ImdbImport:
         return self._written(BASICS, self._write_video, tasks, share) + Counter(left_out) + types
 
     def _selected(self, row: Row) -> Item | None:
-        """The content of a title to import, None of one that is not selected; raises Refused."""
-        # What nobody wants is not worth a report when it is not valid.
+        """Return the content of a title, or `None` if it is not selected. Raises RowRefused."""
+        # Invalid rows of titles that are not selected are not reported.
         if not self._selection.takes_type(row.values[1]):
             return None
         content = video_content(row, self._work.episode(row.id))
@@ -411,7 +416,7 @@ class ImdbImport:
         ]
 
         def beside_crew(new: Item, stored: Item) -> Item:
-            """What title.crew says stays, also without that file: there is no more in it than a category."""
+            """Keep the roles from title.crew, which consist of a category only."""
             bare = [role for role in stored["roles"] if role["category"] in CREW_CATEGORIES and not _says_more(role)]
             return new | {"roles": with_roles(new["roles"], bare)}
 
@@ -463,7 +468,7 @@ class ImdbImport:
         return outcomes
 
     def _move_again(self, videos: Mapping[str, Item]) -> None:
-        """Move the entries of videos that have moved, with all that they had, while more of them were written."""
+        """Update the index entries of videos whose position changed while their child items were written."""
         again = self._targets(list(videos))
         for title, video in videos.items():
             if index_position(again.get(title, video)) != index_position(video):
@@ -549,14 +554,14 @@ class ImdbImport:
     # What they share
 
     def _targets(self, titles: Sequence[str]) -> dict[str, Item]:
-        """The videos of titles, as far as relations need them."""
+        """Return the videos by title, with the attributes that child items need. Reads are consistent."""
         ids = {video_id(title): title for title in titles}
         attributes = ("status", *PLACING_ATTRIBUTES)
         videos = self._batch_get([VIDEO.key(videoId=video_id) for video_id in ids], attributes)
         return {ids[item["videoId"]]: item for item in videos}
 
     def _target(self, layout: Layout, line: int, video: Item | None) -> Item | None:
-        """A video that can be written to; else the line is refused."""
+        """Return the video if it is writable. Otherwise refuse the line and return `None`."""
         if video is None:
             self._refuse(layout, line, RowRefused("its video is gone"))
         elif video["status"] == "deleted":
@@ -576,7 +581,7 @@ class ImdbImport:
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome in (LEFT_ALONE, REMOVED):
                 self._refuse(layout, task.line, TOUCHED if outcome == LEFT_ALONE else GOING)
-            elif layout is BASICS:  # people may remove the others at once
+            elif layout is BASICS:  # users may remove other items during the import
                 written = VIDEO.key(videoId=task.new["videoId"])
         if written:
             self._work.wrote(written)
@@ -584,7 +589,7 @@ class ImdbImport:
 
 
 def _replaced(item: Item, new: Item, imported: Sequence[str]) -> Item:
-    """A video with what an import says now of the fields that it fills; what else it has stays."""
+    """Return a video with the imported attributes replaced. Its other attributes are kept."""
     kept = {name: value for name, value in item.items() if name not in imported}
     changed = kept | {name: new[name] for name in imported if name in new}
     return changed | {"origins": {**item.get("origins", {}), **new["origins"]}}

@@ -1,4 +1,4 @@
-"""Files of lines, plain or gzip, read as a stream: damaged lines are distinguished from whole ones."""
+"""Streaming reader of line-based files, plain or gzip. It distinguishes truncated files from corrupt ones."""
 
 import gzip
 import zlib
@@ -10,31 +10,31 @@ from typing import IO
 from tools import ToolError
 
 LONGEST_LINE = 1 << 20
-"""Bytes; a damaged file can hold a line of any length."""
+"""Maximum bytes of a line. A damaged file may have lines of any length."""
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
-"""Bytes unpacked at a time where lines do not matter."""
+"""Bytes unpacked at a time when a file is only checked."""
 _LINES_SKIPPED = 10_000
-"""Lines that were carried out before, after which it is said how far the reading is."""
+"""Lines between two progress reports while lines before the checkpoint are skipped."""
 
 
 class Damaged(ToolError):
-    """The file ends too early; what came before was handed out, and is as it was written."""
+    """A truncated file. All lines before its end were returned, and are valid."""
 
 
 class Corrupt(ToolError):
-    """The file cannot be unpacked, or not to what it was made of: none of its lines can be relied on."""
+    """A file that cannot be unpacked or fails its checksum. None of its lines are reliable."""
 
 
 class OtherFile(Exception):
-    """The file does not begin as it did when its mark was made."""
+    """The file differs from the one whose checkpoint was recorded."""
 
 
 @dataclass(frozen=True)
 class LineCheckpoint:
-    """How far a file has been read: the number of the last line, from 1, and the CRC-32 of all up to its end."""
+    """Position in a file: the number of the last line read, from 1, and the CRC-32 of all bytes up to its end."""
 
     line: int = 0
     checksum: int = 0
@@ -42,21 +42,21 @@ class LineCheckpoint:
 
 @dataclass(frozen=True)
 class Line:
-    """One line, without its end; None for one longer than LONGEST_LINE."""
+    """A line without its line ending. The content is `None` if the line is longer than LONGEST_LINE."""
 
     mark: LineCheckpoint
     content: bytes | None
     position: int = 0
-    """Bytes of the unpacked file up to its end."""
+    """End of the line, in bytes of the unpacked file."""
 
 
 def read_lines(
     path: Path, after: LineCheckpoint = LineCheckpoint(), skipped: Callable[[int], object] = lambda position: None
 ) -> Iterator[Line]:
-    """The lines after a mark, without a byte-order mark.
+    """Yield the lines after a checkpoint, without a byte-order mark.
 
-    Raises Damaged where the file is cut off, Corrupt, and OtherFile when the mark is another file's. `skipped` is
-    called now and then on the way to the mark, with the bytes of the unpacked file that were read.
+    Raises Damaged at the end of a truncated file, Corrupt, and OtherFile if the checkpoint belongs to another file.
+    `skipped` is called regularly before the checkpoint, with the number of unpacked bytes read so far.
     """
     number, checksum = 0, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -88,10 +88,10 @@ def read_lines(
 
 
 def check(path: Path, progress: Callable[[int], object] = lambda position: None) -> int:
-    """Read a packed file through, and return how many bytes it unpacks to; raises Corrupt.
+    """Verify a gzip file, and return its unpacked size in bytes. Raises Corrupt.
 
-    That it was cut off is not a fault here: what it has left is right. A plain file has nothing to be checked.
-    `progress` is called with the bytes of the file read, as they lie on the disk.
+    Truncation is not an error, because the lines before the end are valid. A plain file has no checksum to verify.
+    `progress` is called with the number of bytes read from disk.
     """
     size, unpacked = path.stat().st_size, 0
     with _opened(path) as raw, _unpacked(raw) as file:
@@ -113,7 +113,7 @@ _UNPACKING = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
 def _is_cut_off(error: Exception) -> bool:
-    # Half of a member's first two bytes is not a header, but the beginning of one.
+    # A single byte of the two-byte magic number is a truncated header, not an invalid one.
     return isinstance(error, EOFError) or str(error) == f"Not a gzipped file ({_GZIP[:1]!r})"
 
 
@@ -142,7 +142,7 @@ def _unpacked(raw: IO[bytes]) -> IO[bytes]:
 
 
 def _line(file: IO[bytes], checksum: int) -> tuple[bytes | None, int, bool]:
-    """One line, the checksum with it, and whether it has an end."""
+    """Read one line. Returns its content, the updated checksum, and whether the line is terminated."""
     content = file.readline(LONGEST_LINE)
     checksum = zlib.crc32(content, checksum)
     if content.endswith(b"\n"):

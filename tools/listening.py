@@ -1,4 +1,4 @@
-"""A receiver of webhooks in the terminal: with a webhook of its own, which it deletes when it ends."""
+"""Prints webhook events in the terminal, through a temporary webhook that is deleted at the end."""
 
 import os
 import secrets
@@ -29,35 +29,35 @@ from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
-"""In whose name a local webhook is made: one's own webhooks are not counted with it."""
+"""User id that owns local webhooks, so that they do not count towards the quota of a real user."""
 EVERYBODY = "*"
 TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 SECONDS = 30
-"""For one answer of the service."""
+"""Timeout in seconds of a request to the service."""
 POLL = 5
-"""Seconds without an event, after which the service is asked whether the webhook is still there."""
+"""Seconds without an event before the webhook's state is checked."""
 MISSES = 3
-"""Polls without an answer after which the service counts as gone."""
+"""Failed checks before the service counts as unreachable."""
 LARGEST = 1_000_000
-"""Bytes of a request."""
+"""Maximum bytes of a webhook request."""
 
 
 @dataclass(frozen=True)
 class ListenOptions:
-    """What to listen to, and where."""
+    """Subscription and address of the listener."""
 
     types: tuple[str, ...] = ()
-    """None: all."""
+    """Event types. Empty to receive all."""
     user_id: str | None = None
-    """Whose changes; None: everybody's, or at a deployed service one's own."""
+    """User whose changes are received. `None` for every user, or the token's user at a deployed service."""
     url: str | None = None
-    """Where a tunnel to this machine begins."""
+    """Public URL of a tunnel to this machine; `None` to use the loopback address."""
     port: int = 0
-    """Where it ends; 0: any."""
+    """Local port of the receiver; 0 for any free port."""
 
 
 class ServiceClient:
-    """The API whose webhooks are listened to."""
+    """Client of the service's webhook API."""
 
     def __init__(self, base_url: str, token: Callable[[], str], *, is_local: bool) -> None:
         self.is_local = is_local
@@ -65,7 +65,7 @@ class ServiceClient:
         self._http = httpx.Client(base_url=base_url.rstrip("/"), timeout=SECONDS, trust_env=not is_local)
 
     def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
-        """An answer, whatever its status; raises ToolError without one."""
+        """Return the response, regardless of its status. Raises Unreachable if there is none."""
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             return self._http.request(method, f"/v1/webhooks{path}", json=body, headers=headers)
@@ -78,11 +78,11 @@ class ServiceClient:
 
 
 class Unreachable(ToolError):
-    """The service does not answer."""
+    """The service did not respond."""
 
 
 def local_service() -> ServiceClient:
-    """The one of the running `make run`; raises ToolError if there is none."""
+    """Return a client of the running `make run`. Raises ToolError if it is not running."""
     try:
         base_url = str(running_service()["baseUrl"])
         mint(SUBJECT, READ)
@@ -92,7 +92,7 @@ def local_service() -> ServiceClient:
 
 
 def deployed_service(api: str) -> ServiceClient:
-    """The one at a URL, with the token that the environment has; raises ToolError without one."""
+    """Return a client of a deployed service, with the token in the environment. Raises ToolError without a token."""
     token = os.environ.get(TOKEN)
     if not token:
         raise ToolError(f"Put a token for {api} into the variable {TOKEN}: it needs {READ} and {WRITE}.")
@@ -100,25 +100,28 @@ def deployed_service(api: str) -> ServiceClient:
 
 
 class WebhookReceiver(ThreadingHTTPServer):
-    """Takes requests on loopback, and puts into `came` what each was: an event, or why it is none."""
+    """HTTP server on the loopback address that receives webhook requests.
+
+    It puts each verified event into `came`, or the reason why a request was refused.
+    """
 
     daemon_threads = True
 
     def __init__(self, port: int) -> None:
         super().__init__((LOOPBACK, port), _WebhookHandler)
         self.path = f"/{secrets.token_urlsafe(9)}"
-        """Nobody else's, so that what is sent to another webhook at the same address is not taken for this one's."""
+        """Secret random path. Requests to another webhook at the same address are rejected by it."""
         self.secret = Future[str]()
-        """What is signed with, once the webhook is made."""
+        """Signing secret, set after the webhook was created."""
         self.came = SimpleQueue[Mapping[str, Any] | str]()
 
     def server_bind(self) -> None:
-        # The inherited one asks the name service for this machine's name, which can take seconds.
+        # The inherited method resolves this machine's host name, which can take seconds.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
 
     def handle_error(self, *_: object) -> None:
-        """Say what broke in one line; the inherited one prints where."""
+        """Report the error in one line, instead of a traceback."""
         self.came.put(f"a request that could not be read ({sys.exception()})")
 
 
@@ -135,13 +138,13 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         else:
             body = self.rfile.read(int(length))
             try:
-                # An event may come before the answer that has the secret.
+                # An event may arrive before the response that contains the secret.
                 event = Webhook(receiver.secret.result(SECONDS)).verify(body, dict(self.headers.items()))
-            except (WebhookVerificationError, ValueError) as error:  # also a header that is not of the form
+            except (WebhookVerificationError, ValueError) as error:  # also raised for malformed headers
                 receiver.came.put(str(error))
                 self._end(401)
             else:
-                receiver.came.put(event)  # before the answer, after which the next one may come
+                receiver.came.put(event)  # before the response, because the next event may follow it
                 self._end(204)
 
     def _end(self, status: int) -> None:
@@ -150,12 +153,12 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: what comes is shown."""
+        """Log nothing, because events are printed."""
 
 
 @contextmanager
 def receiving(port: int) -> Iterator[WebhookReceiver]:
-    """A receiver that runs inside the block; raises ToolError for a port that is taken."""
+    """Run a receiver inside the block. Raises ToolError if the port is not available."""
     try:
         receiver = WebhookReceiver(port)
     except (OSError, OverflowError) as error:
@@ -165,7 +168,7 @@ def receiving(port: int) -> Iterator[WebhookReceiver]:
 
 
 class Listener:
-    """One webhook, from its creation to its end."""
+    """Listener with a temporary webhook, from its creation to its deletion."""
 
     def __init__(self, service: ServiceClient, wish: ListenOptions, console: Console) -> None:
         self._service, self._wish, self._console = service, wish, console
@@ -175,7 +178,10 @@ class Listener:
         self._events = 0
 
     def run(self) -> None:
-        """Show what comes until KeyboardInterrupt; the webhook is deleted then, and also after an error. Raises ToolError."""
+        """Print events until KeyboardInterrupt.
+
+        The webhook is deleted at the end, also after an error. Raises ToolError.
+        """
         with receiving(self._wish.port) as receiver:
             place = (self._wish.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
             url = f"{place}{receiver.path}"
@@ -229,7 +235,7 @@ class Listener:
             self._ids.add(id_)
 
     def _look(self) -> None:
-        """Say when the webhook is paused; raises ToolError when somebody has deleted it."""
+        """Check the webhook, and print if it was paused. Raises ToolError if it was deleted."""
         answer = self._service.ask("GET", f"/{self._webhook_id}")
         if answer.status_code == 404:
             raise ToolError("Somebody has deleted the webhook.")
@@ -241,7 +247,7 @@ class Listener:
         self._is_paused = is_paused
 
     def _delete(self, url: str) -> None:
-        """Delete the webhook, also one of whose creation the answer has not come."""
+        """Delete the webhook. If the response to its creation was lost, it is found by its URL."""
         try:
             ids = [self._webhook_id] if self._webhook_id else [id_ for id_, at in self._all() if at == url]
             for id_ in ids:
@@ -254,7 +260,7 @@ class Listener:
             raise ToolError(f"{error} So {which} still there.{later}") from error
 
     def _remove_left_over(self) -> None:
-        """Delete what was left by a listener that was killed: webhooks to ports of this machine where nobody listens."""
+        """Delete webhooks of killed listeners: those with a loopback URL whose port is closed."""
         for id_, url in self._all():
             place = urlsplit(url)
             if place.hostname != LOOPBACK or place.port is None:
@@ -264,7 +270,7 @@ class Listener:
                     self._service.ask("DELETE", f"/{id_}")
 
     def _all(self) -> list[tuple[str, str]]:
-        """The id and the URL of each webhook of whom the token is for."""
+        """Return the id and URL of each webhook of the token's user. Empty if the request fails."""
         answer = self._service.ask("GET", "")
         return (
             [(str(hook["webhookId"]), str(hook["url"])) for hook in answer.json()["items"]] if answer.is_success else []
@@ -275,7 +281,7 @@ class Listener:
 
 
 def describe_event(event: Mapping[str, Any], *, is_again: bool) -> Text:
-    """An event on one line, such as `2026-11-22 21:50:06Z  video.changed  3f25...  version 3  by alice  /title`."""
+    """Format an event on one line, such as `2026-11-22 21:50:06Z  video.changed  3f25...  version 3  by alice  /title`."""
     data: Mapping[str, Any] = event["data"]
     line = Text(f"{moment(int(data['at']) // 1000)}  ")
     line.append(format_value(event["type"]), "bold")

@@ -1,7 +1,7 @@
-"""What the tests share: tables made from the schema, an in-process gateway, and a clock that tests move.
+"""Test harness: tables created from the schema, an in-process gateway, and a clock that tests advance.
 
-The gateway routes as API Gateway does (a matching route, else `$default`) and makes the event it would make
-(payload 2.0), so that the functions run exactly as deployed, without a network.
+The gateway routes as API Gateway does (a matching route, else `$default`) and creates the same event (payload 2.0). So the
+functions run exactly as deployed, without a network.
 """
 
 import base64
@@ -59,24 +59,24 @@ HANDLERS = {
     function: import_module(f"functions.{function}.handler")
     for function in sorted({route.function for route in ROUTES})
 }
-"""The modules of the functions that serve the API."""
+"""Modules of the functions that serve the API, by function."""
 
 NOW = 1_750_000_000
-"""The tests' present: 2025-06-15T15:06:40Z."""
+"""Current time of the tests: 2025-06-15T15:06:40Z."""
 
 SOURCES_BUCKET = "sources"
 MEDIA_BUCKET = "media"
 LINKS = Links(MEDIA_BUCKET, "https://pictures.example")
-"""Where the tests' pictures are, and what their URLs begin with."""
+"""Bucket of the generated media, and the prefix of their URLs."""
 
 CURSOR_SECRET = "a secret of the tests"
-"""What cursors are sealed with."""
+"""Secret that seals cursors."""
 
 MASTER = "what the tests' webhooks sign with"
-"""What their secrets are derived from."""
+"""Master secret from which the secrets of webhooks are derived."""
 
 DELIVERY_SHARES = {"deliveries": 3, "slow-deliveries": 1, "all-slow-deliveries": 5}
-"""Deliveries at a time for one owner, by queue, as on AWS."""
+"""Maximum concurrent deliveries per owner, by queue, as on AWS."""
 
 JOBS_PER_DAY = 500
 JOBS_PER_UPLOAD = jobs_per_upload(1)
@@ -102,14 +102,14 @@ VARIABLES = {
         for queue in ("probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
     },
 }
-"""The environment of all functions. A queue is at its own name, and a secret is its own ARN."""
+"""Environment variables of all functions. The URL of a queue is its name, and the ARN of a secret is its value."""
 
 ADMIN_SCOPES = "videos/read videos/write videos/admin"
 USER_SCOPES = "videos/read videos/write"
 
 
 class Clock:
-    """Epoch seconds that stand still until a test moves them."""
+    """Clock in epoch seconds that advances only when a test calls `advance`."""
 
     def __init__(self, now: float = NOW) -> None:
         self.now = now
@@ -118,12 +118,12 @@ class Clock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now += seconds
 
 
 class Context(LambdaContext):
-    """What Lambda passes to a function about its invocation."""
+    """Lambda context of an invocation."""
 
     def __init__(self) -> None:
         self._function_name = "test"
@@ -133,12 +133,12 @@ class Context(LambdaContext):
 
     @staticmethod
     def get_remaining_time_in_millis() -> int:
-        """As much as a function has at its start."""
+        """Return the remaining time of an invocation that has just started."""
         return 60_000
 
 
 class ShortContext(Context):
-    """An invocation whose time is up after it was asked for so often."""
+    """Context whose time is up after `steps` calls of `get_remaining_time_in_millis`."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class ShortContext(Context):
 
 @dataclass
 class Reply:
-    """An HTTP answer, as a client sees it."""
+    """HTTP response, as a client receives it."""
 
     status: int
     headers: Mapping[str, str]
@@ -159,22 +159,22 @@ class Reply:
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Parsed JSON body."""
         return json.loads(self.body)
 
     @property
     def etag(self) -> str:
-        """The ETag header."""
+        """Value of the ETag header."""
         return self.headers["etag"]
 
     @property
     def slug(self) -> str:
-        """The last word of a problem's type."""
+        """Last segment of the problem type."""
         return str(self.json["type"]).rpartition(":")[2]
 
 
 class LazyHandlers(Mapping[str, LambdaHandler]):
-    """Functions that are made when they are called for the first time: few tests call more than two."""
+    """Functions that are created on first use, because few tests call more than two."""
 
     def __init__(self, makers: Mapping[str, Callable[[], LambdaHandler]]) -> None:
         self._makers = makers
@@ -194,7 +194,7 @@ class LazyHandlers(Mapping[str, LambdaHandler]):
 
 @dataclass
 class Api:
-    """The service, in process."""
+    """Service in process."""
 
     table: Table
     handlers: Mapping[str, LambdaHandler]
@@ -212,7 +212,7 @@ class Api:
         user: str = "alice",
         scopes: str | None = None,
     ) -> Reply:
-        """Send one request as a user; `admin` has all scopes, the others read and write, unless `scopes` is given."""
+        """Send a request as a user. By default, `admin` has all scopes, and other users can read and write."""
         all_headers = {name.lower(): value for name, value in (headers or {}).items()}
         if json_body is not None:
             body = json.dumps(json_body)
@@ -223,7 +223,7 @@ class Api:
             scopes = ADMIN_SCOPES if user == "admin" else USER_SCOPES
         event = make_event(method, path, body, query, all_headers, user, scopes, route)
         answer = self.handlers[route.function if route else DEFAULT_FUNCTION](event, Context())
-        content = answer["body"]  # always text, if only empty: not every gateway takes null
+        content = answer["body"]  # always text, possibly empty, because some gateways reject null
         return Reply(
             answer["statusCode"],
             {name.lower(): value for name, value in answer["headers"].items()},
@@ -232,28 +232,28 @@ class Api:
 
     @staticmethod
     def is_protected(method: str, path: str) -> bool:
-        """Whether the gateway refuses a request without a token."""
+        """Return whether the gateway rejects a request without a token."""
         route = _route(method, decoded(path))
         return route is not None and route.scope is not None
 
     def get(self, path: str, **options: Any) -> Reply:
-        """GET"""
+        """Send a GET request."""
         return self.request("GET", path, **options)
 
     def post(self, path: str, json_body: Any = None, **options: Any) -> Reply:
-        """POST"""
+        """Send a POST request."""
         return self.request("POST", path, json_body=json_body, **options)
 
     def patch(self, path: str, json_body: Any = None, **options: Any) -> Reply:
-        """PATCH"""
+        """Send a PATCH request."""
         return self.request("PATCH", path, json_body=json_body, **options)
 
     def put(self, path: str, json_body: Any = None, **options: Any) -> Reply:
-        """PUT"""
+        """Send a PUT request."""
         return self.request("PUT", path, json_body=json_body, **options)
 
     def delete(self, path: str, **options: Any) -> Reply:
-        """DELETE"""
+        """Send a DELETE request."""
         return self.request("DELETE", path, **options)
 
     def create(self, user: str = "alice", **fields: Any) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class Api:
         return created
 
     def publish(self, owner: str = "alice", **fields: Any) -> dict[str, Any]:
-        """Create a video of an owner that everybody sees: ready and public."""
+        """Create a ready and public video of an owner, and return its document."""
         return self.create("admin", userId=owner, **({"status": "ready", "visibility": "public"} | fields))
 
 
@@ -278,7 +278,7 @@ def make_event(
     scopes: str,
     route: Route | None,
 ) -> dict[str, Any]:
-    """An API Gateway event, payload 2.0, as an HTTP API makes it."""
+    """Return the event of an HTTP API of API Gateway, payload 2.0."""
     context: dict[str, Any] = {
         "accountId": "000000000000",
         "apiId": "test",
@@ -303,7 +303,7 @@ def make_event(
         matched = _matched(route, path)
         event["pathParameters"] = matched.groupdict() if matched else {}
     if body is not None:
-        # The gateway passes text types on as they are and encodes all others.
+        # The gateway passes text types unchanged, and encodes all others in base64.
         if isinstance(body, str) and headers.get("content-type", "").startswith((JSON, "text/")):
             event["body"] = body
         else:
@@ -313,7 +313,7 @@ def make_event(
 
 
 def decoded(path: str) -> str:
-    """A path as an HTTP API hands it on: every escape is decoded but that of the percent sign."""
+    """Return a path as an HTTP API passes it: all escapes are decoded, except for `%25`."""
     return unquote(path.replace("%25", "%2525"))
 
 
@@ -325,14 +325,14 @@ def _route(method: str, path: str) -> Route | None:
 
 
 def _matched(route: Route, path: str) -> re.Match[str] | None:
-    """The parameters that the gateway finds in a path; `{name+}` takes the rest of it."""
+    """Match a path against a route, with its parameters as groups; `{name+}` matches the rest of the path."""
     greedy = re.sub(r"{(\w+)\+}", r"(?P<\1>(?s:.+))", route.gateway_path)
     return re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", greedy), path)
 
 
 @cache
 def _s3_client() -> "S3Client":
-    """One for all tests that upload nothing: making one takes longer than most tests."""
+    """Return a client shared by all tests without uploads, because its creation takes longer than most tests."""
     return make_s3_client()
 
 
@@ -342,7 +342,7 @@ def _some_queue() -> Any:
 
 
 class FakeResources(Resources):
-    """The tests' tables, objects, queues and clock in place of those of a function in Lambda."""
+    """Resources of a function, with the tables, objects, queues and clock of the tests."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class FakeResources(Resources):
         make: Callable[[_Settings, Resources], LambdaHandler] | None = None,
         **variables: str,
     ) -> LambdaHandler:
-        """Return a function over these resources, by its own `make` or another, with other values of some variables."""
+        """Return a function over these resources. `make` replaces its own factory, `variables` override VARIABLES."""
         names = {"TABLE_NAME": self.main.name, "AUDIT_TABLE_NAME": self.audit.name}
         return (make or entry.make)(entry.settings.read(VARIABLES | names | variables), self)
 
@@ -394,7 +394,7 @@ def make_api(
     audit: Table | None = None,
     **variables: str,
 ) -> Api:
-    """The functions over one table, one S3 and one table of audit entries; with other values of some variables."""
+    """Return the service over a table, an audit table and objects; `variables` override VARIABLES."""
     clock = clock or Clock()
     resources = FakeResources(table, clock, objects=objects, audit=audit)
     makers = {
@@ -421,7 +421,7 @@ def make_api(
 
 
 def local_index(clock: Clock, generations: Generations, feed: Feed, films: DocumentLoader) -> LocalIndex:
-    """The index as an instance of the function has it, in a folder that goes with it; who waits for it moves the clock."""
+    """Return the local index of a function instance. Its folder is deleted with it, and waiting advances the clock."""
 
     def begun() -> Path:
         folder = mkdtemp(prefix="index-")
@@ -433,13 +433,13 @@ def local_index(clock: Clock, generations: Generations, feed: Feed, films: Docum
 
 
 def create_table(client: Any, name: str) -> None:
-    """The table as the schema defines it; tests/unit/infra/test_infra.py holds CDK to the same definition."""
+    """Create the table of the schema. tests/unit/infra/test_infra.py compares CDK's table with the same schema."""
     stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
     _create(client, name, schema.INDEXES, StreamSpecification=stream)
 
 
 def create_audit_table(client: Any, name: str) -> None:
-    """The table of audit entries as the schema defines it."""
+    """Create the audit table of the schema."""
     _create(client, name, schema.AUDIT_INDEXES)
 
 
@@ -479,7 +479,7 @@ def _create(client: Any, name: str, indexes: Iterable[schema.Index], **more: Any
 
 
 def remove_video(table: Table, video_id: str) -> list[Item]:
-    """Remove a video with all that lies beside it, as TTL and the purge do; returns what that was."""
+    """Delete all items in a video's partition, as TTL and the purge do, and return them."""
     condition = Expression(
         "#pk = :pk", {"#pk": schema.PARTITION_KEY}, {":pk": schema.VIDEO.key(videoId=video_id)["pk"]}
     )
@@ -490,7 +490,7 @@ def remove_video(table: Table, video_id: str) -> list[Item]:
 
 @dataclass(frozen=True)
 class RecordedOperation:
-    """One request that was sent to DynamoDB."""
+    """Request that was sent to DynamoDB."""
 
     name: str
     index: str | None
@@ -499,7 +499,7 @@ class RecordedOperation:
 
 @contextmanager
 def record_operations(client: "DynamoDBClient | S3Client") -> Iterator[list[RecordedOperation]]:
-    """The operations that a client sends meanwhile, in order."""
+    """Record the operations that a client sends within the context, in order."""
     operations: list[RecordedOperation] = []
 
     def record(operation: str, parameters: Mapping[str, Any]) -> None:

@@ -1,17 +1,21 @@
-"""A simulation of DynamoDB's limits: what many instances of the service do to one item, in virtual time.
+"""Simulation of DynamoDB's limits: the load of many service instances on one item, in virtual time.
 
     simulation = Simulation(ViewCounters, writers=64)
     run = simulation.run(seconds=3, per_second=20_000, work=lambda counters, now: counters.add("a", {"views": 1}, now))
     assert (run.done, run.failed) == (60_000, [])
 
-Each writer is an instance of the service with what it remembers, made once from a Table of its own (here `ViewCounters(table)`),
-and carries out one call at a time, as Lambda has it. Nothing sleeps: a writer that waits, for an answer or between two
-attempts, hands over to the one whose time comes next. So a run is the same each time, and takes as long as its work.
+Each writer is a service instance with its own caches, created once from its own Table (here `ViewCounters(table)`). It executes
+one call at a time, as in Lambda. Nothing sleeps: a writer that waits for a response or between two attempts yields to the
+writer that is due next. So runs are deterministic, and last only as long as their computation.
 
-What is simulated (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
-an item takes 1,000 write units and 3,000 read units a second, and keeps what it has not used for `burst` seconds. What is more is
-refused as on-demand tables refuse it. Items alone have limits here, as if each had a partition of its own. What puts, updates,
-deletes and transactions write to indexes has the same limits, for each partition key. The items are those of a `local/testbed/stub.py`.
+The simulated limits (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html):
+
+- An item accepts 1,000 write units and 3,000 read units per second, and accumulates unused capacity for `burst` seconds.
+- Requests above the limits are throttled as by an on-demand table.
+- Limits apply to each item, as if it had a separate partition.
+- Writes to indexes have the same limits per partition key of the index.
+
+The items are stored in a `local/testbed/stub.py`.
 """
 
 import math
@@ -36,40 +40,40 @@ from shared.core.errors import NotApplied, ServiceError, Unavailable
 from shared.schema import INDEXES, TABLE_NAME
 
 WRITES, READS = 1_000, 3_000
-"""Units a second of one partition, and so of one item, which lies in one."""
+"""Maximum units per second of one partition, and so of one item."""
 FASTEST, SLOWEST = 0.002, 0.004
-"""Seconds until DynamoDB answers."""
+"""Range of DynamoDB's latency, in seconds."""
 SECONDS_PER_PART = 0.0003
-"""How much longer a transaction takes for each item that it writes, during which it keeps others from them."""
+"""Additional seconds of a transaction per written item. The items are locked in this time."""
 
 _Instance = TypeVar("_Instance")
 
 
 @dataclass
 class SimulatedRun:
-    """What became of the calls of a run."""
+    """Results of the calls of a run."""
 
     done: int = 0
     failed: list[ServiceError] = field(default_factory=list)
-    """Errors of calls that certainly did nothing."""
+    """Errors of calls that were certainly not applied."""
     unknown: list[ServiceError] = field(default_factory=list)
-    """Errors of calls that may have been carried out."""
+    """Errors of calls that may have been applied."""
     seconds: float = 0.0
-    """Virtual time that all calls took; those that found no writer free have waited for one."""
+    """Virtual duration of all calls, including the time that calls waited for a free writer."""
     requests: Counter[str] = field(default_factory=Counter)
-    """Requests that were sent, by operation; those that were refused are `throttled` besides."""
+    """Sent requests by operation. Throttled requests are also counted as `throttled`."""
     reads: float = 0.0
     writes: float = 0.0
-    """Units of what was not refused."""
+    """Units of requests that were not throttled."""
 
     @property
     def calls(self) -> int:
-        """All calls."""
+        """Number of calls."""
         return self.done + len(self.failed) + len(self.unknown)
 
 
 class Simulation(Generic[_Instance]):
-    """A table that has limits, and instances of the service that share it. What they do goes on where the last run ended."""
+    """Table with limits, and the service instances that share it. Each run continues from the state of the last run."""
 
     def __init__(
         self,
@@ -81,16 +85,16 @@ class Simulation(Generic[_Instance]):
         start: int = NOW,
         is_pipelined: bool = False,
     ) -> None:
-        """`make` makes an instance; `burst` is in seconds, `start` in epoch seconds.
+        """Create `writers` instances with `make`. `burst` is in seconds, `start` in epoch seconds.
 
-        `is_pipelined`: an instance may send requests before the responses to earlier ones have arrived, as the service's client does.
+        `is_pipelined`: instances may send requests before earlier responses have arrived, as with the service's client.
         """
         self.time = float(start)
         self._burst = burst
         self._random = random.Random(seed)
         self._run = SimulatedRun()
         self.peaks: Counter[tuple[Place, int]] = Counter()
-        """Write units that an item or a partition of an index took in each second (epoch)."""
+        """Consumed write units of an item or a partition of an index, by epoch second."""
         self._buckets: dict[tuple[Place, int], tuple[float, float]] = {}
         self._waiting: list[tuple[float, int, Lock]] = []
         self._turns = 0
@@ -101,14 +105,14 @@ class Simulation(Generic[_Instance]):
 
     @property
     def now(self) -> int:
-        """Epoch seconds."""
+        """Virtual time in epoch seconds."""
         return int(self.time)
 
     def run(self, seconds: float, per_second: float, work: Callable[[_Instance, int], object]) -> SimulatedRun:
-        """Begin `per_second` calls in each second, as soon as a writer is free for them; returns when all have ended.
+        """Start `per_second` calls in each second as soon as a writer is free, and return once all have ended.
 
-        `work` is one call, given an instance and the time in epoch seconds. Errors that a caller would be answered are kept; others are
-        raised.
+        `work` executes one call with an instance and the time in epoch seconds. The result collects ServiceErrors; other errors
+        are raised.
         """
         run, begin = SimulatedRun(), self.time
         self._run = run
@@ -129,7 +133,7 @@ class Simulation(Generic[_Instance]):
                     run.done += 1
 
         state = random.getstate()
-        random.seed(self._random.random())  # what instances do by chance
+        random.seed(self._random.random())  # for random decisions of the instances
         try:
             self._together(write)
         finally:
@@ -139,11 +143,11 @@ class Simulation(Generic[_Instance]):
         return run
 
     def rest(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the virtual time."""
         self.time += seconds
 
     def wait(self, seconds: float) -> None:
-        """Let the others go on until these seconds have passed."""
+        """Run the other writers until these seconds have passed."""
         if seconds <= 0:
             return
         until = self.time + seconds
@@ -157,7 +161,7 @@ class Simulation(Generic[_Instance]):
         turn.acquire()
 
     def _together(self, write: Callable[[_Instance], None]) -> None:
-        """Let all instances write, one at a time, and raise the first of their errors."""
+        """Run `write` for all instances, one thread at a time, and raise the first of their errors."""
         errors: list[BaseException] = []
         over, writing = Lock(), len(self.instances)
         over.acquire()
@@ -168,7 +172,7 @@ class Simulation(Generic[_Instance]):
             try:
                 if not errors:
                     write(instance)
-            except BaseException as error:  # it is raised again, in the thread of the test
+            except BaseException as error:  # raised again in the thread of the test
                 errors.append(error)
             writing -= 1
             if writing:
@@ -196,25 +200,25 @@ class Simulation(Generic[_Instance]):
         heappush(self._waiting, (until, self._turns, turn))
 
     def _next(self) -> None:
-        """Let the one go on whose time comes first."""
+        """Resume the writer that is due first."""
         until, _, turn = heappop(self._waiting)
         self.time = max(self.time, until)
         turn.release()
 
-    # What the client asks of it ------------------------------------------------------------------------------------
+    # Interface of the clients --------------------------------------------------------------------------------------
 
     def answer_to(self, operation: str, sent: float | None = None) -> None:
-        """Wait until DynamoDB has carried out a request that was sent at a time: now, unless another is given."""
+        """Wait until DynamoDB has executed a request that was sent at `sent`, by default now."""
         self._run.requests[operation] += 1
         latency = self._random.uniform(FASTEST, SLOWEST)
         self.wait(latency if sent is None else sent + latency - self.time)
 
     def take(self, place: Place, units: float, limit: int) -> bool:
-        """Take units of an item's capacity, if there are any: WRITES or READS a second."""
+        """Consume units of an item's capacity, and return whether any was left. `limit` is WRITES or READS."""
         most = limit * self._burst
         left, at = self._buckets.get((place, limit), (most, self.time))
         left = min(most, left + (self.time - at) * limit)
-        # A request may take more than there is: what is missing is missing to the next ones.
+        # A request may consume more than the remaining capacity. The deficit delays later requests.
         is_taken = left >= 1
         self._buckets[place, limit] = (left - units if is_taken else left, self.time)
         if is_taken and limit == WRITES:
@@ -228,23 +232,23 @@ class Simulation(Generic[_Instance]):
 
 
 class _Limited(Stub):
-    """The items of a simulation: each request takes its time, and units of the items and of the indexes that it changes."""
+    """Items of a simulation. Each request has a latency, and consumes units of the items and index partitions."""
 
     def __init__(self, simulation: Simulation[Any]) -> None:
         super().__init__()
         self._simulation = simulation
         self._held: set[Place] = set()
-        """Items that transactions are writing."""
+        """Items locked by transactions."""
         self.sent: float | None = None
-        """When the request was sent that is carried out next, if that was before its answer is waited for."""
+        """Send time of the next request to execute; `None` if it is sent when its response is awaited."""
 
     def wait_for(self, operation: str) -> None:
-        """Wait for DynamoDB's answer."""
+        """Wait for DynamoDB's response."""
         sent, self.sent = self.sent, None
         self._simulation.answer_to(operation, sent)
 
     def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
-        """Take read units of an item."""
+        """Consume read units of an item; raises ErrorResponse if it is throttled."""
         units = _units(item, READ_BYTES) * (1 if consistent else 0.5)
         if not self._simulation.take(place, units, READS):
             raise _throttled("TableRead")
@@ -252,15 +256,15 @@ class _Limited(Stub):
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Take write units of items and of their entries in indexes; a transaction takes those of its items twice."""
+        """Consume write units of items and of their index entries; a transaction consumes an item's units twice."""
         if together:
             self._spend_transaction(changes)
             return
         for place, old, new in changes:
-            # One that does not grow the item takes the units of the larger.
+            # A write consumes the units of the larger of both items.
             if not self._simulation.take(place, max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES)), WRITES):
                 raise _throttled("TableWrite")
-            # An index that is throttled throttles the writes of its table, after the others have taken theirs.
+            # A throttled index throttles the table's writes, after the other indexes have consumed their units.
             taken = [self._simulation.take(entry, units, WRITES) for entry, units in _index_units(old, new).items()]
             if not all(taken):
                 raise _throttled("IndexWrite")
@@ -270,14 +274,14 @@ class _Limited(Stub):
         for place, old, new in changes:
             asked[place] += 2 * max(_units(old, WRITE_BYTES), _units(new, WRITE_BYTES))
             asked.update(_index_units(old, new))
-        # All are asked, because a transaction that one refuses has cost the others.
+        # All items consume units, because a transaction that one item throttles still costs the units of the others.
         taken = [self._simulation.take(place, units, WRITES) for place, units in asked.items()]
         if not all(taken):
             raise cancelled([{"Code": "ThrottlingError"}])
 
     @contextmanager
     def held(self, places: set[Place], parts: Sequence[Place]) -> Iterator[None]:
-        """Keep others from items while a transaction writes them, which takes longer the more they are."""
+        """Lock items while a transaction writes them. The duration grows with their number."""
         conflicts = ["TransactionConflict" if place in self._held else "None" for place in parts]
         if any(conflict != "None" for conflict in conflicts):
             raise cancelled({"Code": conflict} for conflict in conflicts)
@@ -290,7 +294,7 @@ class _Limited(Stub):
 
 
 class _Client:
-    """A client that sends no request before the answer to the last has come."""
+    """Client that sends no request before the response to the last one has arrived."""
 
     def __init__(self, items: _Limited) -> None:
         for operation, name in OPERATIONS.items():
@@ -298,14 +302,14 @@ class _Client:
 
 
 class _PipelinedClient(client.Client):
-    """One of which a Table sends many requests before it waits for the first response."""
+    """Client that lets a Table send many requests before it waits for the first response."""
 
     def __init__(self, simulation: Simulation[Any]) -> None:
         self._simulation = simulation
         self._idle = []
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Send a request, which is carried out when its answer is waited for."""
+        """Send a request. The returned function executes it and returns the response."""
         sent = self._simulation.time
 
         def answer() -> Any:
@@ -316,14 +320,17 @@ class _PipelinedClient(client.Client):
 
 
 def _throttled(what: str) -> ErrorResponse:
-    """The refusal of an on-demand table."""
+    """Return the throttling error of an on-demand table."""
     reasons = [{"reason": f"{what}KeyRangeThroughputExceeded", "resource": f"arn:aws:dynamodb:::table/{TABLE_NAME}"}]
     message = "Throughput exceeds the current capacity of one or more of your partitions."
     return ErrorResponse(400, {"__type": "ThrottlingException", "message": message, "throttlingReasons": reasons})
 
 
 def _index_units(old: AttributeMap | None, new: AttributeMap | None) -> Counter[Place]:
-    """The write units that a change asks of partitions of indexes: none where no entry changes, two where one moves."""
+    """Return the write units of a change by index partition.
+
+    An unchanged entry costs nothing. An entry whose keys change costs a delete and a put.
+    """
     asked: Counter[Place] = Counter()
     for index in INDEXES:
         before, after = index_entry(old, index), index_entry(new, index)

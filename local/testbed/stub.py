@@ -1,12 +1,13 @@
-"""DynamoDB in memory: the requests that the stores send, answered from items that a dictionary holds.
+"""DynamoDB in memory: executes the requests of the stores on items in a dictionary.
 
     stub = Stub()
     table = Table(TABLE_NAME, StubClient(stub))
 
-It stands at the other end of the wire: what it takes and answers is DynamoDB's JSON. All tables that use the same key share its items.
-Of expressions it knows what the stores write, and raises NotImplementedError for all else. Requests that DynamoDB refuses because of
-their form (key conditions, consistent reads of an index, an item twice in a transaction) it refuses too. `local/testbed/limits.py` gives it
-DynamoDB's limits and virtual time, and `bench/stub.py` serves it on loopback.
+The stub accepts and returns DynamoDB's JSON. All tables with the same key share its items. It supports the expressions that the
+stores use, and raises NotImplementedError for all others.
+
+It rejects the same invalid requests as DynamoDB: key conditions, consistent reads of an index, an item twice in a transaction.
+`local/testbed/limits.py` adds DynamoDB's limits and virtual time, and `bench/stub.py` serves the stub on loopback.
 """
 
 import operator
@@ -29,11 +30,11 @@ from shared.core.attributes import AttributeMap, AttributeValue, Item, decode_it
 from shared.schema import AUDIT_INDEXES, INDEXES, PARTITION_KEY, SORT_KEY, Index
 
 Place = tuple[str, str]
-"""Partition and sort key of an item; the latter is empty in a table without one."""
+"""Partition and sort key of an item; the sort key is empty in a table without one."""
 
 
 class Stub:
-    """A table in memory with its indexes. `carry_out` is its one entrance; what begins with `spend` is for subclasses."""
+    """Table in memory with its indexes. `carry_out` executes all requests; subclasses override the `spend` methods."""
 
     def __init__(
         self, indexes: Iterable[Index] = (*INDEXES, *AUDIT_INDEXES), key: Sequence[str] = (PARTITION_KEY, SORT_KEY)
@@ -41,57 +42,57 @@ class Stub:
         self.partitions: defaultdict[str, dict[str, AttributeMap]] = defaultdict(dict)
         """Items by partition and sort key."""
         self.changes: list[tuple[AttributeMap | None, AttributeMap | None]] = []
-        """What puts, updates and deletes outside of transactions have changed, in order: each item before and after it."""
+        """Items before and after each put, update and delete that changed them, in order; without transactions."""
         self._indexes = {index.name: index for index in indexes}
         self._key = tuple(key)
 
     def carry_out(self, operation: str, **asked: Any) -> Any:
-        """Answer one request, such as GetItem. Raises Refused as our client does."""
+        """Execute one request, such as GetItem. Raises ErrorResponse, as our client does."""
         self.wait_for(operation)
         return getattr(self, f"_{OPERATIONS[operation]}")(**asked)
 
     def load(self, items: Iterable[Item]) -> None:
-        """Put items, without any conditions or limits."""
+        """Put items without conditions or limits."""
         for item in map(encode_item, items):
             self.keep(self.place(item), item)
 
     def stored(self) -> list[Item]:
-        """All items, by their keys."""
+        """Return all items, ordered by key."""
         return [
             decode_item(self.partitions[pk][sk]) for pk in sorted(self.partitions) for sk in sorted(self.partitions[pk])
         ]
 
     def item(self, place: Place) -> AttributeMap | None:
-        """The item at a place, if there is one."""
+        """Return the item with a key; `None` if it does not exist."""
         return self.partitions.get(place[0], {}).get(place[1])
 
     def keep(self, place: Place, item: AttributeMap | None) -> None:
-        """Have an item at a place, or none."""
+        """Store an item under a key; `None` deletes it."""
         if item is not None:
             self.partitions[place[0]][place[1]] = item
         else:
             self.partitions[place[0]].pop(place[1], None)
 
     def place(self, item: AttributeMap) -> Place:
-        """Where an item, or what has its key, is kept."""
+        """Return the key of an item, or of any map that contains its key attributes."""
         values = [item[name]["S"] for name in self._key]
         return values[0], values[1] if len(values) > 1 else ""
 
-    # What a request takes. Subclasses wait and refuse here. ---------------------------------------------------------
+    # Latency and capacity of requests, for subclasses ---------------------------------------------------------------
 
     def wait_for(self, operation: str) -> None:
-        """Wait until a request is carried out."""
+        """Wait until a request is executed."""
 
     def spend_read(self, item: AttributeMap | None, place: Place, *, consistent: bool) -> None:
-        """Take the capacity of reading an item; raises Refused when there is none."""
+        """Consume the capacity of reading an item; raises ErrorResponse if none is left."""
 
     def spend_write(
         self, changes: Iterable[tuple[Place, AttributeMap | None, AttributeMap | None]], *, together: bool
     ) -> None:
-        """Take the capacity of these changes, `together` in a transaction; raises Refused when there is none."""
+        """Consume the capacity of changes; `together` is a transaction. Raises ErrorResponse if none is left."""
 
     def held(self, places: set[Place], parts: Sequence[Place]) -> AbstractContextManager[Any]:
-        """Keep others from items while a transaction writes them; raises Refused when another one does."""
+        """Lock items while a transaction writes them; raises ErrorResponse if another transaction holds a lock."""
         return nullcontext()
 
     # Operations -----------------------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ class Stub:
         return {"Item": item} if item else {}
 
     def _batch_get_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """What has no capacity left stays unprocessed."""
+        """Read items; items without remaining capacity are returned as unprocessed."""
         ((table, asked),) = RequestItems.items()
         items, left = [], []
         for key in asked["Keys"]:
@@ -118,7 +119,7 @@ class Stub:
         return {"Responses": {table: found}, "UnprocessedKeys": {table: {**asked, "Keys": left}} if left else {}}
 
     def _query(self, **asked: Any) -> Any:
-        """Answer a page of one partition of the table or of an index; what it reads takes no capacity."""
+        """Return a page of one partition of the table or of an index. It consumes no capacity."""
         known, index = _Placeholders.of(asked), self._indexes.get(asked.get("IndexName", ""))
         if asked.get("IndexName") and not index:
             raise NotImplementedError(asked["IndexName"])
@@ -148,7 +149,7 @@ class Stub:
         return page
 
     def _rows(self, asked: Mapping[str, Any], index: Index | None) -> Iterable[AttributeMap]:
-        """All that a Query may find: the items of its partition, or the entries of its index."""
+        """Return the candidates of a Query: the items of its partition, or all entries of its index."""
         if index:
             entries = (
                 index_entry(item, index) for item in chain.from_iterable(map(dict.values, self.partitions.values()))
@@ -169,7 +170,7 @@ class Stub:
         return self._write("Delete", asked)
 
     def _batch_write_item(self, *, RequestItems: Mapping[str, Any], **_: Any) -> Any:
-        """Delete items; what has no capacity left stays unprocessed."""
+        """Delete items; items without remaining capacity are returned as unprocessed."""
         ((table, requests),) = RequestItems.items()
         left = []
         for request in requests:
@@ -183,7 +184,7 @@ class Stub:
         return {"UnprocessedItems": {table: left} if left else {}}
 
     def _transact_write_items(self, *, TransactItems: list[Mapping[str, Mapping[str, Any]]], **_: Any) -> Any:
-        """Carry out all writes or none."""
+        """Execute all writes or none."""
         parts = [_Part.of(kind, asked, self.place) for part in TransactItems for kind, asked in part.items()]
         places = [part.place for part in parts]
         if len({(part.table, part.place) for part in parts}) < len(parts):
@@ -207,7 +208,7 @@ class Stub:
         old = self.item(part.place)
         is_met = part.is_met(old)
         new = part.change(old) if is_met else old
-        # A write whose condition fails takes units too.
+        # A write whose condition fails also consumes units.
         self.spend_write([(part.place, old, new)], together=False)
         if not is_met:
             raise ErrorResponse(400, {"__type": "ConditionalCheckFailedException", "message": "", **part.returned(old)})
@@ -227,14 +228,14 @@ class Stub:
 
 
 class StubClient(client.Client):
-    """Our client, with a stub at the other end of the wire."""
+    """Our client over a stub instead of HTTP."""
 
     def __init__(self, stub: Stub) -> None:
         self.stub = stub
         self._idle = []
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Carry the operation out at once; the answer, or the error, is kept."""
+        """Execute the operation immediately. The returned function returns the response or raises the error."""
         try:
             answer = self.stub.carry_out(operation, **parameters)
         except Exception as error:
@@ -243,17 +244,17 @@ class StubClient(client.Client):
 
 
 def _invalid(message: str) -> ErrorResponse:
-    """Return the refusal of a request that no table would carry out."""
+    """Return the error of an invalid request."""
     return ErrorResponse(400, {"__type": "ValidationException", "message": message})
 
 
 def _returned(asked: Mapping[str, Any], old: AttributeMap | None) -> dict[str, AttributeMap]:
-    """Return the item that a failed condition adds to the refusal, if the request asks for it."""
+    """Return the stored item for the error of a failed condition, if the request has that option."""
     return {"Item": old} if old and asked.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else {}
 
 
 def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ErrorResponse:
-    """The refusal of a transaction; one reason for each of its writes."""
+    """Return the error of a cancelled transaction, with one reason per write."""
     return ErrorResponse(
         400, {"__type": "TransactionCanceledException", "message": "", "CancellationReasons": [*reasons]}
     )
@@ -261,7 +262,7 @@ def cancelled(reasons: Iterable[Mapping[str, Any]]) -> ErrorResponse:
 
 @dataclass(frozen=True)
 class _Part:
-    """One write, alone or of a transaction."""
+    """Single write, or write of a transaction."""
 
     table: str
     place: Place
@@ -310,7 +311,7 @@ def _projected(item: AttributeMap, asked: Mapping[str, Any]) -> AttributeMap:
 
 @dataclass(frozen=True)
 class _Placeholders:
-    """What the placeholders of a request stand for."""
+    """Names and values of a request's placeholders."""
 
     names: Mapping[str, str]
     values: Mapping[str, AttributeValue]
@@ -320,7 +321,7 @@ class _Placeholders:
         return cls(asked.get("ExpressionAttributeNames", {}), asked.get("ExpressionAttributeValues", {}))
 
     def name(self, word: str) -> str:
-        """The attribute that a word names, by a placeholder or itself."""
+        """Return the attribute that a word names, directly or by placeholder."""
         return self.names[word] if word.startswith("#") else word
 
 
@@ -337,7 +338,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class _Words:
-    """The words of an expression, one after the other."""
+    """Tokens of an expression, consumed in order by a recursive-descent parser."""
 
     def __init__(self, text: str) -> None:
         self._words = re.findall(r"[#:]?\w+|<=|>=|<>|[=<>(),+\-]|\S", text)
@@ -355,7 +356,7 @@ class _Words:
         return word
 
     def operand(self) -> _Read:
-        """A name, a value, `if_not_exists(name, operand)`, or the sum or difference of two."""
+        """Parse a name, a value, `if_not_exists(name, operand)`, or the sum or difference of two."""
         first = self._single()
         if self.next not in ("+", "-"):
             return first
@@ -379,7 +380,7 @@ class _Words:
         return lambda item, known: item.get(known.name(word))
 
     def listed(self) -> Iterator[str]:
-        """The first words of the parts of a list."""
+        """Yield the first word of each part of a list; the caller consumes the rest of the part."""
         yield self.take()
         while self.next == ",":
             self.take()
@@ -425,7 +426,7 @@ class _Words:
 
 
 def _holding(compare: Callable[..., bool], *reads: _Read) -> _Test:
-    """Return a test that holds where all operands are there, of one type, and compare so."""
+    """Return a test that succeeds if all operands exist, have the same type, and satisfy `compare`."""
 
     def test(item: AttributeMap, known: _Placeholders) -> bool:
         values = [read(item, known) for read in reads]
@@ -450,12 +451,12 @@ _KEY_CONDITION = re.compile(
     r"(?P<equal>#?\w+) = :\w+|(?P<compared>#?\w+) (<|<=|>|>=) :\w+|(?P<between>#?\w+) BETWEEN :\w+ AND :\w+"
     r"|begins_with ?\((?P<begun>#?\w+), :\w+\)"
 )
-"""One condition on one attribute of a key."""
+"""Condition on one attribute of a key."""
 
 
 @cache
 def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words that name what a key condition compares with `=`, and what in another way; raises Refused."""
+    """Return the names that a key condition compares with `=`, and all others. Raises ErrorResponse if it is invalid."""
     equal, ranges = list[str](), list[str]()
     for part in re.split(r" AND (?!:)", text):
         match = _KEY_CONDITION.fullmatch(part)
@@ -467,7 +468,7 @@ def _key_conditions(text: str) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _check_key_condition(text: str, known: _Placeholders, partition: Sequence[str], sort: Sequence[str]) -> None:
-    """Raise Refused unless this is `=` on all partition keys, and on sort keys from the first on; the last may be a range."""
+    """Raise ErrorResponse unless `=` compares all partition keys and a prefix of the sort keys. The last may be a range."""
     equal, ranges = ([known.name(word) for word in words] for words in _key_conditions(text))
     sorted_by = [*(name for name in equal if name not in partition), *ranges]
     if len({*equal, *ranges}) < len(equal) + len(ranges) or len(ranges) > 1:
@@ -488,7 +489,7 @@ def _condition(text: str) -> _Test:
 
 @cache
 def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
-    """What an update expression makes of an item."""
+    """Return a function that applies an update expression to an item."""
     words = _Words(text)
     assigned: list[tuple[str, _Read]] = []
     added: list[tuple[str, _Read]] = []
@@ -505,7 +506,7 @@ def _change(text: str) -> Callable[[AttributeMap, _Placeholders], AttributeMap]:
                 removed += words.listed()
 
     def change(old: AttributeMap, known: _Placeholders) -> AttributeMap:
-        # All operands are read from the item as it was.
+        # All operands are read from the old item.
         new = {**old, **{known.name(name): value for name, read in assigned if (value := read(old, known)) is not None}}
         for name, read in added:
             new[known.name(name)] = _sum(old.get(known.name(name), {"N": "0"}), read(old, known))
