@@ -1,7 +1,7 @@
-"""`make advisories`: whether a pinned version has a known vulnerability, by the databases of PyPI and npm.
+"""`make advisories`: checks pinned versions for known vulnerabilities, in the databases of PyPI and npm.
 
-It asks pip-audit for what constraints.txt pins, and `npm audit` for package.json. Where a database cannot be reached,
-nothing is known: it says so, and does not succeed.
+It runs pip-audit for constraints.txt and `npm audit` for package.json. If a database is unreachable, the result is
+unknown and the check fails.
 """
 
 import json
@@ -18,24 +18,27 @@ from local.toolbox import with_tools
 from tools import ToolError
 
 PIP_AUDIT = "pip-audit==2.10.1"
-"""Run by uv in an environment of its own, as nothing else needs what it brings."""
+"""Requirement that uv installs in a separate environment, so that its dependencies do not affect this one."""
 FOUND, UNKNOWN = 1, 2
-"""Exit statuses: something was found, or a database could not be asked."""
+"""Exit statuses: vulnerabilities found, or a database not reachable."""
 MINUTES = 5
 
 Run = Callable[[Sequence[str], Path], str]
-"""Runs a program in a folder; returns its standard output, whatever its exit status, as findings are one."""
+"""Function that runs a program in a folder and returns its standard output.
+
+It ignores the exit status, which also signals findings.
+"""
 Json = dict[str, Any]
 
 
 def of_python(run: Run) -> list[str]:
-    """A line for each advisory on a package of constraints.txt; raises ToolError when PyPI's database was not asked."""
+    """Return a line per advisory on a package of constraints.txt. Raises ToolError if PyPI's database was not queried."""
     uv = (sys.executable, "-m", "uv", "tool", "run", "--from", PIP_AUDIT, "pip-audit")
     pins = ("--requirement", str(ROOT / "constraints.txt"), "--disable-pip", "--no-deps")
     answer = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
     packages: list[Json] = answer.get("dependencies", [])
     unasked = [package for package in packages if "skip_reason" in package]
-    # It takes a package that PyPI did not answer for as one without vulnerabilities.
+    # pip-audit reports a package as safe if PyPI did not respond.
     if unasked or not packages:
         reason = unasked[0]["skip_reason"] if unasked else "pip-audit checked nothing"
         raise ToolError(f"PyPI's database was not asked for {len(unasked)} of {len(packages)} packages ({reason}).")
@@ -47,10 +50,10 @@ def of_python(run: Run) -> list[str]:
 
 
 def of_node(run: Run) -> list[str]:
-    """A line for each package of package.json with an advisory; raises ToolError when npm's database was not asked."""
+    """Return a line per vulnerable package of package.json. Raises ToolError if npm's database was not queried."""
     npm = str(Path(sys.executable).parent / "npm")
     with tempfile.TemporaryDirectory() as name:
-        # `npm audit` needs a lock file, and the checkout has none, because it would hold addresses of downloads.
+        # `npm audit` needs a lock file. The checkout has none, because it would contain download URLs.
         folder = Path(name)
         (folder / "package.json").write_bytes((ROOT / "package.json").read_bytes())
         run([npm, "install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
@@ -88,7 +91,7 @@ def _run(command: Sequence[str], folder: Path) -> str:
 
 
 def main(run: Run = _run) -> int:
-    """Ask both databases; the exit status is 0 only when both were asked and know of nothing."""
+    """Query both databases. Returns the exit status, 0 only if both responded without vulnerabilities."""
     status = 0
     for pins, ask in (("constraints.txt", of_python), ("package.json", of_node)):
         try:

@@ -1,7 +1,7 @@
-"""The service's own exchange form: one item a line, as a JSON object with its `entity` and all its attributes.
+"""Parser and writer of the service's exchange format: JSON lines, each with an `entity` and the item's attributes.
 
-What a line does not have is what can be made of the rest: keys, index attributes, and items that are derived from
-others (entries of tags, totals, memberships). See docs/import-export.md.
+Lines omit everything that can be derived: keys, index attributes and derived items (tag entries, totals, memberships).
+See docs/import-export.md.
 """
 
 import json
@@ -35,7 +35,10 @@ from tools.imdb import RowRefused
 
 ENTITY = "entity"
 DUE = "dueAt"
-"""Of a job, when the sweeper looks at it: in the table that is an index attribute."""
+"""Member of a job's line: the time of the sweeper's next check, in epoch seconds.
+
+The table stores it as an index attribute.
+"""
 
 MADE = (
     PARTITION_KEY,
@@ -43,7 +46,7 @@ MADE = (
     "categoryShard",
     *(attribute.name for attribute in (*RELATION_INDEX.partition, *RELATION_INDEX.sort)),
 )
-"""The attributes that the import makes itself."""
+"""Attributes that the import derives. Lines must not have them."""
 OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Credit": (OWNER, REMOVING),
     "Release": (OWNER, REMOVING),
@@ -51,7 +54,7 @@ OF_THE_TRAIL: Mapping[str, tuple[str, ...]] = {
     "Chapters": (OWNER, REMOVING),
     "Playlist": (MOVES,),
 }
-"""Attributes that say something to the audit trail alone, by entity: no line has them."""
+"""Attributes by entity that only the audit trail uses. Lines omit them."""
 
 
 def _existing_region(code: str) -> str:
@@ -209,27 +212,27 @@ LINES: Mapping[str, type[Content]] = {
     "Playlist": PlaylistLine,
     "Entry": EntryLine,
 }
-"""The entities, in the order in which an export writes those of one video or playlist."""
+"""Line models by entity. Exports write the lines of a video or playlist in this order."""
 
 
 @dataclass(frozen=True)
 class ItemLine:
-    """One line of an export that is valid."""
+    """A valid line of an export."""
 
     line: int
     entity: str
     attributes: Item
-    """As the table has them, but for what the import makes itself; times and versions only if the line has any."""
+    """Attributes as stored, without derived ones. Times and versions are only present if the line has them."""
 
     @property
     def home(self) -> tuple[str, str]:
-        """What the line belongs to: a playlist or a video, by id."""
+        """Name and value of the id of the playlist or video that the line belongs to."""
         name = "playlistId" if self.entity in ("Playlist", "Entry") else "videoId"
         return name, self.attributes[name]
 
 
 def line_of(entity: str, item: Item) -> Item:
-    """An item of the table as a line. Requests are those of one deployment, so a line names none."""
+    """Convert an item to a line. Request ids are omitted, because they are only valid in one deployment."""
     left_out = (*MADE, *OF_THE_TRAIL.get(entity, ()), UPDATED_FOR)
     kept = {name: value for name, value in item.items() if name not in left_out}
     if entity == "Job" and RELATION_INDEX.sort[0].name in item:
@@ -240,7 +243,7 @@ def line_of(entity: str, item: Item) -> Item:
 
 
 def parse_line(number: int, content: bytes | None) -> ItemLine:
-    """A line of a file; raises Refused."""
+    """Parse a line. `content` is `None` if the line is too long. Raises RowRefused."""
     if content is None:
         raise RowRefused("the line is too long")
     try:
@@ -271,7 +274,7 @@ def parse_line(number: int, content: bytes | None) -> ItemLine:
 
 
 def _as_stored(entity: str, attributes: Item) -> Item:
-    """Without null members, which stand for nothing, and tags as a set."""
+    """Convert a line's members to stored attributes: nulls removed, codes normalised, tags as a set."""
     kept = {name: value for name, value in attributes.items() if value is not None}
     if entity == "Release":
         spoken = {"language": language(kept["language"])} if "language" in kept else {}

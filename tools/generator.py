@@ -1,7 +1,7 @@
-"""A made-up catalogue in the layout of the IMDb non-commercial data files, of any size.
+"""Generator of synthetic catalogues of any size, in the layout of the IMDb non-commercial datasets.
 
-The same seed and sizes give the same bytes. Each title and each person has a random generator of its own, so that
-nothing but the present row is in memory.
+The output depends only on the seed and the sizes. Each title and person has its own random generator, so that only the
+current row is in memory.
 """
 
 import gzip
@@ -63,7 +63,7 @@ Row = tuple[str | None, ...]
 def generate(
     folder: Path, titles: int, *, people: int, seed: int = 0, progress: Callable[[int], object] = lambda done: None
 ) -> None:
-    """Write the files; `progress` is called with the number of rows' owners (titles and people) done."""
+    """Write all files. `progress` receives the number of titles and people that are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         basics, episodes, principals, crew, akas, ratings, names = (
@@ -97,9 +97,9 @@ def generate(
 
 @contextmanager
 def _writer(folder: Path, layout: Layout) -> Iterator[Callable[[Row], None]]:
-    """Writes rows to a file that has its name only once it is whole."""
+    """Yield a function that writes a row. The file gets its name when it is complete."""
     unfinished = folder / f"{layout.file}.part"
-    # Without a name and a time in its header, the same rows make the same file.
+    # The gzip header has no file name and no time, so that equal rows produce equal files.
     with unfinished.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         text = io.TextIOWrapper(packed, encoding="utf-8", newline="\n")
         text.write("\t".join(layout.columns) + "\n")
@@ -129,7 +129,7 @@ class _Title:
 
     def basics(self) -> Row:
         random = self._random
-        # There are many more films of our days than old ones.
+        # Recent films are much more frequent than old ones.
         year = max(FIRST_YEAR, LAST_YEAR - int(random.expovariate(1 / 22)))
         series = self.type in ("tvSeries", "tvMiniSeries")
         end = str(min(LAST_YEAR, year + random.randint(0, 12))) if series else None
@@ -150,7 +150,7 @@ class _Title:
     def principals(self, people: int) -> Iterator[Row]:
         random = self._random
         for ordering in range(1, random.randint(0, 10) + 1 if people else 1):
-            # Some people are in very many films.
+            # The distribution is skewed: a few people have many credits.
             person = f"nm{int(people * random.random() ** 3) + 1:07}"
             category = random.choice(_CATEGORIES)
             job = random.choice(_JOBS) if category in ("writer", "producer") else None
@@ -180,7 +180,7 @@ class _Title:
 
 
 def _crew(title: str, cast: Sequence[Row], random: Random, people: int) -> Row:
-    """All directors and writers: also some who are not among the principals."""
+    """Return the row of all directors and writers. Some of them are not among the principals."""
     others = [f"nm{random.randint(1, people):07}" for _ in range(random.randint(0, 2))] if people else []
     listed = (
         dict.fromkeys([*(row[2] or "" for row in cast if row[3] == category), *others[place : place + 1]])

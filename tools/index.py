@@ -1,4 +1,4 @@
-"""`python -m tools index`: builds the search index anew, and says how it is."""
+"""`python -m tools index`: rebuilds the search index, and prints its status."""
 
 import time
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from tools import ToolError
 from tools.progress import Bars
 
 DEFAULT_ENV = "dev"
-"""The environment whose table has the product's own name."""
+"""Environment whose table name has no suffix."""
 
 SECONDS_BETWEEN_TRIES = 5
-"""How long a rebuild waits before it looks again whether another builder has ended."""
+"""Seconds between two attempts to start while another builder holds the lease."""
 
 
 def rebuild(
@@ -38,9 +38,10 @@ def rebuild(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> int:
-    """Build the index anew from the table and publish it; returns how many videos it has. Goes on where another rebuild was cut off.
+    """Rebuild the index from the table and publish it. Returns the number of videos.
 
-    What holds now is served until then. While another builder has the index, it waits.
+    Resumes an interrupted rebuild. The current generation is served until the new one is published. Waits while another
+    builder holds the lease.
     """
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
@@ -54,7 +55,7 @@ def rebuild(
 def status(
     table: Table, feed: Feed, objects: Objects, bucket: str, clock: Callable[[], float] = time.time
 ) -> list[str]:
-    """How the index is, in lines."""
+    """Return the lines that describe the index: published generation, pending changes, rebuild and lease."""
     pointer, now = Generations(table, objects, bucket, clock).pointer(), clock()
     lines = []
     if pointer.generation is None:
@@ -97,7 +98,7 @@ def _at(seconds: int) -> str:
 
 
 def require_bucket(bucket: str, s3: Any) -> None:
-    """Raise ToolError unless the bucket is there and can be read."""
+    """Raise ToolError if the bucket does not exist or is not readable. Costs one HeadBucket request."""
     try:
         s3.head_bucket(Bucket=bucket)
     except (BotoCoreError, ClientError) as error:
@@ -110,7 +111,7 @@ def require_bucket(bucket: str, s3: Any) -> None:
 
 
 def bucket_of(table: str, cloudformation: Any) -> str:
-    """The media bucket of the deployment whose table this is, by the outputs of its stack; raises ToolError."""
+    """Return the media bucket of a table's deployment, from the outputs of its stack. Raises ToolError."""
     stack = f"{TABLE_NAME}-{table.removeprefix(TABLE_NAME).removeprefix('-') or DEFAULT_ENV}-Media"
     try:
         (made,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]

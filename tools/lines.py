@@ -29,7 +29,7 @@ class Corrupt(ToolError):
 
 
 class OtherFile(Exception):
-    """The file differs from the one whose checkpoint was recorded."""
+    """The file is not the one for which the checkpoint was recorded."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from tools.history import format_value, moment, who
 
 LOOPBACK = "127.0.0.1"
 SUBJECT = "tools-listen"
-"""User id that owns local webhooks, so that they do not count towards the quota of a real user."""
+"""User id that owns local webhooks. They do not count towards the webhook limit of a real user."""
 EVERYBODY = "*"
 TOKEN = "TOKEN"  # noqa: S105 - the name of a variable
 SECONDS = 30

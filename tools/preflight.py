@@ -1,4 +1,4 @@
-"""Before `make bootstrap` and `make deploy`: whether the tools, the credentials and the account are ready for it."""
+"""Checks before `make bootstrap` and `make deploy`: tools, credentials, region and account."""
 
 import os
 import re
@@ -13,24 +13,27 @@ from local import toolbox
 from tools import ToolError
 
 BOOTSTRAPPED = "/cdk-bootstrap/hnb659fds/version"
-"""The parameter that `cdk bootstrap` leaves."""
+"""SSM parameter with the version of the bootstrap stack."""
 OLDEST_BOOTSTRAP = 8
-"""Of the versions of what `cdk bootstrap` makes, the first that the CDK's deploys take."""
+"""Minimum version of the bootstrap stack that the CDK can deploy with."""
 WORKERS_AT_A_TIME = 52
-"""Concurrent executions that Lambda may use for the queues of one environment: the sum of their `max_concurrency`."""
+"""Maximum concurrent executions for the queues of one environment: the sum of their `max_concurrency`."""
 KEPT_WARM = 2
-"""Functions that `coldStart` `provisioned:N` keeps warm, with N instances each."""
+"""Number of functions with provisioned concurrency. With `coldStart` `provisioned:N`, each has N instances."""
 UNRESERVED = 100
-"""Concurrent executions of an account that Lambda does not let provisioned instances take."""
+"""Concurrent executions of an account that provisioned instances cannot use."""
 ENOUGH = WORKERS_AT_A_TIME + UNRESERVED
-"""Concurrent executions below which workers leave too few for requests, the readers of the stream and scheduled functions."""
+"""Minimum concurrent executions for production.
+
+With fewer, workers can starve requests, stream consumers and scheduled functions.
+"""
 MORE_CONCURRENCY = (
     "`aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value 1000` "
     "requests more"
 )
 ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,15}")
 DEFAULT_ENV = "dev"
-"""The environment that is open to every web site, for trying."""
+"""Default environment, for development. It allows requests from every website."""
 
 
 NO_REGION = "No AWS region is set: `export AWS_REGION=<region>`, or set one in your AWS profile."
@@ -38,9 +41,9 @@ SIGN_IN = "sign in with `aws sso login`, or choose others with `export AWS_PROFI
 
 
 def session() -> boto3.Session:
-    """The account and region that the CDK would take, which knows AWS_REGION as well; boto3 does not.
+    """Return a session for the CDK's account and region. The CDK also reads AWS_REGION, which boto3 ignores.
 
-    Raises ToolError when the profile is not there, or has credentials of a kind that cannot be read.
+    Raises ToolError if the profile does not exist, or its credentials cannot be read.
     """
     try:
         chosen = boto3.Session(region_name=os.environ.get("AWS_REGION"))
@@ -51,7 +54,10 @@ def session() -> boto3.Session:
 
 
 def destination() -> str:
-    """Where a deploy goes, as the CDK writes it: `aws://123456789012/us-east-1`; raises ToolError."""
+    """Return the target of a deployment in the CDK's form, such as `aws://123456789012/us-east-1`.
+
+    Costs one STS request. Raises ToolError without valid credentials or a region.
+    """
     chosen = session()
     require(_credentials(chosen), _region(chosen))
     try:
@@ -62,12 +68,12 @@ def destination() -> str:
 
 
 def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> str:
-    """Raise ToolError with everything that is missing for a deploy of an environment; returns where it would go.
+    """Raise ToolError with everything that an environment's deployment lacks.
 
-    Prints a warning if the account runs too few functions at a time for production.
+    Returns the target, as `destination` does.
 
-    `values` are what the CDK app gets to see: those of cdk.json for this environment, and those of the command line.
-    `is_answered`: the CDK knows already whether roles may be widened, and will not ask.
+    Prints a warning if the account's concurrency is too low for production. `values` are the CDK app's context values,
+    from cdk.json and the command line. `is_answered` means that the CDK will not ask before it widens roles.
     """
     sentences = [*_terminal(is_answered=is_answered), *(_environment(env) or _sites(env, values)), *toolbox.missing()]
     where = ""
@@ -83,7 +89,7 @@ def require_ready(env: str, values: Mapping[str, Any], *, is_answered: bool) -> 
 
 
 def require(*sentences: Iterable[str]) -> None:
-    """Raise ToolError with all the sentences, a line for each, if there are any."""
+    """Raise ToolError if there are any sentences. The message has one line for each."""
     lines = [line for sentence in sentences for line in sentence]
     if lines:
         raise ToolError("\n".join(lines))
@@ -98,7 +104,7 @@ def _environment(env: str) -> list[str]:
 
 
 def is_attended() -> bool:
-    """Whether somebody can be asked: the CDK needs a terminal to read from and to write to."""
+    """Return whether the CDK can prompt. It needs a terminal for input and output."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -157,7 +163,10 @@ def _bootstrap(chosen: boto3.Session, where: str) -> list[str]:
 
 
 def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
-    """Return why the account's concurrent executions refuse a deploy; print a warning if they are only too few for production."""
+    """Return why the account's concurrency prevents a deployment.
+
+    Prints a warning if it is only too low for production, or cannot be read.
+    """
     try:
         free = unreserved_concurrency(chosen)
     except (BotoCoreError, ClientError) as error:
@@ -182,7 +191,7 @@ def _concurrency(chosen: boto3.Session, cold_start: str) -> list[str]:
 
 
 def unreserved_concurrency(chosen: boto3.Session) -> int:
-    """Return how many concurrent executions the account has that no function has reserved."""
+    """Return the account's unreserved concurrent executions."""
     limit = chosen.client("lambda").get_account_settings()["AccountLimit"]
     return int(limit["UnreservedConcurrentExecutions"])
 
@@ -192,7 +201,7 @@ def _warn(sentence: str) -> None:
 
 
 def main() -> int:
-    """Print where a deploy would go, for `make bootstrap`; the exit status."""
+    """Print the target of a deployment, for `make bootstrap`. Returns the exit status."""
     try:
         print(destination())
     except ToolError as error:

@@ -172,13 +172,13 @@ class PacedTable(Table):
         self._pace = pace
 
     def write(self, write: Write, *, returning: str = "NONE", elsewhere: bool = False) -> Item:
-        """Write as every table does."""
+        """Write, then record the write for the pacer."""
         answer = super().write(write, returning=returning, elsewhere=elsewhere)
         self._pace.wrote(write)
         return answer
 
     def transact(self, writes: Sequence[Write]) -> None:
-        """Write as every table does."""
+        """Write, then record the write for the pacer."""
         super().transact(writes)
         for write in writes:
             self._pace.wrote(write)
@@ -227,7 +227,10 @@ class Pool:
         tasks: Iterable[_Task],
         advance: Callable[[float], object] = lambda share: None,
     ) -> list[_Result]:
-        """Return what `map_threads` does."""
+        """Apply the action to all tasks concurrently, and return the results in order.
+
+        `advance` receives the completed fraction.
+        """
         self._before()
         return map_threads(action, tasks, self._threads, advance)
 

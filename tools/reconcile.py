@@ -1,4 +1,4 @@
-"""The command around shared/background/reconcile.py: what does not agree is shown as it is found."""
+"""`python -m tools reconcile`: prints discrepancies as shared/background/reconcile.py finds them."""
 
 import json
 
@@ -8,7 +8,11 @@ from tools.progress import Bars
 
 
 def prove(table: Table, *, repair: bool, bars: Bars) -> int:
-    """Compare everything that is kept twice; the exit status is 1 when something does not agree in the end."""
+    """Compare all derived data with its source.
+
+    `repair` also corrects discrepancies, as far as the correct value can be proved. Returns the exit status, 1 if
+    discrepancies remain.
+    """
     with bars.bar("Videos, users and tags", None, counted=True) as advance:
 
         def progress(so_far: ReconcileSummary) -> None:

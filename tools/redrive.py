@@ -186,7 +186,7 @@ class DeadLetters:
                 QueueUrl=self._pair.queue, Entries=[_entry(n, message) for n, message in enumerate(messages)]
             )
         except ClientError as error:
-            # Each is small enough, as it was sent once; all together they need not be.
+            # Each message is within the size limit, because it was sent before. The batch may exceed it.
             if "BatchRequestTooLong" not in error.response["Error"]["Code"] or len(messages) == 1:
                 raise
             middle = len(messages) // 2
@@ -267,7 +267,7 @@ def _amount(count: int, limit: int | None) -> str:
 
 
 def _grid(letters: Sequence[Letter]) -> Grid:
-    # An id is needed whole, also where the terminal is narrow.
+    # Ids must not be truncated on narrow terminals.
     grid = Grid("message", Column("video", min_width=36), "attempt", "age", "received")
     for letter in letters:
         age = str(timedelta(seconds=letter.age))
@@ -304,7 +304,7 @@ def _entry(number: int, message: "MessageTypeDef") -> "SendMessageBatchRequestEn
     if attributes:
         entry["MessageAttributes"] = attributes
     group = message["Attributes"].get("MessageGroupId")
-    if group:  # of a FIFO queue, which takes no message without
+    if group:  # required by FIFO queues
         entry["MessageGroupId"] = group
     return entry
 

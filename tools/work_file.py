@@ -59,7 +59,7 @@ class WorkFile:
         identity = _identity(table) if table else None
         try:
             self._db = sqlite3.connect(path, timeout=0)
-            # What is locked once stays so until the file is closed: two imports would mix up their marks.
+            # The lock is held until the file is closed: two imports would overwrite each other's checkpoints.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("BEGIN EXCLUSIVE")
             self._db.executescript(_TABLES)
@@ -90,11 +90,11 @@ class WorkFile:
             elif not self._is_still_in(table):
                 self.begun_anew = f"The table {table.name} has lost what the interrupted import wrote"
         if self.begun_anew:
-            table.delete(self._mark_key())  # it would stay: the new import has one of its own
+            table.delete(self._mark_key())  # otherwise it would remain: the new import has its own
         if self.begun_anew or not self._has_begun():
             for name in _BELIEFS:
                 self._db.execute(f"DELETE FROM {name}")
-            # One that wrote something before its first mark goes on under its id.
+            # An import that wrote items before its first checkpoint keeps its id.
             is_same = not self.begun_anew and self._setting("table") == identity
             import_id = self._setting("import") if is_same else str(uuid.uuid4())
             fresh = {"table": identity, "import": import_id, "batches": "0"}
@@ -102,7 +102,8 @@ class WorkFile:
             self._db.commit()
 
     def _is_still_in(self, table: Table) -> bool:
-        # What was lost from some moment on shows in the mark, which is written last; holes show in a sample.
+        # The checkpoint item is written last, so it reveals a table restored to an earlier time. A sample reveals
+        # single losses.
         mark = table.get(self._mark_key(), consistent=True)
         if mark is None or mark["batches"] < int(self._setting("batches")):
             return False
@@ -148,7 +149,7 @@ class WorkFile:
                 {"#batches": "batches", "#ttl": TTL_ATTRIBUTE},
                 {":batches": batches, ":ttl": int(time.time()) + KEPT_SECONDS},
             )
-            # Without a condition: one import at a time has this file, and nobody else knows of the item.
+            # No condition is needed: the state file is locked, and no other writer uses this item.
             self._table.write(self._table.update(self._mark_key(), change))
             self._db.execute("UPDATE setting SET value = ? WHERE name = 'batches'", (str(batches),))
         self._db.execute("INSERT OR REPLACE INTO mark VALUES (?, ?, ?)", (file, mark.line, mark.checksum))
@@ -178,7 +179,7 @@ class WorkFile:
         self._db.executemany("INSERT OR REPLACE INTO name VALUES (?, ?)", names)
 
     def name(self, person: str) -> str | None:
-        """A person's name."""
+        """Return a person's name, or `None` if it was not recorded."""
         row = self._db.execute("SELECT name FROM name WHERE id = ?", (person,)).fetchone()
         return str(row[0]) if row else None
 
