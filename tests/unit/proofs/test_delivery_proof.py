@@ -166,7 +166,7 @@ def test_whatever_happens_each_event_is_taken_and_in_the_order_of_its_video(
     trouble = Trouble(table, chance)
     # Signed by the real time, which receivers compare.
     monkeypatch.setattr(
-        deliveries, "Receivers", lambda *given, **options: HttpTransport(*given, **options | {"clock": time.time})
+        deliveries, "HttpTransport", lambda *given, **options: HttpTransport(*given, **options | {"clock": time.time})
     )
 
     def worker() -> LambdaHandler:
