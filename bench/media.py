@@ -50,7 +50,9 @@ class Remote(FileSource):
         data = super().read(start, length)
         self.requests += 1
         self.fetched += len(data)
-        time.sleep(REQUEST_SECONDS + len(data) / BYTES_A_SECOND)  # the latency of S3, which is what the bench compares
+        time.sleep(
+            REQUEST_SECONDS + len(data) / BYTES_A_SECOND
+        )  # simulated latency of S3, the subject of this benchmark
         return data
 
 

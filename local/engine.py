@@ -307,7 +307,7 @@ class Engine:
             if message["type"] == "lifespan.shutdown" and self._keeper:
                 try:
                     await self._keeper.save()
-                except Exception:  # MiniStack must still save its own state
+                except Exception:  # log and continue, because MiniStack must still save its own state
                     LOGGER.exception("the last changes could not be saved")
                 else:
                     self._is_saved = True
@@ -347,7 +347,7 @@ async def _again_and_again(action: Callable[[], Awaitable[object]], seconds: flo
         started = time.monotonic()
         try:
             await action()
-        except Exception:  # for any error, such as a full disk, the next attempt may succeed
+        except Exception:  # log and retry: any error, such as a full disk, may be transient
             LOGGER.exception("failed; tries again")
         await asyncio.sleep(max(seconds, SHARE * (time.monotonic() - started)))
 

@@ -69,7 +69,7 @@ def _only(work: Path, arguments: Sequence[str]) -> None:
         try:
             with _step("The rehearsal"):
                 rehearse(work, arguments)
-        except Exception as error:  # whatever failed, its logs stay, and the message says where
+        except Exception as error:  # for any failure, keep the logs and name their folder
             if not isinstance(error, LocalError):
                 traceback.print_exc()  # an error of the rehearsal itself, or of a library
             raise LocalError(f"{error}\nThe rehearsal failed; its logs are in {work}.") from error
@@ -365,7 +365,7 @@ class _Account:
         queues = [sqs.get_queue_url(QueueName=name)["QueueUrl"] for name in names]
         deadline = time.monotonic() + QUIET_SECONDS
         while any(_has_visible_messages(sqs, queue) for queue in queues) and time.monotonic() < deadline:
-            time.sleep(0.5)  # nothing says when a queue's work is done, so it has to be asked
+            time.sleep(0.5)  # SQS sends no event when a queue is empty, so its attributes are polled
         for queue in queues:
             sqs.purge_queue(QueueUrl=queue)
         cdk(["destroy", "--all", "--force", "--app", self._assembly], self._env, self._log, print)

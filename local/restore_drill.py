@@ -236,7 +236,7 @@ def _content(line: Line) -> Line:
 def next_second() -> int:
     """Wait for the next second, because the service's times are whole seconds and must differ before and after."""
     end = int(time.time()) + 1
-    time.sleep(max(0.0, end - time.time()))  # only the clock can bring the next second
+    time.sleep(max(0.0, end - time.time()))  # until the clock shows the next whole second
     return end
 
 
@@ -246,7 +246,7 @@ def await_purge(_: Sequence[str], is_done: Callable[[], bool]) -> None:
     while not is_done():
         if time.monotonic() > end:
             raise LocalError(f"The service did not clear away what removed videos left within {PURGE_SECONDS} seconds.")
-        time.sleep(1)  # nothing says when a queue's work is done, so the table has to be asked
+        time.sleep(1)  # a finished purge sends no event, so the table is polled
 
 
 def main() -> int:

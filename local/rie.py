@@ -131,7 +131,7 @@ class Emulator:
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             if is_taken(self._port):
                 return
-            time.sleep(0.02)  # it does not say when it listens, so its port has to be tried
+            time.sleep(0.02)  # the emulator does not signal when it listens, so its port is polled
         text = self.log.read_text(encoding="utf-8", errors="replace")
         raise LocalError(f"The Runtime Interface Emulator did not come up; its log ({self.log}):\n{text}")
 
