@@ -5,19 +5,21 @@ It also writes the modules of local/prebuilt.py.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
+from local.data_model import COMMON, ITEMS, RELATIONS, STORED_VIDEO_FIELDS, ItemDescription
 from local.prebuilt import prebuilt
 from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
 from shared.processing.messages import JobMessage
 from shared.queries import ListVideos
 from shared.routes import ROUTES
-from shared.schema import AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME
+from shared.schema import AUDIT_ENTITIES, AUDIT_INDEXES, AUDIT_TABLE_NAME, ENTITIES, INDEXES, TABLE_NAME, VIDEO
 from shared.video_fields import INTEGERS, PROBED, SENT, VIDEO_FIELDS, VideoField
 from shared.videos.models import VideoContent
 from shared.web.parameters import Query
@@ -75,9 +77,13 @@ def _data_model() -> dict[str, str]:
                 for pattern in ACCESS_PATTERNS
             ),
         ),
-        "entities": _table(
-            ("Entity", "Partition key", "Sort key"),
-            ((entity.name, f"`{entity.pk}`", f"`{entity.sk}`") for entity in ENTITIES),
+        "items": _table(
+            ("Item", "Table", "Partition key", "Sort key"),
+            (
+                (f"[{entity.name}](#{_anchor(entity.name)})", f"`{table}`", f"`{entity.pk}`", f"`{entity.sk}`")
+                for table, entities in ((TABLE_NAME, ENTITIES), (AUDIT_TABLE_NAME, AUDIT_ENTITIES))
+                for entity in entities
+            ),
         ),
         "indexes": _table(
             ("Index", "Table", "Partition key", "Sort key", "Answers"),
@@ -93,15 +99,38 @@ def _data_model() -> dict[str, str]:
                 for index in indexes
             ),
         ),
-        "video fields": _table(
-            ("Attribute", "Set by", "Shown", "Description"),
-            (
-                (f"`{field.name}`", _writers(field), _places(field), field.description)
-                for field in VIDEO_FIELDS
-                if field.name != "viewCount"  # which is no attribute of the item
-            ),
+        "relations": _table(
+            ("`rel`", "`relSort`", "`relId`", "Shard by", "Items"),
+            ((f"`{each.rel}`", each.sort, each.id, each.sharded_by, each.items) for each in RELATIONS),
         ),
+        "attributes": _described("Attribute", COMMON) + "".join(map(_item_section, ITEMS)),
     }
+
+
+def _item_section(item: ItemDescription) -> str:
+    """The section of an entity: its keys, purpose and attributes."""
+    entity = item.entity
+    if entity is VIDEO:
+        table = _table(
+            ("Attribute", "Set by", "Shown", "Description"),
+            ((f"`{field.name}`", _writers(field), _places(field), field.description) for field in STORED_VIDEO_FIELDS),
+        )
+    else:
+        table = _described("Attribute", item.attributes) if item.attributes else ""
+    return f"\n### {entity.name}\n\n`{entity.pk}` / `{entity.sk}`: {item.about}\n" + (table and f"\n{table}")
+
+
+def _described(what: str, descriptions: Mapping[str, str]) -> str:
+    """A table of names, one or several separated by commas, and their descriptions."""
+    return _table(
+        (what, "Description"),
+        ((", ".join(f"`{name}`" for name in names.split(", ")), text) for names, text in descriptions.items()),
+    )
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub derives it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def _writers(field: VideoField) -> str:
@@ -182,7 +211,7 @@ def _job_kinds() -> str:
 
 def _parameters(query: type[Query]) -> str:
     """The query parameters of an operation, as its OpenAPI document describes them."""
-    return _table(("Parameter", "Meaning"), ((f"`{each.name}`", each.description) for each in query.parameters))
+    return _described("Parameter", {each.name: each.description for each in query.parameters})
 
 
 def _message_schema() -> str:

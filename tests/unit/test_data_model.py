@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from local import ROOT
+from local.data_model import COMMON, ITEMS, RELATIONS, names_in
 from local.testbed import streams
 from local.testbed.background import BackgroundWork
 from local.testbed.feed_changes import append_changes
@@ -53,22 +53,19 @@ from tests.unit.test_videos import EVERYTHING
 from tools.lines import LineCheckpoint
 from tools.work_file import work_file
 
-PAGE = (ROOT / "docs" / "data-model.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.DOTALL | re.MULTILINE))
 STORED = tuple(entity for entity in (*ENTITIES, *AUDIT_ENTITIES) if entity is not HEALTH)
 
 Attributes = dict[str, set[str]]
-COMMON = set(re.findall(r"^- `(\w+)`", PAGE, re.MULTILINE))
 WORKER = Caller.job("test")
 TYPES: dict[Entity, Any] = {UPLOAD: Upload, JOB: Job, RATING: Rating, RATING_TOTALS: RatingTotals}
 """Types of shared/entities.py by their entity."""
 REQUIRED = {entity.name: type_.__required_keys__ for entity, type_ in TYPES.items()}
 
 
-def _documented(entity: Entity) -> set[str]:
-    """The attributes of an entity's table, a row each or several in a row."""
-    names = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", SECTIONS[entity.name], re.MULTILINE)
-    return {name for cell in names for name in re.findall(r"`(\w+)`", cell)}
+DOCUMENTED = {item.entity.name: item.names | names_in(COMMON) for item in ITEMS}
+"""The attributes of each entity that the page lists."""
+RELATION = re.compile("|".join(re.sub(r"<.+?>", ".+", relation.rel) for relation in RELATIONS))
+"""Any documented value of `rel`."""
 
 
 def _entity_of(item: Item) -> str:
@@ -90,6 +87,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
             entity = _entity_of(item)
             attributes[entity] |= set(item)
             assert REQUIRED.get(entity, set()) <= item.keys(), entity
+            assert "rel" not in item or RELATION.fullmatch(str(item["rel"])), item["rel"]
 
     times = {"publishAt": int(clock.now) - 10, "expiresAt": int(clock.now) + 1000, "duration": 60_000}
     video = api.publish(**EVERYTHING | times)["videoId"]
@@ -229,15 +227,14 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
 
 @pytest.mark.parametrize("entity", TYPES, ids=lambda entity: entity.name)
 def test_type_of_an_entity_has_the_documented_attributes(entity: Entity) -> None:
-    assert TYPES[entity].__required_keys__ | TYPES[entity].__optional_keys__ == _documented(entity) | COMMON
+    assert TYPES[entity].__required_keys__ | TYPES[entity].__optional_keys__ == DOCUMENTED[entity.name]
 
 
-def test_every_entity_has_its_section_with_its_keys() -> None:
-    assert set(SECTIONS) == {entity.name for entity in (*ENTITIES, *AUDIT_ENTITIES)}
-    for entity in (*ENTITIES, *AUDIT_ENTITIES):
-        assert f"`{entity.pk}` / `{entity.sk}`" in SECTIONS[entity.name]
+def test_every_entity_is_described_in_the_order_of_the_schema() -> None:
+    assert [item.entity for item in ITEMS] == [*ENTITIES, *AUDIT_ENTITIES]
 
 
-def test_every_attribute_that_is_stored_is_in_the_page_and_every_one_there_is_stored(stored: Attributes) -> None:
-    shown = {entity.name: _documented(entity) | COMMON for entity in STORED}
-    assert {name: names | COMMON for name, names in stored.items()} == shown
+def test_every_stored_attribute_is_documented_and_every_documented_one_is_stored(stored: Attributes) -> None:
+    assert {name: names | names_in(COMMON) for name, names in stored.items()} == {
+        entity.name: DOCUMENTED[entity.name] for entity in STORED
+    }
