@@ -290,7 +290,7 @@ _PHRASE = re.compile(
 )
 _TEST_NAME = re.compile(r"test_(it|they|or|but|also|so|what|who|nor|and)(_|$)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
-_CODE = re.compile(r"```.*?```|`[^`]*`|\S+://\S+", re.DOTALL)
+_CODE = re.compile(r"```.*?```|>>> .*?(?=\n\s*\n|\Z)|`[^`]*`|\S+://\S+", re.DOTALL)
 
 
 def faults(text: str) -> Iterator[str]:

@@ -142,8 +142,8 @@ class BackgroundWork:
         self.settle()
         return swept
 
-    def arrive(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
-        """Record the upload of a source file."""
+    def attach(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
+        """Record the upload of a source file. Its jobs are created by `settle`."""
         source = {
             "uploadId": upload,
             "uri": f"s3://sources/{video_id}/{upload}",
@@ -155,6 +155,10 @@ class BackgroundWork:
         self.videos.change(
             video_id, Caller.job("arrivals"), int(self.clock()), lambda item: video.attach_source(item, source)
         )
+
+    def arrive(self, video_id: str, upload: str = "0001", etag: str = "e1", size: int = 1000) -> None:
+        """Record the upload of a source file, and do the work that follows."""
+        self.attach(video_id, upload, etag, size)
         self.settle()
 
     def message(self, queue: str, kind: str) -> JobMessage:

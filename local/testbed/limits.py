@@ -1,8 +1,10 @@
 """Simulation of DynamoDB's limits: the load of many service instances on one item, in virtual time.
 
-    simulation = Simulation(ViewCounters, writers=64)
-    run = simulation.run(seconds=3, per_second=20_000, work=lambda counters, now: counters.add("a", {"views": 1}, now))
-    assert (run.done, run.failed) == (60_000, [])
+>>> from shared.videos.counters import ViewCounters
+>>> simulation = Simulation(ViewCounters, writers=64)
+>>> run = simulation.run(seconds=1, per_second=2_000, work=lambda counters, now: counters.add("v", {"views": 1}, now))
+>>> run.done, run.failed
+(2000, [])
 
 Each writer is a service instance with its own caches, created once from its own Table (here `ViewCounters(table)`). It executes
 one call at a time, as in Lambda. Nothing sleeps: a writer that waits for a response or between two attempts yields to the

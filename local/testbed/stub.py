@@ -1,7 +1,9 @@
 """DynamoDB in memory: executes the requests of the stores on items in a dictionary.
 
-    stub = Stub()
-    table = Table(TABLE_NAME, StubClient(stub))
+>>> from shared.aws.dynamodb import Table
+>>> table = Table("VideoMetadata", StubClient(Stub()))
+>>> table.get({"pk": "NOTE#1", "sk": "NOTE"}) is None
+True
 
 The stub accepts and returns DynamoDB's JSON. All tables with the same key share its items. It supports the expressions that the
 stores use, and raises NotImplementedError for all others.

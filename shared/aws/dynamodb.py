@@ -110,10 +110,15 @@ class Table:
     conflict with a transaction, or never sent. A request whose response was lost is retried only if it is idempotent. No attempt
     begins that could exceed the deadline of the HTTP request (shared/core/deadline.py).
 
-    Methods `begin_...` send a request and return a function that waits for its result, so that requests can run concurrently:
+    Methods `begin_...` send a request and return a function that waits for its result, so that requests can run concurrently.
 
-        finish = table.begin_get(key)
-        item = finish()
+    >>> table = Table("VideoMetadata", make_client())
+    >>> key, absent = {"pk": "NOTE#1", "sk": "NOTE"}, Expression.of("attribute_not_exists(#pk)")
+    >>> table.write(table.put(key | {"text": "Hello"}, condition=absent))  # a second time, it raises ConditionFailed
+    {}
+    >>> begun = [table.begin_get(key), table.begin_get({"pk": "NOTE#2", "sk": "NOTE"})]
+    >>> [finish() for finish in begun]
+    [{'pk': 'NOTE#1', 'sk': 'NOTE', 'text': 'Hello'}, None]
     """
 
     def __init__(
@@ -412,7 +417,9 @@ def gather(
     other. ConditionFailed does not stop the others. After any other error no further request is sent, and requests in flight are
     not retried. The returned list ends with the last request that was sent.
 
-        results = gather(partial(table.begin_get, key) for key in keys)
+    >>> keys = [{"pk": f"MISSING#{number}", "sk": "NOTE"} for number in range(3)]
+    >>> require_all(gather(partial(table.begin_get, key) for key in keys))
+    [None, None, None]
     """
     results: list[_Answer | Exception] = []
     under_way: deque[tuple[Hashable, Callable[[], _Answer]]] = deque()

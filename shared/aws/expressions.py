@@ -10,7 +10,15 @@ from shared.core.attributes import Value, encode
 
 @dataclass(frozen=True)
 class Expression:
-    """Expression with the names and values of its placeholders, so that attribute names may be reserved words."""
+    """Expression with the names and values of its placeholders, so that attribute names may be reserved words.
+
+    >>> unchanged = Expression.of("#version = :read", read=3)
+    >>> unchanged & Expression.of("attribute_not_exists(#lock)")
+    Expression(text='(#version = :read) AND (attribute_not_exists(#lock))', \
+names={'#version': 'version', '#lock': 'lock'}, values={':read': 3})
+    >>> (Expression.of("SET #version = :new", new=4) + Expression.of("REMOVE #lock")).text
+    'SET #version = :new REMOVE #lock'
+    """
 
     text: str
     names: dict[str, str] = field(default_factory=dict)
@@ -18,7 +26,7 @@ class Expression:
 
     @classmethod
     def of(cls, text: str, /, **values: Value) -> "Expression":
-        """Return an expression whose name placeholders are the attribute names: `of("#version = :expected", expected=3)`."""
+        """Return an expression whose name placeholders are the attribute names."""
         return cls(text, dict(_names(text)), {f":{name}": value for name, value in values.items()})
 
     @classmethod

@@ -37,8 +37,12 @@ class LeaseLost(Conflict):
 class Lease(NamedTuple):
     """Claim of an item by a worker.
 
-        lease = Lease.new(now + 120)
-    write_with_lease(table, [table.update(key, change_between({}, lease.attributes), condition=is_free(now, 240))], lease.attributes)
+    >>> key, now = {"pk": "NOTE#1", "sk": "NOTE"}, 1_750_000_000
+    >>> lease = Lease.new(now + 120)
+    >>> write = table.put(key | lease.attributes, condition=is_free(now, longest=240))
+    >>> item = write_with_lease(table, [write], lease.attributes)  # raises LeaseLost while another worker has a lease
+    >>> is_leased(table.get(key), now + 119, longest=240), is_leased(table.get(key), now + 120, longest=240)
+    (True, False)
     """
 
     id: str

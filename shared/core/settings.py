@@ -26,10 +26,12 @@ def variable_group(variables: Mapping[str, str]) -> Any:
 class Settings:
     """Immutable settings of every function. Derive a class for a function that needs more.
 
-    Each field is read from the environment variable of the same name in upper case. A field with a default is optional:
+    Each field is read from the environment variable of the same name in upper case. A field with a default is optional.
 
-        class UploadsSettings(Settings):
-            jobs_per_day: int
+    >>> class UploadsSettings(Settings):
+    ...     jobs_per_day: int
+    >>> UploadsSettings.read({"ENVIRONMENT": "dev", "TABLE_NAME": "VideoMetadata", "JOBS_PER_DAY": "100"}).jobs_per_day
+    100
 
     Type checkers treat it as a dataclass. @dataclass itself would add 4 million instructions per class to a cold start.
     """

@@ -141,7 +141,15 @@ _Page = tuple[list[_Block], bool]
 
 
 class Feed:
-    """Reads and appends to logs. It caches tails, and reads one again only after another writer has changed it."""
+    """Reads and appends to logs. It caches tails, and reads one again only after another writer has changed it.
+
+    >>> feed = Feed(table)
+    >>> change = {"id": "c1", "type": "video.changed", "videoId": "v1", "userId": "alice", "fields": ["/title"]}
+    >>> feed.prepare([change])
+    >>> feed.append([change])
+    >>> feed.read(owner_log("alice"), OLDEST, limit=100).entries
+    [FeedEntry(position=1, change={'id': 'c1', ...}, cursor=LogCursor(first=1, skip=1))]
+    """
 
     def __init__(self, table: Table, clock: Callable[[], float] = time.time) -> None:
         self.table = table

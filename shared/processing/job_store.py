@@ -68,6 +68,13 @@ class JobStore:
     """Job items in the table, and the attributes of the video that change with them.
 
     Methods raise WriteContention if concurrent writes to the same items defeat every attempt.
+
+    >>> jobs, worker, now = JobStore(table), Caller.job("probe"), 1_750_000_000
+    >>> jobs.request_missing(video, now)
+    1
+    >>> ticket = ticket_of(jobs.list_for_video(video["videoId"])[0])
+    >>> running = jobs.claim(ticket, worker, now)
+    >>> done = jobs.complete(ticket, {"duration": 5000}, worker, now, edit=lambda video: video | {"duration": 5000})
     """
 
     def __init__(self, table: Table) -> None:

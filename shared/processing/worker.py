@@ -38,13 +38,14 @@ class JobResult:
 class JobWorker(ABC):
     """Worker for one kind of job. Its row in `shared/job_kinds.py` declares the attributes and objects that it may write.
 
-        class WaveformWorker(JobWorker):
-            kind = "waveform"
-
-            def do(self, job: Job, video: Item) -> Result:
-                return Result({"peaks": self.read("waveform", job)}, lambda item: item)
-
     A job may run twice, so writes outside of its result must be idempotent.
+
+    >>> class WaveformWorker(JobWorker):
+    ...     kind = "waveform"
+    ...     def do(self, job, video):
+    ...         peaks = self.read("waveform", job)
+    ...         return JobResult({"peaks": peaks}, edit=lambda video: video | {"peaks": peaks})
+    >>> lambda_handler = JobConsumer("waveform", jobs, clock, [WaveformWorker(objects, sandbox)]).function()
     """
 
     kind: ClassVar[str]

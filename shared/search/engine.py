@@ -84,7 +84,16 @@ class IndexFile(NamedTuple):
 
 
 class SearchEngine:
-    """Index in a folder, created if missing. Only one engine per folder can write."""
+    """Index in a folder, created if missing. Only one engine per folder can write.
+
+    >>> from shared.search.query_parser import parse
+    >>> engine, now = SearchEngine(folder), 1_750_000_000
+    >>> engine.put([VideoDocument("05b3e2ae-8f0c-4ad2-8f4c-2b9a3a3f1c11", "alice", "Sea lions", now, visible=True)])
+    >>> engine.commit(IndexCheckpoint({}, as_of=now * 1000))
+    >>> hits = engine.search(parse("lions"), Caller("bob", frozenset()), now)
+    >>> [hit.video_id for hit in hits.hits], hits.total
+    (['05b3e2ae-8f0c-4ad2-8f4c-2b9a3a3f1c11'], 1)
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open or create the index. Raises IncompatibleIndex."""

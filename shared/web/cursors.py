@@ -28,7 +28,13 @@ BLOCK = 16
 
 
 class Cursors:
-    """Encrypts and decrypts cursors with a key derived from one secret."""
+    """Encrypts and decrypts cursors with a key derived from one secret.
+
+    >>> cursors, query = Cursors(lambda: "the secret"), "GET /v1/videos?tag=sea"
+    >>> cursor = cursors.seal(query, Position(at=1_750_000_000, id="v1"), now=1_750_000_100)
+    >>> cursors.open(query, cursor, now=1_750_000_200)
+    Position(at=1750000000, id='v1')
+    """
 
     def __init__(self, read_secret: Callable[[], str]) -> None:
         self._read_secret = read_secret

@@ -33,10 +33,10 @@ _Default = TypeVar("_Default")
 class Parameter(ABC, Generic[_Value]):
     """Query parameter, a descriptor: the parameter itself on a class of queries, its parsed value on an instance.
 
-    class ListVideos(Query):
-        limit = Integer("limit", "The largest number of videos", 1, 100, default=25)
-
-    ListVideos("limit=5").limit  # 5
+    >>> class ListVideos(Query):
+    ...     limit = Integer("limit", "Maximum number of videos", 1, 100, default=25)
+    >>> ListVideos("limit=5").limit, ListVideos("").limit
+    (5, 25)
     """
 
     is_required: bool = False

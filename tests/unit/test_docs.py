@@ -1,21 +1,36 @@
-"""Tests of the pages below docs/: they agree with the code."""
+"""Tests of the pages below docs/ and of the examples in docstrings: they agree with the code."""
 
+import doctest
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import pytest
 
-from local import readme
+from local import ROOT, readme
+from local.testbed.background import BackgroundWork
+from local.testbed.harness import Api
+from shared.aws.dynamodb import Table
+from shared.aws.s3 import Objects
+from shared.media.sandbox import Sandbox
 from shared.processing import job_states
 from shared.processing.desired_jobs import input_hash
 from shared.processing.messages import JobMessage, job_message, parse
 from shared.processing.models import RenditionReport
+from shared.schema import VIDEO
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 QUEUE_PAGE = (DOCS / "transcode-queue.md").read_text(encoding="utf-8")
 JOBS_PAGE = (DOCS / "jobs.md").read_text(encoding="utf-8")
+MODULES_WITH_EXAMPLES = [
+    file.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    for folder in ("shared", "functions", "infra", "local", "tools")
+    for file in sorted((ROOT / folder).rglob("*.py"))
+    if re.search(r"^ *>>> ", file.read_text(encoding="utf-8"), re.MULTILINE)
+]
 EXAMPLE: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", QUEUE_PAGE, re.DOTALL)[0])
 
 
@@ -43,3 +58,18 @@ def test_the_waits_between_attempts() -> None:
 def test_every_state_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
     assert set(explained) == {*job_states.STATES, "withdrawn"}
+
+
+@pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)
+def test_examples_in_docstrings_run(
+    module: str, api: Api, table: Table, objects: Objects, background: BackgroundWork, tmp_path: Path
+) -> None:
+    """`...` stands for any text. Examples may use these names: a table, a video in it that has no jobs yet, and resources."""
+    video_id = api.create()["videoId"]
+    background.attach(video_id)
+    video = table.get(VIDEO.key(videoId=video_id))
+    resources = {"objects": objects, "sandbox": Sandbox(), "jobs": background.jobs, "clock": background.clock}
+    names = {"table": table, "video": video, "folder": tmp_path, **resources}
+    results = doctest.testmod(import_module(module), extraglobs=names, optionflags=doctest.ELLIPSIS)
+    assert results.attempted
+    assert not results.failed

@@ -30,6 +30,7 @@ def test_prose_reports_a_bad_docstring(text: str, fault: str) -> None:
         "Whatever the caller sends.",
         "Call `somebody` with `what is`.",
         f"Return {'a word ' * 12}. Raises {'an error ' * 12}.",
+        f"Notebook.\n\n    >>> shall({'a_word, ' * 26})\n    'nobody'\n",
         f"Steps:\n\n- read {'a word ' * 11}\n- write {'a word ' * 11}\n",
     ],
 )

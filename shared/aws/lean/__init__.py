@@ -1,10 +1,6 @@
 """Small AWS client for functions whose callers wait for a cold start. It needs neither botocore nor this service.
 
-```
-client = make_client(DYNAMODB, connect_seconds=1, read_seconds=2)
-client.get_item(TableName="T", Key={"pk": {"S": "1"}})
-finish = client.begin("GetItem", TableName="T", Key={"pk": {"S": "2"}})  # sent; finish() waits for the response
-```
+`Client` has an example.
 
 Implements (client.py, signing.py, connections.py):
 

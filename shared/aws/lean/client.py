@@ -62,8 +62,15 @@ class ResponseLost(Exception):
 class Client:
     """Operations of a service, with boto3's names and parameters; returns its JSON unchanged, binary values as base64.
 
-    Raises Refused, NotSent and ResponseLost; `read_seconds` count from the request on. Thread-safe: each request uses its own pooled
-    connection.
+    Raises ErrorResponse, NotSent and ResponseLost; `read_seconds` count from the request on. Thread-safe: each request uses its own
+    pooled connection.
+
+    >>> client = make_client(DYNAMODB, connect_seconds=1, read_seconds=2)
+    >>> client.put_item(TableName="VideoMetadata", Item={"pk": {"S": "1"}, "sk": {"S": "1"}})
+    {}
+    >>> finish = client.begin("GetItem", TableName="VideoMetadata", Key={"pk": {"S": "1"}, "sk": {"S": "1"}})  # is sent
+    >>> finish()  # waits for the response
+    {'Item': {'pk': {'S': '1'}, 'sk': {'S': '1'}}}
     """
 
     def __init__(
