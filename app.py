@@ -1,4 +1,4 @@
-"""The CDK app. It makes no AWS call: accounts and regions come from whoever deploys."""
+"""The CDK app. It makes no AWS call: the deploying credentials determine account and region."""
 
 import json
 import os
@@ -22,9 +22,9 @@ HERE = Path(__file__).resolve().parent
 
 
 def add_stacks(app: cdk.App, region: str | None = None) -> None:
-    """What must not be lost, what can be built again, who may call unless that is given, and what watches over it.
+    """Add all stacks of an environment to the app: first data, media and identity, then the functions and their monitoring.
 
-    `region` is where they go, if that is known.
+    `region` is the target region, or `None` if it is unknown. Raises Misconfigured.
     """
     settings = DeploymentSettings.from_context(app.node, region)
     tags = settings.tags
@@ -58,7 +58,7 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
         deliveries=jobs.queues["deliveries"].queue,
         tags=tags,
     )
-    # A router that does not know what requests write would drop it from the stream, which shows it to nobody twice.
+    # An outdated router would skip stream records of new item types, and the stream delivers them only once.
     api.add_stack_dependency(jobs, reason="what is written is followed from the first request on")
     last: cdk.Stack = api
     if settings.is_watched:
@@ -71,23 +71,23 @@ def add_stacks(app: cdk.App, region: str | None = None) -> None:
 
 
 def new_app(chosen: Mapping[str, object] | None = None, folder: Path = Path("cdk.out")) -> cdk.App:
-    """Create an app with the context that the CDK command line passes, or else with that of cdk.json.
+    """Return an app with the context of the CDK command line, or without one, with the context of cdk.json.
 
-    `chosen` are values that a deployment would give with `-c name=value`; `folder` receives the templates. The command
-    line brings its own.
+    `chosen` overrides values of cdk.json, as `-c name=value` does. `folder` receives the templates. The command line
+    ignores both, because it passes its own.
     """
     if "CDK_OUTDIR" in os.environ:
         return cdk.App()
-    # `sam local` finds the code of a function by this metadata, which the command line switches on by itself.
+    # `sam local` finds the code of a function by this metadata, which the CDK command line enables by default.
     metadata = {"aws:cdk:enable-asset-metadata": True, "aws:cdk:enable-path-metadata": True}
     context = json.loads((HERE / "cdk.json").read_text())["context"]
     return cdk.App(outdir=str(folder), context={**context, **metadata, **(chosen or {})})
 
 
 def synthesize(app: cdk.App, region: str | None = None) -> None:
-    """Write the CloudFormation templates and their assets; cdk-nag checks those for AWS.
+    """Write the CloudFormation templates and their assets, and check the templates for AWS with cdk-nag.
 
-    Raises Misconfigured, and RuntimeError if cdk-nag finds something, which it prints.
+    Raises Misconfigured. Raises RuntimeError after it has printed the findings of cdk-nag.
     """
     add_stacks(app, region)
     if app.node.try_get_context("target") != "local" and os.environ.get("CDK_VALIDATION") != "false":
@@ -98,7 +98,7 @@ def synthesize(app: cdk.App, region: str | None = None) -> None:
 
 
 def main() -> None:
-    """Synthesize what the CDK command line, or `python app.py`, asks for."""
+    """Synthesize the app for the CDK command line or for `python app.py`."""
     try:
         synthesize(new_app(), os.environ.get("CDK_DEFAULT_REGION"))  # which the CDK's command line sets
     except Misconfigured as error:

@@ -1,8 +1,8 @@
-"""moto without its repeated work, and our client over it.
+"""Faster moto, and our DynamoDB client over it.
 
-Unpatched, the tests of playlists, entries, videos, undo, the feed, jobs, purges, uploads, ratings and exports take 3.7
-times the CPU. Each patch states how much more CPU the tests of playlists, entries, videos, credits, jobs and uploads take
-without it. tests/unit/test_lean_moto.py compares every replacement with the original.
+Patches remove repeated work from moto. Without them, the tests of most stores take 3.7 times the CPU. The percentage in
+the docstring of a patch is the additional CPU of these tests without that patch. tests/unit/test_lean_moto.py compares
+every patch with the original.
 """
 
 import base64
@@ -36,54 +36,55 @@ from local.testbed.wire import WholeClient, raised
 from shared.aws.dynamodb import OPERATIONS
 from shared.aws.lean.client import ErrorResponse
 
-LARGEST_ITEM = 405_000  # bytes, as moto has it
-_turn = threading.RLock()
+LARGEST_ITEM = 405_000
+"""Maximum bytes of an item in moto."""
+_lock = threading.RLock()
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Apply all patches, for as long as `patch` lasts."""
-    _answer_one_at_a_time(patch)
-    _refuse_unknown_uploads(patch)
-    _back_up_items_alone(patch)
-    _walk_expressions_quickly(patch)
-    _parse_conditions_once(patch)
-    _look_at_values_once(patch)
-    _look_in_one_partition(patch)
-    _copy_what_can_change(patch)
+    _serialise_requests(patch)
+    _reject_unknown_uploads(patch)
+    _back_up_shallowly(patch)
+    _cache_expressions(patch)
+    _cache_conditions(patch)
+    _use_value_types(patch)
+    _query_one_partition(patch)
+    _copy_mutable_values(patch)
 
 
 def stored_tables() -> bytes:
-    """All tables of the account, for `put_back`: creating ours again takes longer than many tests."""
+    """Return all tables of the account for `put_back`, because creating the tables again takes longer than many tests."""
     return pickle.dumps(dict(dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables))
 
 
 def put_back(tables: bytes) -> None:
-    """Put copies of the tables into the account."""
+    """Restore the tables of `stored_tables` in the account."""
     dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables.update(pickle.loads(tables))  # noqa: S301 -- made here
 
 
 def create_buckets(*names: str) -> None:
-    """Create buckets as a request would, which takes ten times as long."""
+    """Create buckets without a request, which would take ten times as long."""
     for name in names:
         s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(name, "us-east-1")
 
 
-def _answer_one_at_a_time(patch: pytest.MonkeyPatch) -> None:
-    """Let no other thread change a table in the middle of a transaction. Saves nothing: it makes races repeatable."""
+def _serialise_requests(patch: pytest.MonkeyPatch) -> None:
+    """Execute one request at a time, so that transactions are atomic across threads. Saves no CPU."""
     process = BotocoreStubber.process_request
 
-    def in_turn(stubber: BotocoreStubber, request: Any) -> Any:
-        with _turn:
+    def locked(stubber: BotocoreStubber, request: Any) -> Any:
+        with _lock:
             return process(stubber, request)
 
-    patch.setattr(BotocoreStubber, "process_request", in_turn)
+    patch.setattr(BotocoreStubber, "process_request", locked)
 
 
 class MotoClient(WholeClient):
-    """Our client, with moto at the other end of the wire."""
+    """Our client, which calls moto in process instead of sending HTTP requests."""
 
     def begin(self, operation: str, **parameters: Any) -> Callable[[], Any]:
-        """Carry the operation out at once; the answer is kept."""
+        """Execute the operation immediately. The returned function returns the response or raises the error."""
         request = {"body": orjson.dumps(parameters, default=_base64), "headers": {}}
         status, answer = _answer(OPERATIONS[operation], "us-east-1", request)
         return lambda: answer if status == 200 else raised(ErrorResponse(status, json.loads(answer)))
@@ -95,7 +96,7 @@ class MotoClient(WholeClient):
         return answer if status == 200 else raised(ErrorResponse(status, json.loads(answer)))
 
     def get_paginator(self, name: str) -> Any:
-        """Return boto3's paginator; that of scans reads its pages with `scan`."""
+        """Return boto3's paginator; a paginator of scans calls `scan`."""
         paginator = self._others.get_paginator(name)
         if name == "scan":
             paginator._method = self.scan
@@ -103,25 +104,26 @@ class MotoClient(WholeClient):
 
 
 def _answer(action: str, region: str, request: Any) -> tuple[int, Any]:
-    """The status, and what our parser makes of the body; of an error the body itself."""
+    """Return the HTTP status with the parsed body, or for an error, with the unparsed body."""
     text = request["body"]
     handler = DynamoHandler()
     handler.region, handler.current_account, handler.headers = region, DEFAULT_ACCOUNT_ID, request["headers"]
     handler.body = handler.params = json.loads(text, object_hook=_bytes) if b'"B' in text else orjson.loads(text)
     try:
-        with _turn:
+        with _lock:
             result = getattr(handler, action)().result
     except HTTPException as error:
         return int(error.code or 500), str(error.description).encode()
-    result.pop("ConsumedCapacityUnits", None)  # which DynamoDB's answers do not have
+    result.pop("ConsumedCapacityUnits", None)  # absent from DynamoDB's responses unless requested
     return 200, orjson.loads(orjson.dumps(result, default=_base64))
 
 
 def stream_records(table: str, start: int) -> list[dict[str, Any]]:
-    """What boto3 makes of the records of a table's stream from a place on, counted from 0, without asking for them: three
-    requests for a few records take longer than most writes.
+    """Return the records of a table's stream from an offset on, as boto3 returns them.
+
+    Makes no requests, because the three requests of boto3 take longer than most writes.
     """
-    with _turn:
+    with _lock:
         shard = dynamodb_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].tables[table].stream_shard
         records = [record.to_json() for record in shard.items[start:]] if shard else []
         return [record | {"dynamodb": _change(record["dynamodb"])} for record in records]
@@ -129,11 +131,11 @@ def stream_records(table: str, start: int) -> list[dict[str, Any]]:
 
 def _change(record: dict[str, Any]) -> dict[str, Any]:
     images = {
-        part: {name: _on_the_wire(value) for name, value in record[part].items()}
+        part: {name: _wire_format(value) for name, value in record[part].items()}
         for part in ("Keys", "OldImage", "NewImage")
         if part in record
     }
-    # Through JSON, as a test may change what it is given.
+    # A copy through JSON, because a test may change the records.
     text = orjson.dumps(images)
     parsed: dict[str, Any] = json.loads(text, object_hook=_bytes) if b'"B' in text else orjson.loads(text)
     at = record["ApproximateCreationDateTime"].replace(tzinfo=UTC)
@@ -149,8 +151,8 @@ def _bytes(members: dict[str, Any]) -> dict[str, Any]:
     return members
 
 
-def _back_up_items_alone(patch: pytest.MonkeyPatch) -> None:
-    """Replace items instead of changing them, so that each transaction begins with a shallow copy of its table: 110 percent."""
+def _back_up_shallowly(patch: pytest.MonkeyPatch) -> None:
+    """Replace items instead of modifying them, so that a transaction can back up its table with a shallow copy: 110 percent."""
     update = DynamoDBBackend.update_item
 
     def update_copy(backend: DynamoDBBackend, table_name: str, key: Any, *arguments: Any, **options: Any) -> Item:
@@ -181,14 +183,14 @@ def _back_up_items_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "__deepcopy__", shallow, raising=False)
 
 
-def _on_the_wire(value: Any) -> Any:
+def _wire_format(value: Any) -> Any:
     if isinstance(value, DynamoType):
         value = value.to_regular_json()
     ((kind, content),) = value.items()
     if kind == "M":
-        return {kind: {name: _on_the_wire(member) for name, member in content.items()}}
+        return {kind: {name: _wire_format(member) for name, member in content.items()}}
     if kind == "L":
-        return {kind: [_on_the_wire(member) for member in content]}
+        return {kind: [_wire_format(member) for member in content]}
     if kind == "B":
         return {kind: _base64(content)}
     if kind == "BS":
@@ -200,14 +202,14 @@ def _base64(content: str | bytes) -> str:
     return base64.b64encode(content.encode() if isinstance(content, str) else content).decode()
 
 
-def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
+def _cache_expressions(patch: pytest.MonkeyPatch) -> None:
     """Parse an expression once, and walk and copy its tree without isinstance on each node: 30 percent."""
 
     node_type = vars(ast_nodes)["Node"]  # a module without types
     kinds: dict[type, bool] = {}
 
     def is_node(value: Any) -> bool:
-        """As isinstance, which takes its time with abstract classes."""
+        """Return whether a value is a node. Cached by type, because isinstance is slow for abstract classes."""
         kind = type(value)
         if kind not in kinds:
             kinds[kind] = issubclass(kind, node_type)
@@ -228,7 +230,7 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
     concerns: dict[type, dict[type, type | None]] = defaultdict(dict)
 
     def concern(traverser: Any, kind: type) -> type | None:
-        """As what a step of moto's has something to do at nodes of a kind; None: nothing."""
+        """Return the class under which a traverser processes nodes of this class; `None` if it skips them."""
         known = concerns[type(traverser)]
         if kind not in known:
             known[kind] = next((wanted for wanted in traverser._processing_map() if issubclass(kind, wanted)), None)
@@ -282,8 +284,8 @@ def _walk_expressions_quickly(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(parser, "make", cache(parser.make))
 
 
-def _look_at_values_once(patch: pytest.MonkeyPatch) -> None:
-    """Make, compare, measure and serialise values by their types: 16 percent, together with `_copy_what_can_change`."""
+def _use_value_types(patch: pytest.MonkeyPatch) -> None:
+    """Create, compare, measure and serialise values by type: 16 percent, together with `_copy_mutable_values`."""
     make, size, every_item = DynamoType.__init__, DynamoType.size, Table.all_items
     make_item_in_steps = Item.__init__
     cast, write_out = vars(DynamoType)["cast_value"].fget, DynamoType.to_regular_json
@@ -325,7 +327,7 @@ def _look_at_values_once(patch: pytest.MonkeyPatch) -> None:
         return sum(bytesize(name) + size_of(value) for name, value in item.attrs.items())
 
     def make_item(item: Item, hash_key: DynamoType, range_key: DynamoType | None, attrs: dict[str, Any]) -> None:
-        # Measured once: moto does so whenever it adds an attribute.
+        # Measured once; moto measures the item after each attribute that it adds.
         item.hash_key, item.range_key, item.attrs = hash_key, range_key, LimitedSizeDict()
         dict.update(item.attrs, {name: DynamoType(value) for name, value in attrs.items()})
         if item_size(item) > LARGEST_ITEM:
@@ -346,8 +348,8 @@ def _look_at_values_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "all_items", all_items)
 
 
-def _look_in_one_partition(patch: pytest.MonkeyPatch) -> None:
-    """Query the items of one partition: the original sorts the table for each query, which counts only in large tables."""
+def _query_one_partition(patch: pytest.MonkeyPatch) -> None:
+    """Query only the items of one partition. moto sorts the whole table for each query, which is slow for large tables."""
     query = Table.query
     given = signature(query)
 
@@ -366,8 +368,8 @@ def _look_in_one_partition(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Table, "query", query_partition)
 
 
-def _copy_what_can_change(patch: pytest.MonkeyPatch) -> None:
-    """Copy maps, lists and sets, which updates change; all other values are only ever replaced."""
+def _copy_mutable_values(patch: pytest.MonkeyPatch) -> None:
+    """Copy only maps, lists and sets: updates modify these, and replace all other values."""
 
     def copied(value: DynamoType, _: Any = None) -> DynamoType:
         kind = value.type
@@ -395,14 +397,14 @@ def _copy_what_can_change(patch: pytest.MonkeyPatch) -> None:
 
 
 class _TreeParser(ConditionExpressionParser):
-    """Parser that returns the syntax tree instead of the condition that is made of it."""
+    """Parser that returns the syntax tree instead of an executable condition."""
 
     def _make_op_condition(self, node: Any) -> Any:
         return node
 
 
-def _parse_conditions_once(patch: pytest.MonkeyPatch) -> None:
-    """Parse conditions once for the same text, names and types of values, then put in the values: 25 percent."""
+def _cache_conditions(patch: pytest.MonkeyPatch) -> None:
+    """Cache parsed conditions by text, names and types of values, and insert the values of each request: 25 percent."""
     parse, operand_of = ConditionExpressionParser.parse, ConditionExpressionParser._make_operand
     known: dict[Any, tuple[Any, list[str], list[str]]] = {}
 
@@ -430,8 +432,8 @@ def _parse_conditions_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConditionExpressionParser, "_make_operand", make_operand)
 
 
-def _refuse_unknown_uploads(patch: pytest.MonkeyPatch) -> None:
-    """Refuse to complete an unknown upload, as S3 does; moto fails."""
+def _reject_unknown_uploads(patch: pytest.MonkeyPatch) -> None:
+    """Raise NoSuchUpload for an unknown upload, as S3 does; moto raises KeyError."""
     whole = S3Backend.complete_multipart_upload
 
     def complete(backend: S3Backend, bucket_name: str, multipart_id: str, body: Any) -> Any:

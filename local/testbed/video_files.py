@@ -1,4 +1,4 @@
-"""Films for the tests, made with PyAV: each is made once, small, and the same every time."""
+"""Small source videos for tests, encoded with PyAV. They are deterministic and cached."""
 
 import importlib.util
 import io
@@ -30,13 +30,13 @@ CORNERS = {
     "bottom left": (30, 30, 220),
     "bottom right": (230, 230, 230),
 }
-"""The colours of the default film's quarters: they reveal a turn, a mirror and a wrong matrix."""
+"""Colours of the quarters of the default video. They reveal rotation, mirroring and a wrong colour matrix."""
 
 Paint = Callable[[int, tuple[int, int]], Image.Image]
 
 
 def quarters(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint four colours."""
+    """Paint each quarter in its colour of CORNERS."""
     image = Image.new("RGB", size)
     width, height = size[0] // 2, size[1] // 2
     for index, colour in enumerate(CORNERS.values()):
@@ -46,31 +46,31 @@ def quarters(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def counted(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint the frame's number as a grey above, white below, so that the frame can be recognised."""
+    """Paint the upper half in a grey that identifies the frame's number modulo 31, and the lower half white."""
     image = Image.new("RGB", size, "white")
     image.paste((number * 8 % 248,) * 3, (0, 0, size[0], size[1] // 2))
     return image
 
 
 def black_first(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint two seconds of black, and colours from then on."""
+    """Paint two seconds of black, then `quarters`."""
     return Image.new("RGB", size) if number < 2 * RATE else quarters(number, size)
 
 
 def black(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint nothing."""
+    """Paint a black frame."""
     return Image.new("RGB", size)
 
 
 def half_transparent(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint white that cannot be seen on the right."""
+    """Paint a white frame whose right half is fully transparent."""
     image = Image.new("RGBA", size, (255, 255, 255, 0))
     image.paste((255, 255, 255, 255), (0, 0, size[0] // 2, size[1]))
     return image
 
 
 def combed(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint two fields that differ: every other row is white."""
+    """Paint alternating white and black rows, as two interlaced fields that differ."""
     image = Image.new("RGB", size)
     for row in range(0, size[1], 2):
         image.paste("white", (0, row, size[0], row + 1))
@@ -78,7 +78,7 @@ def combed(number: int, size: tuple[int, int]) -> Image.Image:
 
 
 def noise(number: int, size: tuple[int, int]) -> Image.Image:
-    """Paint what no codec makes small."""
+    """Paint deterministic random pixels, which no codec can compress."""
     return Image.frombytes("RGB", size, random.Random(number).randbytes(size[0] * size[1] * 3))
 
 
@@ -103,11 +103,12 @@ def film(
     muxer: tuple[tuple[str, str], ...] = (),
     encoder: tuple[tuple[str, str], ...] = (),
 ) -> bytes:
-    """Make a film of `seconds`, with ten frames each; `rotation` turns what is shown clockwise.
+    """Return a video of `seconds` at ten frames per second.
 
-    `spread` draws its times apart. In an MP4 the index (moov) is at the end; `moov_first` is for the other.
+    `rotation` is the clockwise rotation for display, in degrees. `spread` multiplies the time of each frame. The index
+    (moov) of an MP4 is at the end; `moov_first` puts it at the start.
     """
-    # A file with a name: to put the index first, the muxer opens what it wrote again.
+    # A named file, because the muxer opens its output again to move the index to the start.
     with (
         tempfile.NamedTemporaryFile() as file,
         av.open(file.name, "w", format=container, options=dict(muxer)) as output,
@@ -148,7 +149,7 @@ def film(
 
 @dataclass(frozen=True)
 class SubtitleSpec:
-    """A subtitle track: its texts, each with the milliseconds from and until which it is shown."""
+    """A subtitle track. Each text has a start and an end in milliseconds."""
 
     language: str = "eng"
     texts: tuple[tuple[int, int, str], ...] = ((500, 1500, "The tide is out."), (2000, 3000, "It comes back."))
@@ -166,14 +167,14 @@ Style: Default,Arial,16
 [Events]
 Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
 """
-"""The header without which FFmpeg encodes no subtitles, of whatever format."""
+"""Header that FFmpeg requires to encode subtitles of any format."""
 
 
 @lru_cache(maxsize=16)
 def make_subtitled(
     *tracks: SubtitleSpec, container: str = "matroska", pictures: bytes = b"", muxer: tuple[tuple[str, str], ...] = ()
 ) -> bytes:
-    """Make a film with subtitle tracks: a small one of four seconds, or with the pictures of another."""
+    """Return a Matroska file with subtitle tracks. `pictures` is the video whose frames it copies; by default four seconds."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(pictures or film(4, TINY)), "r") as seen:
         with av.open(file.name, "w", format=container, options=dict(muxer)) as output:
             video = output.add_stream_from_template(seen.streams.video[0])
@@ -184,7 +185,7 @@ def make_subtitled(
                     packets.append((packet.pts * packet.time_base, packet))
                     packet.stream = video
             for track in tracks:
-                stream: Any = output.add_stream(track.codec)  # PyAV's stub knows no subtitles here
+                stream: Any = output.add_stream(track.codec)  # PyAV's stub does not include subtitle codecs
                 stream.codec_context.subtitle_header = SCRIPT
                 stream.time_base, stream.metadata["language"] = Fraction(1, 1000), track.language
                 stream.disposition = Disposition.forced if track.forced else Disposition(0)
@@ -199,14 +200,14 @@ def make_subtitled(
 
 
 def _encoded(codec: str, text: str) -> bytes:
-    """A text as a packet has it."""
+    """Return a text as the payload of a packet."""
     data = text.encode()
     return {"mov_text": len(data).to_bytes(2, "big") + data, "ass": b"0,0,Default,,0,0,0,," + data}.get(codec, data)
 
 
 @lru_cache(maxsize=8)
 def grey_hdr(code: int, transfer: int, size: tuple[int, int] = (320, 180)) -> bytes:
-    """Make a film of ten bits whose left half has one code of a PQ or HLG brightness, and its right half black."""
+    """Return a 10-bit HDR video: the left half has the luma `code`, the right half is black. `transfer` selects PQ or HLG."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("libx265", rate=RATE)
@@ -230,7 +231,7 @@ def grey_hdr(code: int, transfer: int, size: tuple[int, int] = (320, 180)) -> by
 
 @lru_cache(maxsize=1)
 def sound() -> bytes:
-    """Make an MP4 of sound alone."""
+    """Return an MP4 that contains only audio."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as output:
         stream = output.add_stream("aac", rate=48000, layout="mono")
@@ -245,7 +246,7 @@ def sound() -> bytes:
 
 @lru_cache(maxsize=4)
 def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, keyframe_only: bool = False) -> bytes:
-    """Make a large film cheaply: one second of noise, which is encoded once, over and over; about 0.7 MB each time."""
+    """Return a large video: one encoded second of noise, about 0.7 MB, repeated `times` times."""
     with tempfile.NamedTemporaryFile() as file, av.open(io.BytesIO(film(1, paint=noise)), "r") as second:
         options = {"movflags": "faststart"} if moov_at_start else {}
         packets = [
@@ -270,24 +271,24 @@ def make_repeated(times: int, *, spread: int = 1, moov_at_start: bool = False, k
 
 
 def moov_first(**options: Any) -> bytes:
-    """Make a film whose index stands before its pictures."""
+    """Return a video whose index (moov) precedes its frames."""
     return film(**options, muxer=(("movflags", "faststart"),))
 
 
 def make_fragmented(**options: Any) -> bytes:
-    """Make a film in fragments, as browsers record them."""
+    """Return a fragmented MP4, as browsers record them."""
     return film(**options, muxer=(("movflags", "frag_keyframe+empty_moov+default_base_moof"),))
 
 
 def make_encrypted() -> bytes:
-    """Make a film that says it is encrypted (Common Encryption) and which codec lies below."""
+    """Return an MP4 that declares Common Encryption and the original codec."""
     data = film()
     at = data.index(b"avc1", data.index(b"stsd"))
     entry = at - 4
     length = int.from_bytes(data[entry:at], "big")
     inside = struct.pack(">I4s4s", 12, b"frma", b"avc1") + struct.pack(">I4sI4sI", 20, b"schm", 0, b"cenc", 0x10000)
     added = struct.pack(">I4s", 8 + len(inside), b"sinf") + inside
-    # All boxes around it grow by what is added; the index stands behind the pictures, so that no offset moves.
+    # All enclosing boxes grow by the added bytes. The index follows the frames, so their offsets do not change.
     out = bytearray(data[: entry + length] + added + data[entry + length :])
     for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsd"):
         start = data.index(kind, data.index(b"moov")) - 4
@@ -297,7 +298,7 @@ def make_encrypted() -> bytes:
 
 
 def undecodable() -> bytes:
-    """Make a film whose pictures are zeros."""
+    """Return an MP4 whose frame data is all zeros."""
     data = bytearray(film())
     start, end = data.index(b"mdat") + 4, data.index(b"moov") - 4
     data[start:end] = bytes(end - start)
@@ -305,9 +306,9 @@ def undecodable() -> bytes:
 
 
 def make_with_sample_count(samples: int) -> bytes:
-    """Make an MP4 of a few bytes whose index claims `samples` samples of video."""
+    """Return a small MP4 whose index claims `samples` video samples."""
     data = film()
-    # Sizes that are all the same need no table: ISO/IEC 14496-12, 8.7.3.
+    # If all samples have one size, the file needs no table of sizes: ISO/IEC 14496-12, 8.7.3.
     for kind, at, value in ((b"stsz", 4, 1), (b"stsz", 8, samples), (b"stts", 8, samples), (b"stsc", 12, samples)):
         data = _with_number(data, kind, at, value)
     return data
@@ -315,7 +316,7 @@ def make_with_sample_count(samples: int) -> bytes:
 
 @lru_cache(maxsize=2)
 def make_dense(frames: int, seconds: int) -> bytes:
-    """Make a film of many frames of 2x2 pixels that lasts some seconds."""
+    """Return a video of `frames` frames of 2x2 pixels that lasts `seconds`."""
     data = film(codec="rawvideo", container="mov", size=(2, 2), pixels="rgb24")
     pixels = bytes(range(12))
     for kind, at, value in ((b"stsz", 8, frames), (b"stts", 8, frames), (b"stsc", 12, frames)):

@@ -37,8 +37,8 @@ window.XMLHttpRequest = class extends XMLHttpRequest {
   }
 };
 """
-"""Lets the page hold all parts but the first until `LET_GO`. Playwright could hold them on their way, but as soon as it looks
-at any request of a page, each of these takes ten times as long."""
+"""Script that holds all parts except the first until `LET_GO`. Playwright could hold them too, but routing makes each
+request of a page take ten times as long."""
 LET_GO = "() => { window.isOpen = true; for (const send of window.held.splice(0)) send(); }"
 HOLDS_BOTH = "() => window.held.length === 2"
 SMALL = "carphone_distorted"

@@ -177,7 +177,7 @@ def _read(body: str) -> Any:
 
 
 def _compare(where: str, emulator: Emulator, service: Service, answer: Answer, behind_the_api: Answer | None) -> None:
-    """Both answer the same. What is only read is read again if a job of the background came in between."""
+    """Require equal responses. A GET is repeated, because background work may change the item between two reads."""
     event = EXAMPLES[where].event
     is_read = event["requestContext"]["http"]["method"] == "GET"
     if behind_the_api is not None and is_read and _seen(where, answer) != _seen(where, behind_the_api):

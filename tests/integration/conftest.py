@@ -1,8 +1,8 @@
-"""Integration tests run the service in process, over a DynamoDB that answers by HTTP.
+"""Integration tests run the service in process, over DynamoDB's HTTP API.
 
-It is a MiniStack that the tests start, one for each pytest process; or, with DYNAMODB_ENDPOINT_URL set, whatever
-answers there (it must show a write in its indexes at once, as DynamoDB Local does and AWS promises only "soon").
-Nothing but DynamoDB is asked of it: the few tests with S3 and SQS start a MiniStack for these, whatever DynamoDB is.
+Each pytest process starts a MiniStack, unless DYNAMODB_ENDPOINT_URL names another DynamoDB. Its indexes must be
+strongly consistent, as in DynamoDB Local; the indexes of AWS are eventually consistent. Only DynamoDB is used there: the
+few tests with S3 and SQS always start a MiniStack for them.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The line between the service and DynamoDB, S3 or SQS, which tests can cut, jam and listen in on.
+"""Fault injection between the service and DynamoDB, S3 or SQS.
 
-A `Line` watches clients. At a call chosen by its number, counted from the moment of arming, something happens
-in place of the plain request and answer: one of the incidents below.
+A `FaultLine` intercepts the requests of clients. Tests arm it with one of the incidents below and the number of the call that the
+incident affects.
 """
 
 import itertools
@@ -94,7 +94,7 @@ class FaultLine:
             return self._incident if self._at in (None, position) else None
 
     def _between(self, operation: str, parameters: Mapping[str, Any], send: Callable[[], Any]) -> Any:
-        """Intercept a request of our own client, and its response."""
+        """Intercept a request of the lean client, and its response."""
         incident = self._happens(operation)
         sent: list[Any] = []
 

@@ -1,7 +1,7 @@
 """Every key that a request can make fits DynamoDB, whatever its parts: worked out for all entities and indexes.
 
-A partition key may have 2,048 bytes, a sort key 1,024; all partition attributes of an index share the one limit, all its
-sort attributes the other.
+A partition key may have 2,048 bytes, a sort key 1,024. The partition attributes of an index together have the first limit,
+and its sort attributes the second.
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html#limits-partition-sort-keys
 """
 

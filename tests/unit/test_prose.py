@@ -64,7 +64,7 @@ def test_prose_reports_a_class_name_that_two_product_modules_have(tmp_path: Path
 def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = {"summary": "What is new", "description": "Returns nothing but ids."}
     monkeypatch.setattr(prose, "document", lambda: {"paths": {"/v1/videos": {"get": operation}}})
-    assert [*prose.check(clean=("openapi",))] == [
+    assert [*prose.check(checked=("openapi",))] == [
         'GET /v1/videos: begins with "What"',
         'GET /v1/videos: "What is"',
         'GET /v1/videos: "nothing but"',

@@ -83,8 +83,7 @@ def deploy_other_form(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def dead_from(step: int) -> Incident:
-    """The builder is dead before a call, and after the one before it: nothing that it does then reaches anybody, so its
-    lease does not end either."""
+    """Return an incident that kills the builder before call number `step`. All later calls fail, so it cannot release its lease."""
     calls = iter(range(10_000))
     return lambda send: faults.kill_before(send) if next(calls) >= step else None
 

@@ -685,7 +685,7 @@ class TestTheWholeWay:
 
     @pytest.fixture
     def records(self, api: Api, background: BackgroundWork, table: Table) -> list[streams.Raw]:
-        """Stream records of a video with 40 viewers, two of whom viewed it twice, and ten ratings."""
+        """Stream records of a video with ten ratings and 40 viewers. Two viewers viewed it twice."""
         put(table, {**VIDEO_KEY, "videoId": VIDEO, "userId": "alice", "status": "ready", "visibility": "public"})
         background.settle()
         for number in range(42):

@@ -34,7 +34,7 @@ LATER = "2025-06-15 15:06:4"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of state files. The trail keeps its entries for good here, because the command goes by today's clock."""
+    """The folder of state files. Entries of the trail do not expire here, because the command uses the real clock."""
     folder = tmp_path / "undo"
     folder.mkdir()
     monkeypatch.setattr("tools.__main__.UNDOS", folder)

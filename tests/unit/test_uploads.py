@@ -658,7 +658,7 @@ REQUESTS = {"begin": 4, "read": 3, "complete": 4, "abort": 4}
 
 
 class TestFaults:
-    """Each call to DynamoDB and S3 failing once, failing for good, or being the last before the process dies."""
+    """Each call to DynamoDB and S3 fails once, fails permanently, or is the last before the process dies."""
 
     def _run(self, api: Api, table: Table, objects: Objects, what: str, line: FaultLine, incident: Any, at: int) -> Any:
         video_id = str(api.create()["videoId"])

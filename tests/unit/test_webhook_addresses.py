@@ -1,4 +1,4 @@
-"""Where webhooks must not lead: each address and each spelling is tried by the code that delivers, with a resolver of the test's own."""
+"""Forbidden addresses of webhooks: deliveries refuse each address in each spelling, also if a test's resolver returns it."""
 
 import socket
 from collections.abc import Sequence

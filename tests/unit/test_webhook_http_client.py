@@ -280,7 +280,7 @@ class TestNoMoreThanItsSecondsAreGivenToAReceiverThat:
         assert len(came.body) < len(text) / 2
 
     def test_does_not_read(self) -> None:
-        """The server does not read, so its buffers and those of the client fill up."""
+        """The server does not read, so its buffers and the client's buffers fill up."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
             came = send(url, {}, b"x" * 30_000_000, local=True, seconds=SHORT)
@@ -349,7 +349,7 @@ class TestANameWhoseLookup:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of hooks.example.com."""
+    """Certificate of hooks.example.com."""
     return make_certificate(tmp_path_factory.mktemp("tls"), "hooks.example.com")
 
 

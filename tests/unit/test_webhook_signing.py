@@ -1,4 +1,4 @@
-"""What a receiver gets is signed so that any library of Standard Webhooks can verify it."""
+"""Signatures of deliveries: any library of Standard Webhooks can verify them."""
 
 import json
 import re

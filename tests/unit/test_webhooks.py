@@ -107,7 +107,7 @@ class Service:
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True) or {}
 
     def place(self, webhook_id: str) -> Item:
-        """How far a webhook is, as it is stored."""
+        """Return the stored checkpoint of a webhook."""
         return self.places.read(webhook_id) or {}
 
     def change(self, number: int, user: str = "alice") -> Change:
@@ -408,7 +408,7 @@ BAD_URLS = [
     "https://[fd00:ec2::254]/",
     f"https://hooks.acme.com/{'x' * 2048}",
 ]
-"""What tests/unit/test_webhook_addresses.py has more of."""
+"""Rejected URLs, one of each kind; tests/unit/test_webhook_addresses.py has all addresses."""
 
 
 class TestBadInput:

@@ -402,7 +402,7 @@ def _raise(failure: BaseException | type[BaseException]) -> Callable[..., Any]:
 
 
 REFUSED = ClientError({"Error": {"Code": "AccessDenied", "Message": "secret"}}, "Any")
-"""What no second try helps against."""
+"""Error that a retry cannot fix."""
 
 
 def _break_call(patch: pytest.MonkeyPatch, table: Table, at: int, *, applied: bool, error: Exception = REFUSED) -> None:

@@ -479,7 +479,7 @@ class TestPage:
         assert f"a busy one at most about ${1 + sum(costs):.2f}." in PAGE
 
     def test_shows_the_owner_of_a_key_what_its_policy_needs(self, encrypted: Templates) -> None:
-        """The statements equal those of the environment's own key, except for logs."""
+        """The statements equal the policy of the environment's own key, except for logs."""
         (told,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, flags=re.DOTALL))
         assert told == [_written_out(_statement(encrypted, sid)) for sid in ("UploadsAreTold", "PicturesAreShown")]
 

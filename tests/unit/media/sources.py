@@ -31,7 +31,7 @@ class CountingSource(BytesSource):
 
 
 class BarrierSource(CountingSource):
-    """Bytes whose requests behind `start` are answered only when `number` of them wait side by side."""
+    """Bytes whose requests behind `start` wait until `number` of them are in flight."""
 
     def __init__(self, data: bytes, start: int, number: int) -> None:
         super().__init__(data)

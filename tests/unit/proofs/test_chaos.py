@@ -210,7 +210,7 @@ class Chaos:
         return resources.make(stream_router.lambda_handler)(event, Context())
 
     def _work(self, queue: FakeQueue, worker: LambdaHandler) -> None:
-        """Deliver messages until all are processed: those of a video in order, others in any order, and some twice."""
+        """Deliver messages until all are processed: in order within a video, in any order across videos, and some twice."""
         waiting = streams.sqs_event(*queue.take())["Records"]
         waiting += self.chance.sample(waiting, len(waiting) // 4)
         while waiting:

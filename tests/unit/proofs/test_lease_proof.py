@@ -1,7 +1,7 @@
 """Leases of jobs, webhooks, the search index and reverts: only the present holder's writes are applied, and none waits forever.
 
-Two workers take turns as a script says. Requests and responses are lost, during the pause before a retry the other worker
-takes a step, clocks jump, and workers die before or after a request.
+A script interleaves the steps of two workers. Requests and responses are lost, clocks jump, and workers die before or after a
+request. The other worker takes a step during the pause before a retry.
 """
 
 from abc import ABC, abstractmethod
@@ -208,7 +208,7 @@ class Play:
         self.held: dict[str, Held] = {}
         self.under_way: list[str] = []
         self.certain = self.possible = 0
-        """Successful claims and writes; `possible` also counts those of workers that died during the call."""
+        """Successful claims and writes; `possible` also counts calls during which the worker died."""
         self.is_released = False
         """Whether the last thing that happened to the item is that its holder released it."""
         self.values = count(1)
