@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_logs as logs
@@ -70,6 +70,98 @@ LOCAL: Mapping[str, Any] = {
 }
 """Settings of the local target, which override cdk.json because its deployment is temporary."""
 
+
+class ContextValue(NamedTuple):
+    """Value that a deployment may have in its CDK context."""
+
+    description: str
+    """Meaning and permitted values, in Markdown, for the table of docs/environments.md."""
+    default: Any = None
+    """`None` if the value has no constant default."""
+    otherwise: str = "none"
+    """Behaviour without a value and a default, in Markdown."""
+
+
+_FOR_TRYING = "in `dev` and on a laptop `{}`; elsewhere [required](#web-sites)"
+
+VALUES: Mapping[str, ContextValue] = {
+    "target": ContextValue("`aws`, or `local` for the embedded AWS of `make run`", "aws"),
+    "env": ContextValue(
+        "name of the environment: up to 16 lower-case letters and digits; with Cognito, without `aws`, `amazon` and `cognito`",
+        DEFAULT_ENV,
+    ),
+    "issuer": ContextValue(
+        "URL of the OpenID Connect issuer whose tokens are accepted", otherwise="a Cognito user pool"
+    ),
+    "audience": ContextValue("accepted audiences of its tokens, separated by commas", otherwise="the pool's clients"),
+    "consoleClient": ContextValue(
+        "client id of the [console](console.md#signing-in) at `issuer`",
+        otherwise="no sign-in to the console with your issuer",
+    ),
+    "allowOrigins": ContextValue(
+        "web origins that may call the API, load thumbnails, upload and play: separated by commas, `none`, or `*` for all",
+        otherwise=_FOR_TRYING.format(ANY_ORIGIN),
+    ),
+    "callbackUrls": ContextValue(
+        "redirect URLs of the user pool after sign-in, in addition to the console's: separated by commas, or `none`",
+        otherwise=_FOR_TRYING.format(LOCAL_CALLBACK),
+    ),
+    "throttleRate": ContextValue("requests per second that the gateway accepts", 200),
+    "throttleBurst": ContextValue("burst of requests that the gateway accepts", 400),
+    "endpoint": ContextValue("URL of the embedded AWS's objects, for the local target only"),
+    "jobsPerDay": ContextValue("jobs that one owner may start a day ([the quota](jobs.md#the-quota))", 500),
+    "deliveryWorkers": ContextValue(
+        "[webhooks](webhooks.md#slow-receivers) served concurrently, 3 to 1000: at most three in ten for one owner, half for slow "
+        "receivers",
+        10,
+    ),
+    "viewWindow": ContextValue("minutes in which the views of one viewer count once, 1 to 1440", 30),
+    "countOwnViews": ContextValue("whether the views of a video's owner count", False),
+    "renditions": ContextValue(
+        "renditions of each large enough video: some of `1080p`, `720p`, `480p`, `360p`, `240p`",
+        otherwise="`1080p,720p,480p,240p`; on a laptop `240p`",
+    ),
+    "auditDays": ContextValue("days for which the audit trail can be read; its archive in S3 is permanent", 400),
+    "logDays": ContextValue("log retention in days", 30),
+    "logLevel": ContextValue("lowest level that is logged: `INFO`, `WARNING` or `ERROR`", "INFO"),
+    "recoveryDays": ContextValue("days of point-in-time recovery, 1 to 35", 35),
+    "keepData": ContextValue(
+        "whether tables, buckets, users and the key are retained when their stacks are deleted", True
+    ),
+    "deletionProtection": ContextValue("whether tables, users and the stacks with data cannot be deleted", True),
+    "alarms": ContextValue("whether there are alarms", True),
+    "dashboard": ContextValue("whether there is a [dashboard](operations.md#dashboard), for $3 a month", True),
+    "alarmEmail": ContextValue("address that alarms notify", otherwise="no address"),
+    "anomalyUsd": ContextValue(
+        "minimum cost above the expected to report, in US dollars; 0: never ([not every account can](operations.md#a-watch-on-costs))",
+        0,
+    ),
+    "coldStart": ContextValue(
+        "`none`, `snapstart`, or `provisioned:2` with any number ([cold starts](cold-start.md))", "none"
+    ),
+    "shift": ContextValue(
+        "how requests move to a new version: `none`, `canary`, `linear` "
+        "([releases](cold-start.md#versions-and-how-requests-move-to-a-new-one))",
+        "none",
+    ),
+    "kmsKey": ContextValue("`none`, `create`, or the ARN of a KMS key ([encryption](#encryption))", "none"),
+    "indexes": ContextValue(
+        "indexes of the tables; `make deploy` sets it while it adds one at a time", otherwise="all"
+    ),
+    "streamArn": ContextValue(
+        "stream of a restored table; `make deploy` finds it ([the table is gone](backup-and-restore.md#the-table-is-gone))",
+        otherwise="the stream of the table's stack",
+    ),
+    "webhookSecret": ContextValue(
+        "`generated`, or the ARN of the secret from which webhook secrets are derived; `make deploy` finds it "
+        "([secrets](upgrading.md#secrets-of-webhooks))",
+        otherwise="a secret that the stack creates",
+    ),
+    "eventBus": ContextValue("name or ARN of an [EventBridge bus](#an-event-bus) for all changes, or `none`", "none"),
+    "architecture": ContextValue("processors of the functions: `arm64` or `x86_64`", "arm64"),
+}
+"""All context values. DeploymentSettings has them validated."""
+
 _Choice = TypeVar("_Choice", bound=str)
 
 
@@ -83,7 +175,7 @@ class TokenIssuer:
 
 @dataclass(frozen=True, kw_only=True)
 class DeploymentSettings:
-    """Validated settings of one deployment."""
+    """Validated settings of one deployment. VALUES has their meaning."""
 
     target: Target
     """`aws`, or `local`: an embedded AWS whose functions run on this machine's interpreter."""
@@ -102,46 +194,27 @@ class DeploymentSettings:
     endpoint: str | None
     """Base URL at which the embedded AWS serves objects to clients; `None` on AWS."""
     jobs_per_day: int
-    """Maximum jobs that one owner may start per day."""
     delivery_workers: int
-    """Maximum webhooks served concurrently.
-
-    A worker serves one webhook, and sends the changes of eight videos in parallel.
-    """
     view_window: int
-    """Minutes in which the views of one viewer count once. The maximum is a day, the lifetime of a viewer item."""
+    """In minutes. The maximum is a day, the lifetime of a viewer item."""
     count_own_views: bool
-    """Whether the views of a video's owner count."""
     renditions: tuple[str, ...]
-    """Renditions to create for each video that is large enough."""
     audit_days: int
-    """Days that the audit trail can be queried. The archive in S3 is permanent."""
     log_days: int
-    """Log retention in days."""
     log_level: LogLevel
     recovery_days: int
-    """Point-in-time recovery period, 1 to 35 days."""
     keep_data: bool
-    """Whether tables, buckets and users are retained when their stacks are deleted."""
     deletion_protection: bool
-    """Whether tables, users and stateful stacks have deletion protection."""
     alarms: bool
-    """Whether to create alarms and their topic."""
     dashboard: bool
-    """Whether to create a dashboard, which costs 3 US dollars a month."""
     alarm_email: str | None
     """Email address for alarms. `None` leaves subscriptions to the operator."""
     anomaly_usd: int
-    """Minimum anomaly to report, in US dollars per day above the expected cost. 0 disables reports."""
     snap_start: bool
     """Whether API functions use SnapStart."""
     provisioned: int
     """Provisioned concurrency of the busiest functions. 0 disables it."""
     shift: Shift
-    """Deployment of new versions: all at once, a tenth first, or a tenth each minute.
-
-    Gradual deployments roll back on an alarm.
-    """
     kms_key: str | None
     """Encryption key: `None` for keys owned by the services, `create`, or the ARN of a KMS key."""
     indexes: tuple[str, ...]
@@ -157,7 +230,6 @@ class DeploymentSettings:
     `generated` keeps one with a generated name; `None` creates it (infra/data_stack.py).
     """
     architecture: Architecture
-    """Processor architecture of the functions on AWS."""
     event_bus: str | None
     """Name or ARN of the EventBridge bus for all changes. `None` disables it."""
 
@@ -170,7 +242,7 @@ class DeploymentSettings:
         Direct values (`-c name=value`, or top level of cdk.json) override `environments` in cdk.json. An environment
         that is not listed there uses the default environment's values.
         """
-        target = _choice("target", node.try_get_context("target") or "aws", get_args(Target))
+        target = _choice("target", node.try_get_context("target") or VALUES["target"].default, get_args(Target))
         env = node.try_get_context("env") or DEFAULT_ENV
         if not re.fullmatch(r"[a-z][a-z0-9]{0,15}", env):
             raise Misconfigured(f"Context 'env' must be up to 16 lower-case letters and digits, not {env!r}.")
@@ -189,7 +261,7 @@ class DeploymentSettings:
             raise Misconfigured(
                 "The local target, and it alone, needs '-c endpoint=http://...', where MiniStack serves objects."
             )
-        snap_start, provisioned = _cold_start(context.get("coldStart") or "none")
+        snap_start, provisioned = _cold_start(context.get("coldStart"))
         is_for_trying = target == "local" or env == DEFAULT_ENV
         settings = cls(
             target=target,
@@ -198,33 +270,33 @@ class DeploymentSettings:
             allow_origins=_sites(context.get("allowOrigins") or (ANY_ORIGIN if is_for_trying else NO_SITES)),
             callback_urls=_sites(context.get("callbackUrls") or (LOCAL_CALLBACK if is_for_trying else NO_SITES)),
             console_client=context.get("consoleClient") or None,
-            throttle_rate=context.count("throttleRate", 200),
-            throttle_burst=context.count("throttleBurst", 400),
+            throttle_rate=context.count("throttleRate"),
+            throttle_burst=context.count("throttleBurst"),
             endpoint=endpoint.rstrip("/") if endpoint else None,
-            jobs_per_day=context.count("jobsPerDay", 500),
-            delivery_workers=context.count("deliveryWorkers", 10, among=range(3, 1001)),
-            view_window=context.count("viewWindow", 30, among=range(1, 24 * 60 + 1)),
-            count_own_views=context.flag("countOwnViews", False),
+            jobs_per_day=context.count("jobsPerDay"),
+            delivery_workers=context.count("deliveryWorkers", among=range(3, 1001)),
+            view_window=context.count("viewWindow", among=range(1, 24 * 60 + 1)),
+            count_own_views=context.flag("countOwnViews"),
             renditions=_renditions(context.get("renditions") or DEFAULT_RENDITIONS[target]),
-            audit_days=context.count("auditDays", 400),
-            log_days=context.count("logDays", 30, among=LOG_PERIODS),
-            log_level=_choice("logLevel", context.get("logLevel") or "INFO", get_args(LogLevel)),
-            recovery_days=context.count("recoveryDays", 35, among=range(1, 36)),
-            keep_data=context.flag("keepData", True),
-            deletion_protection=context.flag("deletionProtection", True),
-            alarms=context.flag("alarms", True),
-            dashboard=context.flag("dashboard", True),
+            audit_days=context.count("auditDays"),
+            log_days=context.count("logDays", among=LOG_PERIODS),
+            log_level=_choice("logLevel", context.get("logLevel"), get_args(LogLevel)),
+            recovery_days=context.count("recoveryDays", among=range(1, 36)),
+            keep_data=context.flag("keepData"),
+            deletion_protection=context.flag("deletionProtection"),
+            alarms=context.flag("alarms"),
+            dashboard=context.flag("dashboard"),
             alarm_email=context.get("alarmEmail") or None,
-            anomaly_usd=context.count("anomalyUsd", 0, among=range(100_000)),
+            anomaly_usd=context.count("anomalyUsd", among=range(100_000)),
             snap_start=snap_start,
             provisioned=provisioned,
-            shift=_choice("shift", context.get("shift") or "none", get_args(Shift)),
+            shift=_choice("shift", context.get("shift"), get_args(Shift)),
             kms_key=_key(context.get("kmsKey")),
             indexes=_indexes(context.get("indexes")),
             stream_arn=_stream(context.get("streamArn")),
             webhook_secret=_secret(context.get("webhookSecret")),
             event_bus=_bus(context.get("eventBus"), region),
-            architecture=_choice("architecture", context.get("architecture") or "arm64", get_args(Architecture)),
+            architecture=_choice("architecture", context.get("architecture"), get_args(Architecture)),
         )
         context.check_names()
         if settings.alarms and settings.log_level != "INFO":
@@ -292,10 +364,11 @@ class _Context:
         self._env = environments.get(env, environments.get(DEFAULT_ENV, {})) | (LOCAL if target == "local" else {})
 
     def get(self, name: str) -> Any:
-        """Return a value, or `None`."""
+        """Return a value; its default if it is absent, or if it is empty and the default is a text."""
         self._asked.add(name)
         given = self._node.try_get_context(name)
-        return self._env.get(name) if given is None else given
+        value, default = self._env.get(name) if given is None else given, VALUES[name].default
+        return default if value is None or (value == "" and isinstance(default, str)) else value
 
     def check_names(self) -> None:
         """Raise Misconfigured if the environment has an unknown name. Call it after reading all values."""
@@ -304,10 +377,10 @@ class _Context:
             known = ", ".join(sorted(self._asked))
             raise Misconfigured(f"The environment has no setting {unknown[0]!r}; there are {known}.")
 
-    def count(self, name: str, default: int, *, among: Container[int] | None = None) -> int:
+    def count(self, name: str, *, among: Container[int] | None = None) -> int:
         """Return an integer from 1, or one of the given numbers."""
         given = self.get(name)
-        text = str(default if given is None else given)
+        text = str(given)
         if not re.fullmatch(r"[0-9]{1,9}", text):
             raise Misconfigured(f"Context '{name}' must be a whole number, not {given!r}.")
         if int(text) not in among if among is not None else int(text) == 0:
@@ -315,11 +388,9 @@ class _Context:
             raise Misconfigured(f"Context '{name}' must be {wanted}, not {given!r}.")
         return int(text)
 
-    def flag(self, name: str, default: bool) -> bool:
+    def flag(self, name: str) -> bool:
         """Return a boolean, given as JSON or text."""
-        given = self.get(name)
-        text = str(default if given is None else given).lower()
-        return _choice(name, text, ("true", "false")) == "true"
+        return _choice(name, str(self.get(name)).lower(), ("true", "false")) == "true"
 
 
 def _listed(numbers: Container[int]) -> str:

@@ -7,7 +7,7 @@ It also writes the modules of local/prebuilt.py.
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from local import ROOT
@@ -57,13 +57,13 @@ def _endpoints() -> str:
         )
         scope = f"`{route.scope}`" if route.scope else "none"
         rows.append((f"`{route.method} {route.path}`", operation["summary"], scope, query, headers))
-    return _table(("Request", "Does", "Scope", "Query parameters", "Headers"), iter(rows))
+    return table(("Request", "Does", "Scope", "Query parameters", "Headers"), rows)
 
 
 def _data_model() -> dict[str, str]:
     """The generated sections of the data model by name, in Markdown."""
     return {
-        "access patterns": _table(
+        "access patterns": table(
             ("Question", "Request", "DynamoDB", "Index", "Key", "Cost"),
             (
                 (
@@ -77,7 +77,7 @@ def _data_model() -> dict[str, str]:
                 for pattern in ACCESS_PATTERNS
             ),
         ),
-        "items": _table(
+        "items": table(
             ("Item", "Table", "Partition key", "Sort key"),
             (
                 (f"[{entity.name}](#{_anchor(entity.name)})", f"`{table}`", f"`{entity.pk}`", f"`{entity.sk}`")
@@ -85,7 +85,7 @@ def _data_model() -> dict[str, str]:
                 for entity in entities
             ),
         ),
-        "indexes": _table(
+        "indexes": table(
             ("Index", "Table", "Partition key", "Sort key", "Answers"),
             (
                 (
@@ -99,7 +99,7 @@ def _data_model() -> dict[str, str]:
                 for index in indexes
             ),
         ),
-        "relations": _table(
+        "relations": table(
             ("`rel`", "`relSort`", "`relId`", "Shard by", "Items"),
             ((f"`{each.rel}`", each.sort, each.id, each.sharded_by, each.items) for each in RELATIONS),
         ),
@@ -111,18 +111,18 @@ def _item_section(item: ItemDescription) -> str:
     """The section of an entity: its keys, purpose and attributes."""
     entity = item.entity
     if entity is VIDEO:
-        table = _table(
+        attributes = table(
             ("Attribute", "Set by", "Shown", "Description"),
             ((f"`{field.name}`", _writers(field), _places(field), field.description) for field in STORED_VIDEO_FIELDS),
         )
     else:
-        table = _described("Attribute", item.attributes) if item.attributes else ""
-    return f"\n### {entity.name}\n\n`{entity.pk}` / `{entity.sk}`: {item.about}\n" + (table and f"\n{table}")
+        attributes = _described("Attribute", item.attributes) if item.attributes else ""
+    return f"\n### {entity.name}\n\n`{entity.pk}` / `{entity.sk}`: {item.about}\n" + (attributes and f"\n{attributes}")
 
 
 def _described(what: str, descriptions: Mapping[str, str]) -> str:
     """A table of names, one or several separated by commas, and their descriptions."""
-    return _table(
+    return table(
         (what, "Description"),
         ((", ".join(f"`{name}`" for name in names.split(", ")), text) for names, text in descriptions.items()),
     )
@@ -206,7 +206,7 @@ def _job_kinds() -> str:
         )
         for kind in KINDS.values()
     )
-    return _table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
+    return table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
 
 
 def _parameters(query: type[Query]) -> str:
@@ -230,7 +230,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Return a table in Markdown."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 

@@ -9,7 +9,8 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from infra.settings import LOCAL as LOCAL_VALUES
+from infra.settings import VALUES
+from tests.unit.infra import page_tables
 from tests.unit.infra.conftest import Synthesize
 from tests.unit.infra.templates import GIVEN_KEY, LOCAL, ROOT, Json, Templates, as_list, asked_for, settings_of, to_text
 
@@ -438,30 +439,16 @@ class TestSettings:
 class TestPage:
     """docs/environments.md lists every value and describes it correctly."""
 
-    @pytest.fixture
-    def rows(self) -> dict[str, list[str]]:
-        lines = re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE, flags=re.MULTILINE)
-        return {name: [cell.strip() for cell in rest.split("|")] for name, rest in lines}
+    def test_lists_every_value_with_its_default_and_that_of_each_environment(self) -> None:
+        assert page_tables.is_current(page_tables.ENVIRONMENTS, page_tables.setting_table()), page_tables.HINT
 
-    def test_has_every_value_and_no_other(self, rows: dict[str, list[str]]) -> None:
-        assert set(rows) == asked_for()
+    def test_every_value_is_read_and_every_one_read_is_described(self) -> None:
+        assert asked_for() == VALUES.keys()
 
-    def test_has_the_defaults(self, rows: dict[str, list[str]]) -> None:
-        for name, (_, default, *_) in rows.items():
-            if default.startswith("`"):
-                assert settings_of({name: default.strip("`"), "environments": {}}) == settings_of(
-                    {"environments": {}}
-                ), name
-
-    def test_says_what_each_environment_has(self, rows: dict[str, list[str]]) -> None:
-        for name, (_, _, *cells) in rows.items():
-            listed = [ENVIRONMENTS[env].get(name) for env in ENVIRONMENTS]
-            told = [json.loads(cell) if re.fullmatch(r"\d+|true|false", cell) else cell or None for cell in cells]
-            assert told == listed, name
-
-    def test_says_what_a_laptop_has(self) -> None:
-        told = dict(re.findall(r"^- `(\w+)`: `(\w+)`$", PAGE, flags=re.MULTILINE))
-        assert told == {name: str(value).lower() for name, value in LOCAL_VALUES.items()}
+    @pytest.mark.parametrize("name", [name for name, value in VALUES.items() if value.default is not None])
+    def test_default_is_a_valid_value(self, name: str) -> None:
+        given = {name: page_tables.as_text(VALUES[name].default), "environments": {}}
+        assert settings_of(given) == settings_of({"environments": {}})
 
     def test_cost_of_a_key_counts_the_functions_with_a_table_and_the_queues(self, encrypted: Templates) -> None:
         month = 30 * 24 * 12  # requests that are five minutes apart

@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,53 +11,14 @@ from app import add_stacks
 from local.access_patterns import ACCESS_PATTERNS
 from shared import schema
 from shared.job_kinds import KINDS
+from tests.unit.infra import page_tables
+from tests.unit.infra.page_tables import alarms, of_type, operations, watched
 from tests.unit.infra.templates import ROOT, Json, Templates, as_list, to_text
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
 INDEXES = {"VideoMetadata": schema.INDEXES, "VideoAudit": schema.AUDIT_INDEXES}
 QUEUES = ("arrivals", "probe", "thumbnails", "transcode", "purge", "aggregates", "tallies", "reverts", "deliveries")
-UNITS = {
-    "Latency": " ms",
-    "IteratorAge": " ms",
-    "OldestJobSeconds": " s",
-    "DeliveryWait": " s",
-    "IndexLag": " s",
-    "ApproximateAgeOfOldestMessage": " s",
-    "Count": " %",
-}
-SIGNS = {"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": "≥", "LessThanThreshold": "<"}
-
-
-def operations(templates: Templates) -> Json:
-    """The template of the stack."""
-    template = templates.operations
-    assert template is not None
-    return template
-
-
-def alarms(templates: Templates) -> dict[str, Json]:
-    """Return the stack's alarms by name, as in the template."""
-    properties = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
-    return {alarm["AlarmName"]: alarm for alarm in properties}
-
-
-def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
-    """The resources of a type in the stack, or in another."""
-    return [made for made in templates.parts()[part]["Resources"].values() if made["Type"] == type_]
-
-
-def watched(alarm: Json) -> list[Json]:
-    """The metrics of an alarm."""
-    if "Metrics" in alarm:
-        return [metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric]
-    return [
-        {
-            "Metric": {name: alarm[name] for name in ("Namespace", "MetricName", "Dimensions")},
-            "Period": alarm["Period"],
-            "Stat": alarm.get("Statistic") or alarm.get("ExtendedStatistic"),
-        }
-    ]
 
 
 def describe_metric(metric: Json) -> str:
@@ -503,19 +463,8 @@ class TestStack:
 
 class TestPage:
     def test_lists_every_alarm_as_it_is(self, prod: Templates) -> None:
-        table = "".join(f"{_row(name, alarm)}\n" for name, alarm in alarms(prod).items())
-        assert table in PAGE, f"docs/operations.md should say:\n{table}"
+        assert page_tables.is_current(page_tables.OPERATIONS, page_tables.alarm_table(prod)), page_tables.HINT
 
     def test_says_the_costs(self, prod: Templates) -> None:
         metrics = sum(len(watched(alarm)) for alarm in alarms(prod).values())
         assert f"{len(alarms(prod))} alarms with {metrics} metrics, ${metrics * 0.1:.2f}" in PAGE
-
-
-def _row(name: str, alarm: Json) -> str:
-    metric = watched(alarm)[0]
-    runbook = Path(alarm["AlarmDescription"].rpartition("/")[2]).stem
-    unit = UNITS.get(metric["Metric"]["MetricName"], "")
-    threshold = f"{SIGNS[alarm['ComparisonOperator']]} {alarm['Threshold']:,}{unit}"
-    when = f"{alarm['DatapointsToAlarm']} of {alarm['EvaluationPeriods']}, {metric['Period'] // 60} min each"
-    missing = "good" if alarm["TreatMissingData"] == "notBreaching" else "bad"
-    return f"| {name.partition(' ')[2]} | {threshold} | {when} | {missing} | [{runbook}](runbooks/{runbook}.md) |"

@@ -5,10 +5,8 @@ The service runs as in the other tests, over moto, which denies nothing. Every r
 """
 
 import json
-import re
 import shutil
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -75,7 +73,9 @@ from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.quotas import QUICK
 from tests.policies import ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
 from tests.reverting import RevertTestbed
-from tests.unit.infra.templates import ROOT, Templates, as_list, to_text
+from tests.unit.infra import page_tables
+from tests.unit.infra.page_tables import WILDCARDS
+from tests.unit.infra.templates import Templates, as_list, to_text
 from tests.unit.infra.test_infra_functions import FUNCTIONS
 from tests.unit.test_declared_statuses import BODIES, PLACES
 
@@ -732,18 +732,6 @@ def _unused(aws: Templates, watched: PolicyWatch, folder: str) -> Iterator[str]:
                         yield f"{folder}: {action} {resource} {pattern}"
 
 
-WILDCARDS = {
-    "Sources/*": "a film's key holds its video's id, and a role cannot know ids",
-    "Media/thumbnails/*": "as above, below one folder",
-    "Media/renditions/*": "as above, below one folder",
-    "Media/captions/*": "as above, below one folder",
-    "Media/index/*": "files of the index have names that the engine makes",
-    "Archive/audit/*": "objects of the archive are named after their first entry",
-    "Archive/aws/lambda/*": "Lambda chooses the names of what it gives up",
-}
-"""All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
-
-
 def test_wildcards_are_only_where_names_cannot_be_known(aws: Templates) -> None:
     wildcards = set()
     for folder in FUNCTIONS:
@@ -1092,33 +1080,5 @@ def test_a_condition_that_is_not_known_here_is_not_passed_over() -> None:
         IamRole([statement]).refusal(Access("s3:GetObject", "Media/x"))
 
 
-PAGE = ROOT / "docs" / "permissions.md"
-
-
-def permissions_of(templates: Templates, folder: str) -> str:
-    """Return the page's table for a function: one row per resource, with the required keys and attributes."""
-    rows = defaultdict(list)
-    for line in sorted(templates.allowed(folder)):
-        if not line.startswith("logs:"):
-            line, _, returning = line.partition(" -> ")
-            request, _, attributes = line.partition(": ")
-            action, resource, *named = request.split()
-            rows[resource, " ".join(named), attributes, returning].append(action)
-    lines = ["| May | On | Only |", "|---|---|---|"]
-    for (resource, keys, attributes, returning), actions in rows.items():
-        parts = (("below", keys), ("attributes", attributes), ("gets back", returning))
-        limits = [f"{what} `{names}`" for what, names in parts if names]
-        may = ", ".join(f"`{action}`" for action in actions)
-        lines.append(f"| {may} | `{resource}` | {'; '.join(limits)} |")
-    return "\n".join(lines)
-
-
-def test_the_page_says_what_each_function_may_do(aws: Templates) -> None:
-    sections = dict(re.findall(r"^### (\w+)\n.*?^(\|.*?)(?=\n\n|\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S))
-    told = {folder: sections[folder].strip() for folder in FUNCTIONS}
-    assert told == {folder: permissions_of(aws, folder) for folder in FUNCTIONS}
-
-
-def test_the_page_names_every_wildcard() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert [wildcard for wildcard in WILDCARDS if f"| `{wildcard}` |" not in page] == []
+def test_page_lists_what_each_function_may_do_and_every_wildcard(aws: Templates) -> None:
+    assert page_tables.is_current(page_tables.PERMISSIONS, page_tables.permissions(aws)), page_tables.HINT

@@ -1,0 +1,167 @@
+"""Tables of the documentation that are generated from the templates and settings; the tests of each page compare them.
+
+`python -m tests.unit.infra.page_tables` writes them into the pages.
+"""
+
+import ast
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from infra.settings import LOCAL as LOCAL_VALUES
+from infra.settings import VALUES
+from local.readme import filled, table
+from tests.unit.infra.templates import ROOT, Json, Templates, synthesized
+
+OPERATIONS, PERMISSIONS, ENVIRONMENTS = (
+    ROOT / "docs" / f"{page}.md" for page in ("operations", "permissions", "environments")
+)
+HINT = "run: python -m tests.unit.infra.page_tables"
+
+WILDCARDS = {
+    "Sources/*": "the key of a source file contains its video's id, and a role cannot know ids",
+    "Media/thumbnails/*": "as above",
+    "Media/renditions/*": "as above",
+    "Media/captions/*": "as above",
+    "Media/index/*": "the search engine names the files of the index",
+    "Archive/audit/*": "an object is named after its first entry",
+    "Archive/aws/lambda/*": "Lambda names the records that it discards",
+}
+"""All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
+UNITS = {
+    "Latency": " ms",
+    "IteratorAge": " ms",
+    "OldestJobSeconds": " s",
+    "DeliveryWait": " s",
+    "IndexLag": " s",
+    "ApproximateAgeOfOldestMessage": " s",
+    "Count": " %",
+}
+SIGNS = {"GreaterThanThreshold": ">", "GreaterThanOrEqualToThreshold": "≥", "LessThanThreshold": "<"}
+
+
+def operations(templates: Templates) -> Json:
+    """The template of the stack."""
+    template = templates.operations
+    assert template is not None
+    return template
+
+
+def alarms(templates: Templates) -> dict[str, Json]:
+    """Return the stack's alarms by name, as in the template."""
+    properties = [made["Properties"] for made in of_type(templates, "AWS::CloudWatch::Alarm")]
+    return {alarm["AlarmName"]: alarm for alarm in properties}
+
+
+def of_type(templates: Templates, type_: str, *, part: str = "Operations") -> list[Json]:
+    """The resources of a type in the stack, or in another."""
+    return [made for made in templates.parts()[part]["Resources"].values() if made["Type"] == type_]
+
+
+def watched(alarm: Json) -> list[Json]:
+    """The metrics of an alarm."""
+    if "Metrics" in alarm:
+        return [metric["MetricStat"] for metric in alarm["Metrics"] if "MetricStat" in metric]
+    return [
+        {
+            "Metric": {name: alarm[name] for name in ("Namespace", "MetricName", "Dimensions")},
+            "Period": alarm["Period"],
+            "Stat": alarm.get("Statistic") or alarm.get("ExtendedStatistic"),
+        }
+    ]
+
+
+def is_current(page: Path, contents: Mapping[str, str]) -> bool:
+    """Return whether a page has these contents between the marks of each section."""
+    text = page.read_text(encoding="utf-8")
+    return filled(text, contents) == text
+
+
+def permissions(templates: Templates) -> dict[str, str]:
+    """Return the sections of docs/permissions.md: all wildcards, and the permissions of each function."""
+    folders = sorted(
+        made["Properties"]["Handler"].split(".")[1] for made in templates.all("AWS::Lambda::Function").values()
+    )
+    return {
+        "wildcards": table(("Resource", "Reason"), ((f"`{name}`", reason) for name, reason in WILDCARDS.items())),
+        "functions": "\n".join(_function_section(templates, folder) for folder in folders),
+    }
+
+
+def _function_section(templates: Templates, folder: str) -> str:
+    """The purpose of a function, and a table with a row for each resource, with the required keys and attributes."""
+    handler = ast.parse((ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8"))
+    purpose = (ast.get_docstring(handler) or "").partition("\n\n")[0].replace("\n", " ")
+    rows = defaultdict(list)
+    for line in sorted(templates.allowed(folder)):
+        if not line.startswith("logs:"):
+            line, _, returning = line.partition(" -> ")
+            request, _, attributes = line.partition(": ")
+            action, resource, *named = request.split()
+            rows[resource, " ".join(named), attributes, returning].append(f"`{action}`")
+    may = []
+    for (resource, keys, attributes, returning), actions in rows.items():
+        parts = (("below", keys), ("attributes", attributes), ("returns", returning))
+        may.append(
+            (", ".join(actions), f"`{resource}`", "; ".join(f"{what} `{names}`" for what, names in parts if names))
+        )
+    return f"### {folder}\n\n{purpose}\n" + ("\n" + table(("Actions", "Resource", "Only"), may) if may else "")
+
+
+def alarm_table(templates: Templates) -> dict[str, str]:
+    """Return the table of docs/operations.md with the alarms of a deployment."""
+    header = ("Alarm", "Threshold", "Periods", "No data is", "Runbook")
+    return {"alarms": table(header, (_alarm_row(name, alarm) for name, alarm in alarms(templates).items()))}
+
+
+def _alarm_row(name: str, alarm: Json) -> tuple[str, ...]:
+    metric = watched(alarm)[0]
+    runbook = Path(alarm["AlarmDescription"].rpartition("/")[2]).stem
+    unit = UNITS.get(metric["Metric"]["MetricName"], "")
+    return (
+        name.partition(" ")[2],
+        f"{SIGNS[alarm['ComparisonOperator']]} {alarm['Threshold']:,}{unit}",
+        f"{alarm['DatapointsToAlarm']} of {alarm['EvaluationPeriods']}, {metric['Period'] // 60} min each",
+        "good" if alarm["TreatMissingData"] == "notBreaching" else "bad",
+        f"[{runbook}](runbooks/{runbook}.md)",
+    )
+
+
+def setting_table() -> dict[str, str]:
+    """Return the table of docs/environments.md with all context values, and those of each environment in cdk.json."""
+    environments = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
+    columns = {**environments, "`make run`": LOCAL_VALUES}
+    return {
+        "values": table(
+            ("Value", "Meaning", "Default", *columns),
+            (
+                (
+                    f"`{name}`",
+                    value.description,
+                    value.otherwise if value.default is None else f"`{as_text(value.default)}`",
+                    *(as_text(column[name]) if name in column else "" for column in columns.values()),
+                )
+                for name, value in VALUES.items()
+            ),
+        )
+    }
+
+
+def as_text(value: object) -> str:
+    """Return a value as it is given in the context."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def main() -> None:
+    """Write the tables into the pages."""
+    with TemporaryDirectory() as folder:
+        dev, prod = (Templates(synthesized({"env": env}, Path(folder, env))) for env in ("dev", "prod"))
+        contents = {PERMISSIONS: permissions(dev), OPERATIONS: alarm_table(prod), ENVIRONMENTS: setting_table()}
+    for page, sections in contents.items():
+        page.write_text(filled(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
