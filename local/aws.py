@@ -1,4 +1,4 @@
-"""The embedded AWS as its clients see it: two endpoints, and the secret that requests to them are signed with."""
+"""Client settings of the embedded AWS: two endpoints, and the secret that signs requests to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Aws:
-    """Addresses and credentials of one running MiniStack.
+    """Endpoints and credentials of one running MiniStack.
 
-    It refuses requests that are not signed with its secret, which each start draws again.
+    MiniStack rejects requests that are not signed with the secret. Each start generates a new secret.
     """
 
     endpoint: str
     """Base URL of AWS, and of the deployed API."""
     objects_endpoint: str
-    """Base URL of S3 as clients of the service see it: its own port, and so another origin than the console's."""
+    """Base URL of S3. Its port differs, so that objects have another origin than the console."""
     secret_access_key: str = field(repr=False)
 
     @classmethod
@@ -39,7 +39,7 @@ class Aws:
         }
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which any AWS SDK reaches it."""
+        """Return the variables with which any AWS SDK uses this AWS."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_S3": self.objects_endpoint,
@@ -50,7 +50,7 @@ class Aws:
         }
 
     def client(self, service: Any, **config: Any) -> Any:
-        """Return a boto3 client that reaches this AWS and no other; `config` overrides botocore's Config."""
+        """Return a boto3 client of this AWS; `config` overrides botocore's Config."""
         settings: dict[str, Any] = {
             "proxies": {},
             "connect_timeout": 5,

@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright: for the tests of the console and for its pictures."""
+"""Chromium, driven by Playwright, for the tests of the console and its screenshots."""
 
 import os
 import shutil
@@ -10,15 +10,15 @@ from playwright.sync_api import Browser, sync_playwright
 from local import LocalError
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""The first has no window at all, so it starts pages with a quarter of the work."""
+"""Names of the program, in order of preference. The first is headless only, and starts pages with a quarter of the work."""
 MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 LAUNCH_MS = 120_000
-"""For the browser's start on a busy machine."""
+"""Maximum milliseconds until the browser has started, on a busy machine."""
 MISSING = "Chromium is missing, which shows the console: apt-get install chromium-headless-shell, or name one by CHROMIUM=<path>."
 
 
 def chromium() -> str:
-    """The browser's path; raises LocalError when there is none."""
+    """Return the path in $CHROMIUM or of an installed browser; raises LocalError if there is none."""
     found = os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None and os.path.exists(MACOS):
         found = MACOS
@@ -29,10 +29,10 @@ def chromium() -> str:
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser without a window; raises LocalError when there is none."""
+    """Yield a headless browser, closed after the block; raises LocalError if none is installed."""
     path = chromium()
     with sync_playwright() as playwright:
-        # The sandbox needs rights that containers do not give; all pages here are ours. Its /dev/shm may be tiny.
+        # The sandbox needs privileges that containers lack, and all pages are ours. /dev/shm of a container may be tiny.
         arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--autoplay-policy=no-user-gesture-required"]
         browser = playwright.chromium.launch(executable_path=path, args=arguments, timeout=LAUNCH_MS)
         try:

@@ -1,6 +1,6 @@
 """Checks of the console's modules: types, each API call against the OpenAPI document, and the tests of functions.
 
-`make lint` runs it; what it generates for that is in `.local/console`, where editors find it too.
+`make lint` runs it. The generated files are in `.local/console`, where editors also find them.
 """
 
 import json
@@ -14,16 +14,16 @@ from local.toolbox import with_tools
 from shared.openapi.document import document
 
 TESTS = Path("tests", "console")
-"""The tests of functions, for Node's own test runner."""
+"""Tests of functions, for Node's test runner."""
 WARNING = "MODULE_TYPELESS_PACKAGE_JSON"
-"""Node's complaint that package.json does not say which kind of modules there are: browsers need no such thing."""
+"""Node's warning that package.json does not declare the module type, which browsers do not need."""
 PLACE = {"LC_ALL": "en_GB.UTF-8", "TZ": "Europe/London"}
-"""The language and the time zone of the tests, wherever they run."""
+"""Language and time zone of the tests, on any machine."""
 GENERATED = STATE.relative_to(ROOT) / "console"
 
 
 def main(root: Path = ROOT) -> int:
-    """Check the console of a checkout; the exit status of the first program that found something."""
+    """Check the console of a checkout, and return the exit status of the first program that failed, or 0."""
     for command in (*types(root), *tests(root)):
         status = subprocess.run(command, env=with_tools(os.environ | PLACE), check=False).returncode
         if status != 0:
@@ -46,7 +46,7 @@ def types(root: Path) -> list[list[str | Path]]:
 
 
 def tests(root: Path) -> list[list[str | Path]]:
-    """Return the program that tests functions; none if there are no tests."""
+    """Return the program that tests functions; an empty list if there are no tests."""
     if not (root / TESTS).is_dir():
         return []
     setup = (root / TESTS / "setup.js").as_uri()

@@ -31,7 +31,7 @@ from local import ROOT, LocalError, exit_status, running_service, sample_videos
 from shared.threads import map_threads
 
 FILMS = ROOT / "node_modules" / "vega-datasets" / "data" / "movies.json"
-SIDE_BY_SIDE = 8
+CONCURRENT_REQUESTS = 8
 """Concurrent requests. MiniStack waits up to 50 ms for log lines after each call, so sequential requests would mostly
 wait. Each concurrent request also needs its own function worker, of about 80 MB."""
 REQUEST_ATTEMPTS = 8
@@ -70,8 +70,8 @@ def title(value: object) -> str:
     text = _text(value)
     if text is None:
         return "Untitled"
-    # The table's accents are Windows text that was read as Macintosh text: `LÈon` was `Léon`. The one that no
-    # Macintosh could have written, `Alien³`, is right as it is.
+    # Accents were encoded as Windows-1252 and decoded as Mac Roman: `Léon` became `LÈon`. `Alien³` is correct, and
+    # cannot be encoded as Mac Roman.
     with suppress(UnicodeError):
         text = text.encode("mac_roman").decode("cp1252")
     return text[:300]
@@ -151,7 +151,7 @@ def idempotency_key(position: int, film: Document) -> str:
     return f"demo-{position}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
 
-# Talking to the service
+# Client of the service
 
 
 class ApiClient:
@@ -238,7 +238,7 @@ def load(client: ApiClient, films: Sequence[Document], advance: Callable[[], obj
     started = int(time.time())
     loaded = LoadResult()
     create = partial(_create, client)
-    for answer in map_threads(create, enumerate(films), SIDE_BY_SIDE, lambda _: advance()):
+    for answer in map_threads(create, enumerate(films), CONCURRENT_REQUESTS, lambda _: advance()):
         # A repeated request gets the first response again, with the time of the first request.
         if answer.status_code == 201 and answer.json()["updatedAt"] >= started:
             loaded.created += 1
@@ -249,8 +249,8 @@ def load(client: ApiClient, films: Sequence[Document], advance: Callable[[], obj
     return loaded
 
 
-def _create(client: ApiClient, placed: tuple[int, Document]) -> httpx.Response:
-    position, film = placed
+def _create(client: ApiClient, numbered: tuple[int, Document]) -> httpx.Response:
+    position, film = numbered
     return client.send("POST", "/v1/videos", json=film, headers={"Idempotency-Key": idempotency_key(position, film)})
 
 
@@ -292,9 +292,11 @@ def upload(client: ApiClient, video_id: str, content: bytes) -> None:
     begun = client.send("POST", f"/v1/videos/{video_id}/upload", json=announced)
     if begun.status_code != 201:
         raise LocalError(f"The upload of a film was refused: {reason(begun)}.")
-    told = begun.json()
-    # To S3, which takes the signature in the URL and would refuse an additional token.
-    sent = httpx.request(told["method"], told["url"], content=content, headers=told["headers"], trust_env=False)
+    instructions = begun.json()
+    # Without a token, because S3 rejects a request that has both a token and a signed URL.
+    sent = httpx.request(
+        instructions["method"], instructions["url"], content=content, headers=instructions["headers"], trust_env=False
+    )
     if sent.status_code != 200:
         raise LocalError(f"The film could not be sent: {sent.status_code} {sent.text[:200]}")
 

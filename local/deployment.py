@@ -260,15 +260,15 @@ def cdk(arguments: list[str], env: dict[str, str], log: Path, tell: Tell) -> Non
 
 
 def _kill_group(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter when only zombies are left
+    with suppress(ProcessLookupError, PermissionError):  # macOS raises the latter when only zombies are left
         os.killpg(group, signal.SIGKILL)
 
 
 def _reason(lines: Iterable[str]) -> str:
     """Return the line that most likely explains the failure: the app's exception, otherwise CloudFormation's reason."""
-    printed = list(lines)
-    for telling in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
-        for line in reversed(printed):
-            if re.search(telling, line):
+    output = list(lines)
+    for pattern in (r"^[\w.]+(Error|Exception): ", r"_FAILED", "\u274c", r"(?i)\b(error|failed)\b"):
+        for line in reversed(output):
+            if re.search(pattern, line):
                 return " ".join(line.split())[:300]
-    return printed[-1][:300] if printed else "it printed nothing"
+    return output[-1][:300] if output else "it printed nothing"

@@ -1,4 +1,4 @@
-"""MiniStack in this process, extended so that it is safe to trust with data.
+"""MiniStack in this process, extended by durable storage.
 
 The pinned version saves all its state, slowly, and only when it stops. Its TTL deletes items without stream records. It
 gives functions unlimited memory, and unpacks their code for every worker. Its API cannot change any of this, so this
@@ -45,11 +45,11 @@ JOURNAL = "items.sqlite"
 SAVE_SECONDS = 1.0
 EXPIRE_SECONDS = 5.0
 TELL_SECONDS = 0.5
+"""Minimum seconds between two lines of progress."""
 SHARE = 10
-"""Pause after a save or a TTL scan, as a multiple of its duration."""
+"""Minimum pause after a save or a TTL scan, as a multiple of its duration."""
 KEPT_AS_IT_CHANGES = {"dynamodb": dynamodb, "sqs": sqs}
-"""Services whose state is saved after each change, which is small. Other state changes only in a deploy, or is logs and
-metrics."""
+"""Services whose small state is saved after each change. Other state changes only in a deploy, or is logs and metrics."""
 
 TTL_IDENTITY = {"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html"""
@@ -257,12 +257,12 @@ class SharedCache:
         # All request headers by which such responses vary.
         key = (scope["raw_path"], scope["query_string"], *(headers.get(name, b"") for name in VARY))
         if key not in self._kept:
-            await self._inner(scope, receive, self._keeping(key, send))
+            await self._inner(scope, receive, self._caching(key, send))
             return
         for message in self._kept[key]:
             await send(message)
 
-    def _keeping(self, key: tuple[bytes, ...], send: Send) -> Send:
+    def _caching(self, key: tuple[bytes, ...], send: Send) -> Send:
         """Return a `send` that caches the response if it is cacheable."""
         sent: list[Message] = []
 
@@ -295,14 +295,14 @@ class Engine:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Handle a request, or the start and stop of the server."""
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._lifespan(scope, receive, send)
         elif scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", SAVE_PATH):
             await self._save_everything(send)
         else:
             await self._inner(scope, receive, send)
 
-    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
-        async def hear() -> Message:
+    async def _lifespan(self, scope: Message, receive: Receive, send: Send) -> None:
+        async def receive_and_save() -> Message:
             message = await receive()
             if message["type"] == "lifespan.shutdown" and self._keeper:
                 try:
@@ -313,41 +313,41 @@ class Engine:
                     self._is_saved = True
             return message
 
-        async def tell(message: Message) -> None:
+        async def send_and_start(message: Message) -> None:
             if message["type"] == "lifespan.startup.complete":
                 if self._keeper:
                     self._keeper.restore()
-                    self._tasks.append(asyncio.create_task(_again_and_again(self._keeper.save, SAVE_SECONDS)))
-                self._tasks.append(asyncio.create_task(_again_and_again(_expire, EXPIRE_SECONDS)))
+                    self._tasks.append(asyncio.create_task(_repeat(self._keeper.save, SAVE_SECONDS)))
+                self._tasks.append(asyncio.create_task(_repeat(_expire, EXPIRE_SECONDS)))
             await send(message)
             if message["type"] == "lifespan.shutdown.complete" and self._keeper and self._is_saved:
                 self._keeper.end()
                 os._exit(0)  # all data is on disk; MiniStack would wait for threads that wait for messages
 
-        await self._inner(scope, hear, tell)
+        await self._inner(scope, receive_and_save, send_and_start)
 
     async def _save_everything(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
         if self._keeper:
             await self._keeper.save()
             services = ministack._build_persistence_save_dict()
-            told = time.monotonic()
+            reported = time.monotonic()
             for number, (name, get_state) in enumerate(services.items(), start=1):
-                if time.monotonic() - told > TELL_SECONDS:
+                if time.monotonic() - reported > TELL_SECONDS:
                     line = f"{number} of {len(services)}: {name}\n"
                     await send({"type": "http.response.body", "body": line.encode(), "more_body": True})
-                    told = time.monotonic()
+                    reported = time.monotonic()
                 persistence.save_all({name: get_state})
             self._keeper.is_whole = True
         await send({"type": "http.response.body", "body": b""})
 
 
-async def _again_and_again(action: Callable[[], Awaitable[object]], seconds: float) -> None:
+async def _repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
     while True:
         started = time.monotonic()
         try:
             await action()
-        except Exception:  # log and retry: any error, such as a full disk, may be transient
+        except Exception:  # retried, because any error, such as a full disk, may be transient
             LOGGER.exception("failed; tries again")
         await asyncio.sleep(max(seconds, SHARE * (time.monotonic() - started)))
 
@@ -357,7 +357,7 @@ async def _expire() -> None:
 
 
 def expire(now: float) -> None:
-    """Delete all items that have expired at `now`, in epoch seconds, and record it in their tables' streams."""
+    """Delete all items that have expired at `now` (epoch seconds), and record the deletions in the streams."""
     for (account, region, name), setting in dynamodb._ttl_settings.all_items():
         table = dynamodb._tables.get_scoped(account, region, name)
         if table is None or setting["TimeToLiveStatus"] != "ENABLED":
@@ -391,10 +391,10 @@ def _as_dynamodb(account: str, region: str) -> Iterator[None]:
 
 
 def read_streams() -> bool:
-    """Start a thread for each reader that is behind its stream. It reads until it has caught up.
+    """Start a thread for each reader that is behind its stream. The thread reads until it has caught up.
 
-    Replaces MiniStack's function, which serves the mappings one after another and blocks queues in the meantime. A
-    video would wait in its queue for the audit of an import. Returns that this thread has no work left.
+    Replaces MiniStack's function, which serves the mappings sequentially and blocks the queues in the meantime. Uploads
+    would then wait until the audit of an import is complete. Always returns False: the calling thread has no work left.
     """
     now = time.time()
     for (account, region, name), table in dynamodb._tables.all_items():
@@ -405,11 +405,11 @@ def read_streams() -> bool:
             is_behind = lambda_svc._dynamodb_stream_positions.get_scoped(*reader, 0) < end
             may_try = lambda_svc._esm_backoff_until.get_scoped(*reader, 0) <= now
             if is_behind and may_try and reader[-1] not in lambda_svc._esm_inflight:
-                lambda_svc._dispatch_esm_batch(reader[-1], _read_on, reader)
+                lambda_svc._dispatch_esm_batch(reader[-1], _read_to_end, reader)
     return False
 
 
-def _read_on(reader: tuple[str, str, str]) -> None:
+def _read_to_end(reader: tuple[str, str, str]) -> None:
     """Read a stream for one mapping, batch by batch."""
     account, region, _ = reader
     # MiniStack's own function, in a namespace with this mapping only.
@@ -442,10 +442,13 @@ class SharedPackage(zipfile.ZipFile):
 
 
 def mend(keeper: StateSaver | None) -> None:
-    """Patch MiniStack. Changes are reported to `keeper`, and queries use ordered partitions.
+    """Patch MiniStack.
 
-    TTL and streams are handled by this module. Queues are found on any port, functions have a memory limit and start
-    quickly, and responses are sent without delay.
+    - Changes of items are reported to `keeper`, if there is one. Queries read ordered partitions.
+    - This module expires items and reads the streams.
+    - A queue keeps its URL when the port changes.
+    - Functions have a memory limit, start faster, and respond without the delay for log lines.
+    - HTTP responses match API Gateway: challenges of a 401, Vary headers, and bodies that are not UTF-8.
     """
     queries.install()
     set_item, remove_item, items_replaced = dynamodb._set_item, dynamodb._remove_item, dynamodb._items_replaced
@@ -471,18 +474,18 @@ def mend(keeper: StateSaver | None) -> None:
     dynamodb._items_replaced = replace_and_keep
     if keeper:
         dynamodb.get_state = _state_without_items(dynamodb.get_state)
-    answer_browsers = apigateway._cors_response_headers
+    original_cors_headers = apigateway._cors_response_headers
 
-    def keep_vary(*arguments: Any) -> dict[str, str]:
+    def cors_headers(*arguments: Any) -> dict[str, str]:
         """Return the CORS headers, without a Vary header that would replace the function's own."""
-        return {name: value for name, value in answer_browsers(*arguments).items() if name != "Vary"}
+        return {name: value for name, value in original_cors_headers(*arguments).items() if name != "Vary"}
 
-    apigateway._cors_response_headers = keep_vary  # all origins get the same response
-    check_token = apigateway._validate_jwt_authorizer
+    apigateway._cors_response_headers = cors_headers  # all origins get the same response
+    validate_token = apigateway._validate_jwt_authorizer
 
-    async def challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
+    async def check_and_challenge(route: Any, authorizer: Any, headers: dict[str, str], *rest: Any) -> Any:
         """Check a token. As in API Gateway, a 401 names the scheme, and the error of a token that was sent."""
-        claims, scopes, refusal = await check_token(route, authorizer, headers, *rest)
+        claims, scopes, refusal = await validate_token(route, authorizer, headers, *rest)
         if refusal and refusal[0] == 401:
             status, answer_headers, body = refusal
             sent = "authorization" in headers
@@ -492,7 +495,7 @@ def mend(keeper: StateSaver | None) -> None:
             refusal = status, answer_headers | {"WWW-Authenticate": scheme}, body
         return claims, scopes, refusal
 
-    apigateway._validate_jwt_authorizer = challenge
+    apigateway._validate_jwt_authorizer = check_and_challenge
     invoke = apigateway._invoke_lambda_proxy
 
     async def invoke_with_length(
@@ -520,23 +523,23 @@ def mend(keeper: StateSaver | None) -> None:
     lambda_svc._poll_dynamodb_streams = read_streams
     trim, trimming = dynamodb._trim_stream_records, threading.Lock()
 
-    def trim_alone(*table: Any, **scope: Any) -> None:
+    def trim_exclusively(*table: Any, **scope: Any) -> None:
         with trimming:  # concurrent threads would delete each other's records
             trim(*table, **scope)
 
-    dynamodb._trim_stream_records = trim_alone
-    made_url = sqs._queue_url_for_account
+    dynamodb._trim_stream_records = trim_exclusively
+    queue_url = sqs._queue_url_for_account
 
-    def url_it_has(account: str, name: str) -> str:
+    def existing_url(account: str, name: str) -> str:
         """Return the URL of a queue from an earlier run on another port, or the URL of a new queue."""
-        url: str = made_url(account, name)
+        url: str = queue_url(account, name)
         if url in sqs._queues:
             return url
         return next((str(kept) for kept in sqs._queues if kept.endswith(f"/{account}/{name}")), url)
 
-    sqs._queue_url_for_account = url_it_has
-    drain = lambda_runtime.Worker._drain_stderr_bounded
-    lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain, first_line_wait=LOG_SECONDS)
+    sqs._queue_url_for_account = existing_url
+    drain_stderr = lambda_runtime.Worker._drain_stderr_bounded
+    lambda_runtime.Worker._drain_stderr_bounded = partialmethod(drain_stderr, first_line_wait=LOG_SECONDS)
     lambda_runtime.zipfile = SimpleNamespace(**vars(zipfile) | {"ZipFile": SharedPackage})
     script = lambda_runtime._PYTHON_WORKER_SCRIPT.replace(lambda_runtime.INVOKE_DEPTH_BOOTSTRAP, COUNT_NO_CALLS)
     lambda_runtime._PYTHON_WORKER_SCRIPT = LIMIT_MEMORY + script if sys.platform == "linux" else script
@@ -549,7 +552,7 @@ def _state_without_items(get_state: FunctionType) -> Callable[[], Any]:
         described = responses.AccountRegionScopedDict()
         for scope, table in dynamodb._tables.all_items():
             described.set_scoped(*scope, table | {"items": {}})
-        # The same function, in a module whose tables are these: others keep using the real ones meanwhile.
+        # The same function with other global variables, so that concurrent requests still use the real tables.
         return FunctionType(get_state.__code__, vars(dynamodb) | {"_tables": described})()
 
     return get

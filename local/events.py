@@ -650,7 +650,10 @@ def _message(queue: str, body: Mapping[str, Any]) -> Event:
 
 
 def _notification(key: str) -> Event:
-    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html"""
+    """Return S3's notification of an uploaded source file.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
+    """
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -680,7 +683,10 @@ def _notification(key: str) -> Event:
 
 
 def _schedules() -> Iterator[EventExample]:
-    """https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html"""
+    """Yield the event of each EventBridge schedule.
+
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-rule-schedule.html
+    """
     nothing = dict.fromkeys(("requeued", "resent", "failed", "skipped", "recovered", "scheduled", "due"), 0)
     yield EventExample(
         "sweeper", "every-minute", _scheduled("53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa", "Schedule"), nothing

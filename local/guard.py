@@ -1,7 +1,7 @@
-"""The guard in front of the embedded AWS.
+"""Guard in front of the embedded AWS, an ASGI application.
 
-MiniStack serves whatever reaches it: it checks no signature, and any web page can send requests to this machine. So a
-page could create a stack whose code runs here. The guard admits five kinds of requests, and answers 403 to all others:
+MiniStack checks no signatures, and any web page can send requests to this machine. A page could therefore create a stack
+whose code runs here. The guard accepts five kinds of requests, and rejects all others with 403:
 
 - to the documents below `/guide/`, which the guard serves itself;
 - to the deployed API, from every site, because the API promises CORS and checks tokens itself;
@@ -9,8 +9,8 @@ page could create a stack whose code runs here. The guard admits five kinds of r
 - to one object, with a presigned URL that was signed with the same secret and has not expired;
 - to a picture below `thumbnails/`, whose URL is unguessable. On AWS CloudFront serves these without a signature.
 
-All of them must name this machine in `Host`: another name was pointed here by a page (DNS rebinding). Objects have their
-own port, and therefore another origin than the console: no object can run scripts in the console's name.
+Each must name this machine in `Host`, because a page can point another host name at this address (DNS rebinding). Objects
+have their own port, and therefore another origin than the console: a script in an object cannot act as the console.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ HEALTH_PATH = "/_ministack/health"
 LONG_URL = re.compile(r"/_aws/execute-api/([^/]+)/")
 """MiniStack's own URL of a deployed API."""
 SIGNED_QUERY = re.compile(r"(?:^|&)X-Amz-", re.IGNORECASE)
-PICTURE = re.compile(r"/[^/]+/thumbnails/[^?]+")
+THUMBNAIL = re.compile(r"/[^/]+/thumbnails/[^?]+")
 STALL_SECONDS = 75.0
-"""Seconds after which a request whose body does not continue is ended: as long as MiniStack's server keeps an idle connection."""
+"""Maximum seconds between two parts of a request body. Equal to the idle timeout of MiniStack's server."""
 HASH = re.compile(r"[0-9a-f]{64}")
 
 OBJECT_HEADERS = {
-    # A document from a bucket gets an opaque origin and runs nothing; pictures and films still show.
+    # Documents from a bucket get an opaque origin and run no scripts; images and videos still load.
     "content-security-policy": "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'",
     "x-content-type-options": "nosniff",
     "vary": "Origin",
@@ -58,7 +58,7 @@ CORS = {
 
 
 class RequestRefused(Exception):
-    """A request that must not reach MiniStack; the text says why."""
+    """Request that must not reach MiniStack. The message is the reason."""
 
 
 class RequestStalled(Exception):
@@ -76,7 +76,7 @@ class Ports:
 
 
 class _Request:
-    """The parts of an ASGI request that the guard decides by."""
+    """Parts of an ASGI request on which the guard bases its decision."""
 
     def __init__(self, scope: Message) -> None:
         self.scope = scope
@@ -91,27 +91,27 @@ class _Request:
 
     @property
     def first(self) -> str:
-        """The first segment of the path."""
+        """First segment of the path."""
         return self.path.removeprefix("/").partition("/")[0]
 
     @property
     def site(self) -> str:
-        """Relation of the page that sends the request to this address; programs send none."""
+        """Sec-Fetch-Site: relation of the sending page to this address; `none` for programs."""
         return self.headers.get("sec-fetch-site", "none")
 
     def require_host(self, port: int, *names: str) -> None:
-        """Raise Refused unless `Host` is one of these names with this port."""
+        """Raise RequestRefused unless `Host` is one of these names with this port."""
         if self.headers.get("host", "") not in [f"{name}:{port}" for name in names or NAMES]:
             raise RequestRefused(f"Host must be {LOOPBACK}:{port} or localhost:{port}.")
 
     def require_plain(self, signed: Sequence[str] = ()) -> None:
-        """Raise Refused if a header outside the `signed` ones could lead MiniStack to another service or object."""
+        """Raise RequestRefused if an unsigned header could select another service or object in MiniStack."""
         for name in self.headers:
             if name == "authorization" or (name.startswith("x-amz-") and name not in signed):
                 raise RequestRefused(f"The header {name} must be signed.")
 
     def require_site(self, *allowed: str) -> None:
-        """Raise Refused when a page of a site that is not allowed sends the request."""
+        """Raise RequestRefused if the sending page is not of an allowed site."""
         if self.site not in allowed:
             raise RequestRefused("Pages of other sites may send requests to the API only.")
 
@@ -143,7 +143,7 @@ class Guard:
         self._console = f"http://{LOOPBACK}:{ports.api}"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one request, or pass on the server's start and end."""
+        """Serve one request, or forward the start and stop of the server."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -177,7 +177,7 @@ class Guard:
             await self._inner(request.scope, await self._signed(request, receive, self._ports.api), send)
 
     def _is_for_aws(self, request: _Request) -> bool:
-        """Whether a request is for AWS, or looks as if a page tried to reach it."""
+        """Return whether a request is addressed to AWS, even if it is unsigned."""
         deployed = LONG_URL.match(request.path)
         return (
             request.headers.get("authorization", "").startswith("AWS")
@@ -189,13 +189,13 @@ class Guard:
         )
 
     async def _serve_api(self, request: _Request, receive: Receive, send: Send) -> None:
-        """Pass a request on to the deployed API, whose base URL is this address.
+        """Forward a request to the deployed API, whose base URL is this address.
 
-        MiniStack's own base URL contains `$default`, which shells take for a variable.
+        MiniStack's own base URL contains `$default`, which shells would expand.
         """
         request.require_host(self._ports.api)
         if request.first == "console" and request.headers["host"] != f"{LOOPBACK}:{self._ports.api}":
-            # One origin for the console: S3 and the issuer accept no other.
+            # S3 and the issuer accept only one origin of the console.
             where = self._console + request.raw_path + ("?" + request.query if request.query else "")
             await _answer(send, 307, b"", {"location": where})
             return
@@ -218,12 +218,12 @@ class Guard:
         port = self._ports.objects
         if request.method == "OPTIONS" and request.headers.get("origin") == self._console:
             request.require_host(port)
-            await _answer(send, 204, b"", {})  # `_as_object` adds what the page may do
+            await _answer(send, 204, b"", {})  # `_as_object` adds the CORS headers
             return
         if SIGNED_QUERY.search(request.query):
             request.require_host(port)
             self._require_presigned(request)
-        elif self._is_picture(request):
+        elif self._is_thumbnail(request):
             request.require_host(port)
             request.require_plain()
             request.require_site("none", "same-origin", "same-site")
@@ -231,18 +231,18 @@ class Guard:
             receive = await self._signed(request, receive, port)
         await self._inner(request.scope, receive, send)
 
-    def _is_picture(self, request: _Request) -> bool:
-        """Whether a request reads one picture, and has neither a query nor a body."""
+    def _is_thumbnail(self, request: _Request) -> bool:
+        """Return whether a request reads one thumbnail, without a query or a body."""
         return (
             request.method in ("GET", "HEAD")
             and not request.query
             and not {"content-length", "transfer-encoding"} & request.headers.keys()
-            and PICTURE.fullmatch(request.path) is not None
+            and THUMBNAIL.fullmatch(request.path) is not None
             and request.first in self._buckets()
         )
 
     async def _signed(self, request: _Request, receive: Receive, port: int) -> Receive:
-        """Raise Refused unless the headers are signed with this start's secret; return what yields the body."""
+        """Raise RequestRefused unless the headers are signed with this start's secret; return a `receive` that yields the body."""
         request.require_host(port, *NAMES, FROM_CONTAINER)
         request.require_site("none", "same-origin")
         if not request.headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 "):
@@ -258,7 +258,7 @@ class Guard:
         return receive
 
     def _require_presigned(self, request: _Request) -> None:
-        """Raise Refused unless the URL was signed with this start's secret, for S3, and has not expired."""
+        """Raise RequestRefused unless the URL was signed for S3 with this start's secret, and has not expired."""
         query = _parameters(request)
         signature = sigv4.parse_query_signature(query)
         if isinstance(signature, tuple):
@@ -297,11 +297,11 @@ class Guard:
             raise RequestRefused(failure[1])
 
     def _as_object(self, request: _Request, send: Send) -> Send:
-        """Return a `send` that adds the headers of an object: no scripts, and CORS for the console alone."""
+        """Return a `send` that adds the headers of an object: no scripts, and CORS only for the console."""
         added = OBJECT_HEADERS
         if request.headers.get("origin") == self._console:
             added = added | CORS | {"access-control-allow-origin": self._console}
-        fresh = [(name.encode(), value.encode()) for name, value in added.items()]
+        replaced = [(name.encode(), value.encode()) for name, value in added.items()]
 
         async def send_as_object(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -310,7 +310,7 @@ class Guard:
                     for name, value in message.get("headers", [])
                     if name.lower().decode() not in OBJECT_HEADERS and not name.lower().startswith(b"access-control-")
                 ]
-                message = {**message, "headers": [*others, *fresh]}
+                message = {**message, "headers": [*others, *replaced]}
             await send(message)
 
         return send_as_object
@@ -321,15 +321,15 @@ def _parameters(request: _Request) -> dict[str, list[str]]:
 
 
 def _without_stalls(receive: Receive) -> Receive:
-    """Return a `receive` that raises Stalled when the client does not continue its body.
+    """Return a `receive` that raises RequestStalled if the client pauses its body for STALL_SECONDS.
 
-    The server itself has no such limit. A body that arrives slowly is not ended, however long it takes.
+    The server itself has no such limit. The total duration of a body is unlimited.
     """
     is_complete = False
 
     async def receive_in_time() -> Message:
         nonlocal is_complete
-        if is_complete:  # what comes next is the end of the connection
+        if is_complete:  # the next message is the disconnect
             return await receive()
         try:
             async with asyncio.timeout(STALL_SECONDS):
@@ -343,7 +343,7 @@ def _without_stalls(receive: Receive) -> Receive:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """Read a whole body; return it, and a `receive` that yields it again."""
+    """Read a whole body; return it with a `receive` that yields it again."""
     parts, more = [], True
     while more:
         message = await receive()

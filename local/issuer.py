@@ -161,7 +161,7 @@ class SignIns:
         self._sessions: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def open_page(self, request: Mapping[str, str]) -> str:
-        """Return the token of a new sign-in page for a code request; raises Refused if the request is invalid.
+        """Return the token of a new sign-in page for a code request; raises OAuthError if the request is invalid.
 
         Only the page contains the token, and no other site can read the page. A form with the token was therefore sent
         by the page, which prevents cross-site request forgery.
@@ -175,7 +175,7 @@ class SignIns:
         return page
 
     def allow(self, form: Mapping[str, str]) -> str:
-        """Return the redirect for a submitted sign-in page, with a code for its `user`; raises Refused."""
+        """Return the redirect for a submitted sign-in page, with a code for its `user`; raises OAuthError."""
         user = form.get("user", "")
         with self._lock:
             request, until = self._pages.pop(form.get("page", ""), ({}, 0.0))
@@ -195,7 +195,7 @@ class SignIns:
         return address in self._back
 
     def _check(self, request: Mapping[str, str]) -> None:
-        """Raise Refused unless the console requests a code with a redirect to the service."""
+        """Raise OAuthError unless the console requests a code with a redirect to the service."""
         if request.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("unauthorized_client")
         if not self.may_return_to(request.get("redirect_uri", "")):
@@ -206,12 +206,12 @@ class SignIns:
             raise OAuthError("invalid_request")
 
     def redeem(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...], str]:
-        """Return the user of a code or refresh token, the scopes, and the next refresh token; raises Refused."""
+        """Return the user of a code or refresh token, the scopes, and the next refresh token; raises OAuthError."""
         if form.get("client_id") != CONSOLE_CLIENT:
             raise OAuthError("invalid_client")
         match form.get("grant_type"):
             case "authorization_code":
-                user, scopes = self._of_code(form)
+                user, scopes = self._redeem_code(form)
             case "refresh_token":
                 with self._lock:
                     session = self._sessions.pop(form.get("refresh_token", ""), None)
@@ -225,7 +225,7 @@ class SignIns:
             self._sessions[following] = user, scopes
         return user, scopes, following
 
-    def _of_code(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    def _redeem_code(self, form: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
         with self._lock:
             code = self._codes.pop(form.get("code", ""), None)
         proof = urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest()).rstrip(b"=").decode()
@@ -287,11 +287,11 @@ class Issuer:
         self._server.server_close()
 
     def mint(self, subject: str, scopes: Sequence[str], lifetime: int = LIFETIME) -> str:
-        """Return a token of this issuer, see Signer.mint. `lifetime` is in seconds."""
+        """Return a token of this issuer, see TokenSigner.mint. `lifetime` is in seconds."""
         return self._signer.mint(self.url, subject, scopes, lifetime)
 
     def token(self, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return the response to a token request (RFC 6749, section 5.1); raises Refused."""
+        """Return the response to a token request (RFC 6749, section 5.1); raises OAuthError."""
         user, scopes, following = self.sign_ins.redeem(form)
         return {
             "access_token": self._signer.mint(self.url, user, scopes, SESSION, CONSOLE_CLIENT),
@@ -320,12 +320,12 @@ class _IssuerHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        if not self._is_from_here("same-site", "same-origin"):
+        if not self._is_allowed("same-site", "same-origin"):
             self._send(403)
         elif url.path in self.server.documents:
             self._send(200, self.server.documents[url.path], {"Content-Type": JSON} | self._cors())
         elif url.path == LOGOUT_PATH:
-            self._let_go(_first(url.query).get("post_logout_redirect_uri", ""))
+            self._sign_out(_first(url.query).get("post_logout_redirect_uri", ""))
         elif url.path == AUTHORIZE_PATH:
             self._show_page(_first(url.query))
         else:
@@ -335,7 +335,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
         unread = {"Connection": "close"}  # otherwise the unread body would be parsed as the next request
         # The console asks for tokens from its own origin; only the issuer's own page sends its form.
-        if not self._is_from_here(*(["same-site"] if path == TOKEN_PATH else ["same-origin"])):
+        if not self._is_allowed(*(["same-site"] if path == TOKEN_PATH else ["same-origin"])):
             self._send(403, headers=unread)
         elif path not in (TOKEN_PATH, AUTHORIZE_PATH):
             self._send(404, headers=unread)
@@ -343,9 +343,9 @@ class _IssuerHandler(BaseHTTPRequestHandler):
             self._send(400, headers=unread)
         else:
             form = _first(self.rfile.read(int(length)).decode("utf-8", errors="replace"))
-            (self._give_tokens if path == TOKEN_PATH else self._sign_in)(form)
+            (self._send_tokens if path == TOKEN_PATH else self._sign_in)(form)
 
-    def _give_tokens(self, form: Mapping[str, str]) -> None:
+    def _send_tokens(self, form: Mapping[str, str]) -> None:
         try:
             status, answer = 200, self.server.issuer.token(form)
         except OAuthError as error:
@@ -385,7 +385,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         except OAuthError as error:
             self._send(400, f"{error}\n".encode(), {"Content-Type": "text/plain"})
 
-    def _let_go(self, back: str) -> None:
+    def _sign_out(self, back: str) -> None:
         """Redirect a user who signed out (OpenID Connect RP-Initiated Logout).
 
         The issuer stores no session of the user.
@@ -395,7 +395,7 @@ class _IssuerHandler(BaseHTTPRequestHandler):
         else:
             self._send(400, b"invalid_request\n", {"Content-Type": "text/plain"})
 
-    def _is_from_here(self, *sites: str) -> bool:
+    def _is_allowed(self, *sites: str) -> bool:
         """Return whether the request was sent to the issuer's own address by a program, the address bar, or a page of
         `sites`.
 

@@ -68,7 +68,7 @@ class Mutant:
     """Files or ids of tests. At least one test must fail."""
 
     def applied(self, root: Path) -> str:
-        """Return the text of the file with the defect; raises LocalError if `old` is not there exactly once."""
+        """Return the text of the file with the defect; raises LocalError unless `old` occurs exactly once."""
         path = root / self.file
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         if (count := text.count(self.old)) != 1 or self.old == self.new:
@@ -154,7 +154,7 @@ class Runner:
         work: Callable[[str], MutantOutcome],
         kept: IO[str],
     ) -> dict[str, MutantOutcome]:
-        """Return the outcome of `work` for each name, run or known by its key; whatever happens, no program is left."""
+        """Return the outcome of `work` for each name, run or known by its key. No program is left running, even after an error."""
         outcomes = {name: known[key] for name, key in keys.items() if key in known}
         pool = ThreadPoolExecutor(AT_ONCE)
         futures = {pool.submit(work, name): name for name in keys if name not in outcomes}
@@ -162,8 +162,8 @@ class Runner:
             for future in as_completed(futures):
                 name, outcome = futures[future], future.result()
                 outcomes[name] = outcome
-                told = outcome.reason or f"{outcome.seconds:.0f} s"
-                self.say(f"{len(outcomes)}/{len(keys)} {name}: {outcome.result} {told}")
+                detail = outcome.reason or f"{outcome.seconds:.0f} s"
+                self.say(f"{len(outcomes)}/{len(keys)} {name}: {outcome.result} {detail}")
                 if outcome.result != BROKEN:
                     kept.write(json.dumps([keys[name], outcome.result, round(outcome.seconds, 1)]) + "\n")
                     kept.flush()
@@ -234,7 +234,7 @@ def _copied(root: Path, folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a module; its bytecode goes, because another text of the same second and length would be taken for it."""
+    """Write a file and delete its bytecode, which Python would reuse if size and modification second are equal."""
     path.write_bytes(content)
     if path.suffix == ".py":
         Path(cache_from_source(str(path))).unlink(missing_ok=True)
@@ -255,7 +255,7 @@ def _digest(copy: Path) -> str:
 
 
 def _read(file: Path) -> dict[str, MutantOutcome]:
-    """Return what earlier runs found, by key."""
+    """Return the outcomes of earlier runs, by key."""
     known = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         with suppress(ValueError):  # the last line may have been cut off
@@ -283,8 +283,8 @@ def report(mutants: Sequence[Mutant], outcomes: Mapping[str, MutantOutcome]) -> 
     for mutant in mutants:
         if mutant.name not in caught:
             outcome = outcomes[mutant.name]
-            told = outcome.reason or f"{mutant.breaks} No test fails: {' '.join(mutant.tests)}"
-            lines.append(f"{outcome.result.upper()} {mutant.area}/{mutant.name}: {told}")
+            detail = outcome.reason or f"{mutant.breaks} No test fails: {' '.join(mutant.tests)}"
+            lines.append(f"{outcome.result.upper()} {mutant.area}/{mutant.name}: {detail}")
     return [*lines, f"Caught {len(caught)} of {len(mutants)}."]
 
 

@@ -128,7 +128,7 @@ def rehearse(work: Path, arguments: Sequence[str]) -> None:
             account.deploy()
         with _step("Looking whether the service goes on"), account.clients() as clients:
             account.require_readers()
-            # What the tests left may still change, such as a job that waits for its last attempt.
+            # Items of the tests may still change, such as a job that waits for its last attempt.
             restored = account.items.snapshot()
             require_unchanged(*({key: items[key] for key in at_rest if key in items} for items in (kept, restored)))
             title = {"title": "Made after the table was restored"}
@@ -153,7 +153,7 @@ def first_indexes(table: RecordedTable) -> list[str]:
 
 
 def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[str]) -> None:
-    """Raise Lost unless the deployed table matches its record, with these indexes."""
+    """Raise DataLost unless the deployed table matches its record, with these indexes."""
     now = present(table)
     order = [index["name"] for index in now["indexes"]]
     deployed = described(items.description())
@@ -165,7 +165,7 @@ def require_table(items: TableSample, table: RecordedTable, indexes: Sequence[st
 
 
 class IndexWatch:
-    """Watches a table during an upgrade: all items must exist after each change of its indexes."""
+    """Watches a table during an upgrade: all items must be unchanged after each change of its indexes."""
 
     def __init__(self, items: TableSample, before: Snapshot) -> None:
         self._items = items
@@ -173,7 +173,7 @@ class IndexWatch:
         self._seen: list[list[str]] = []
         self._failure: LocalError | None = None
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -183,10 +183,10 @@ class IndexWatch:
         self._over.set()
         self._thread.join()
 
-    def _follow(self) -> None:
+    def _watch(self) -> None:
         is_over = False
         while not is_over:
-            is_over = self._over.wait(0.2)  # and then it looks a last time
+            is_over = self._over.wait(0.2)  # the last check follows the end
             indexes = self._items.indexes()
             if self._seen and self._seen[-1] == indexes:
                 continue
@@ -202,10 +202,10 @@ class IndexWatch:
         if self._failure is not None:
             raise self._failure
         steps = [len(last[: len(first) + number]) for number in range(len(last) - len(first) + 1)]
-        told = " -> ".join(map(_listed, self._seen))
+        steps_seen = " -> ".join(map(_listed, self._seen))
         one_more = all(set(old) < set(new) for old, new in zip(self._seen, self._seen[1:], strict=False))
         if [len(indexes) for indexes in self._seen] != steps or not one_more or set(self._seen[-1]) != set(last):
-            raise DataLost(f"Each update should add one index, and they were {told}.")
+            raise DataLost(f"Each update should add one index, and they were {steps_seen}.")
         for indexes in self._seen:
             print(f"  {_listed(indexes)}: nothing was lost", flush=True)
 
@@ -305,7 +305,7 @@ class _Account:
         settings = TranscoderSettings(
             self.deployed.transcode_queue_url, self.aws.endpoint, self.issuer.url, str(self.work / KEY_FILE.name)
         )
-        # In the order of tests/e2e/conftest.py, which has the longest first; xdist would take them last.
+        # In the order of tests/e2e/conftest.py, which starts the longest tests first; xdist would start them last.
         options = ["--no-loadscope-reorder", "-p", "local.slowest", *arguments]
         command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests" / "e2e")]
         with Transcoder(self.aws, settings, self.work / "transcoder.log"):
@@ -342,7 +342,7 @@ class _Account:
         return kept
 
     def require_readers(self) -> None:
-        """Raise Lost unless both stream consumers read the current table's stream."""
+        """Raise DataLost unless both stream consumers read the current table's stream."""
         stream = self.items.description()["LatestStreamArn"]
         mappings = self.aws.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         read = [mapping["EventSourceArn"] for mapping in mappings if "/stream/" in mapping["EventSourceArn"]]

@@ -70,7 +70,7 @@ class RestoreDrill:
         self.request("PATCH", f"/v1/videos/{own[1]}", "alice", {"title": "Changed after the damage"})
         new = self.request("POST", "/v1/videos", "alice", {"title": "Created after the damage"})["videoId"]
         damaged = self._export("damaged")
-        if not self._wrong(copy, damaged, own):
+        if not self._differing(copy, damaged, own):
             raise LocalError("The damage changed nothing, so the drill proves nothing.")
 
         restore = (
@@ -162,7 +162,7 @@ class RestoreDrill:
 
     def _verify(self, copy: Lines, own: list[str], new: str) -> None:
         restored = self._export("restored")
-        wrong = self._wrong(copy, restored, own)
+        wrong = self._differing(copy, restored, own)
         if wrong:
             raise LocalError(f"{len(wrong)} lines are not as they were, the first of them {wrong[0]}.")
         titles = [restored[("Video", video_id)]["title"] for video_id in (*own, new)]
@@ -196,8 +196,8 @@ class RestoreDrill:
         answer = self.request("GET", f"/v1/videos?from=0&limit=100&{query}".rstrip("&"), "bob", None)
         return [video["videoId"] for video in answer["items"]]
 
-    def _wrong(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
-        """Return the keys that differ from the export, except for the videos that users changed."""
+    def _differing(self, copy: Lines, present: Lines, changed: list[str]) -> list[tuple[str, ...]]:
+        """Return the keys of lines that differ from the export; skips the videos that users `changed`."""
         kept = {key: line for key, line in copy.items() if key[:2] not in [("Video", video_id) for video_id in changed]}
         return [key for key, line in kept.items() if _content(present.get(key, {})) != _content(line)]
 
@@ -225,8 +225,8 @@ class RestoreDrill:
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         if done.returncode and not (may_find and done.returncode == 1):
             raise LocalError(f"python -m tools {' '.join(arguments)} failed: {(done.stderr or done.stdout)[-2000:]}")
-        told = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
-        return told[-1] if told else ""
+        results = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
+        return results[-1] if results else ""
 
 
 def _content(line: Line) -> Line:

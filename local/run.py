@@ -188,7 +188,7 @@ def _only_run_of_this_checkout() -> Iterator[None]:
 
 
 def stop_on_signals(kept: str = "") -> None:
-    """Make the first SIGINT, SIGTERM or SIGHUP raise Stop. Later signals print an explanation.
+    """Make the first SIGINT, SIGTERM or SIGHUP raise StopRequested. Later signals print an explanation.
 
     `kept` is a sentence about the data that survives `kill -9`.
     """

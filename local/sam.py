@@ -30,13 +30,13 @@ from shared.aws.dynamodb import Table
 
 SAM = STATE / "sam"
 TEMPLATE, VARIABLES = "template.json", "env.json"
-"""Files in a folder that `samconfig.toml` names."""
+"""Names of the files to which `samconfig.toml` refers."""
 PROPERTIES = ("Architectures", "Handler", "MemorySize", "Runtime", "Timeout")
-"""Properties of a function that hold in a container on this machine."""
+"""Properties of a function that also apply in a container on this machine."""
 UNUSED = "unused"
-"""Stands for required properties that `sam local invoke` does not read."""
+"""Placeholder for required properties that `sam local invoke` does not read."""
 RESERVED_NAMES = "E3663"
-"""Rule of cfn-lint against variables that Lambda sets itself."""
+"""Rule of cfn-lint against variables that Lambda reserves."""
 PAGE = ROOT / "docs" / "sam-local-invoke.md"
 BEGIN, END = "<!-- generated: commands -->\n", "<!-- end: commands -->\n"
 ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -44,10 +44,10 @@ ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm
 
 def main(arguments: list[str]) -> int:
     """Prepare the files, or with `--page` rewrite the page with the last prepared commands, and return the exit status."""
-    return exit_status(_write_page if arguments == ["--page"] else _make_ready)
+    return exit_status(_write_page if arguments == ["--page"] else _prepare_all)
 
 
-def _make_ready() -> None:
+def _prepare_all() -> None:
     service = running_service()
     aws = Aws.of(service)
     print("Making the templates and packages (cdk synth) ...", flush=True)
@@ -62,7 +62,7 @@ def _make_ready() -> None:
 def prepare(
     folder: Path, functions: Sequence[SynthesizedFunction], aws: Aws, running: Iterable[SynthesizedFunction]
 ) -> None:
-    """Write the template of functions, and the variables that the running ones have."""
+    """Write the template of the functions, and the variables of the same functions of the running service."""
     deployed = {function.folder: function for function in running}
     own = {name: from_container(value, platform.system()) for name, value in aws.environment().items()}
     variables = {
@@ -90,7 +90,7 @@ def template(functions: Iterable[SynthesizedFunction], variables: Mapping[str, I
                 "Role": f"arn:aws:iam::{ACCOUNT}:role/{UNUSED}",
                 "Environment": {"Variables": dict.fromkeys(variables[function.logical_id], "")},
             },
-            # SAM takes the code from there.
+            # SAM loads the code from this folder.
             "Metadata": {"aws:asset:path": str(function.asset), "aws:asset:property": "Code"},
         }
     # On AWS, Lambda itself sets the credentials and the region.
@@ -114,25 +114,25 @@ def synthesise(aws: Aws, issuer: str, folder: Path) -> None:
 def from_container(endpoint: str, system: str) -> str:
     """Return the address at which a container finds a server on this machine's loopback.
 
-    On Linux it can have the host's network (`--docker-network host`); elsewhere there is a name for the host.
+    On Linux the container can share the host's network (`--docker-network host`). Elsewhere the host has a special name.
     """
     return endpoint if system == "Linux" else endpoint.replace(LOOPBACK, FROM_CONTAINER)
 
 
 def command(function: SynthesizedFunction, name: str) -> str:
-    """The command that calls a function with one of its events."""
+    """Return the command that invokes a function with one of its events."""
     event = EVENTS.relative_to(ROOT) / function.folder / f"{name}.json"
     return f"sam local invoke {function.logical_id} -e {event}"
 
 
 def examples_of(folder: str, functions: Iterable[SynthesizedFunction]) -> list[str]:
-    """The commands of a function's events."""
+    """Return the commands for the events of the function in `folder`."""
     (function,) = (candidate for candidate in functions if candidate.folder == folder)
     return [command(function, example.name) for example in examples() if example.function == folder]
 
 
 def commands(functions: Iterable[SynthesizedFunction]) -> str:
-    """All commands in Markdown, by function, each with what it answers."""
+    """Return all commands in Markdown, by function, each with its expected result."""
     lines = []
     for function in functions:
         lines += [f"### {function.folder}", "", "```"]
@@ -144,7 +144,7 @@ def commands(functions: Iterable[SynthesizedFunction]) -> str:
 
 
 def page(text: str, functions: Iterable[SynthesizedFunction]) -> str:
-    """The page with its commands rewritten; raises ValueError when their marks are missing."""
+    """Return the page with new commands between its marks; raises ValueError if the marks are missing."""
     before, opened, rest = text.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not (opened and closed):

@@ -92,23 +92,23 @@ def take(studio: Studio) -> None:
     PICTURES.mkdir(exist_ok=True)
     with launched() as browser:
         with _signed_in(browser, studio, "alice") as page:
-            _keep(page, "library", _posters(page, 12))
+            _save(page, "library", _posters(page, 12))
             _go(page, f"videos/{films[0]}")
             page.locator("video").evaluate(SOUGHT)
             page.locator("media-time-range").hover()
-            _keep(page, "video", [page.get_by_role("tabpanel"), page.locator("media-preview-thumbnail")])
+            _save(page, "video", [page.get_by_role("tabpanel"), page.locator("media-preview-thumbnail")])
             _go(page, "upload")
-            _keep(page, "upload", [page.get_by_role("button", name="Choose films")])
+            _save(page, "upload", [page.get_by_role("button", name="Choose films")])
             _go(page, f"search?q={SEARCHED}")
-            _keep(page, "search", [page.locator("q mark").first, *_posters(page, 4)])
+            _save(page, "search", [page.locator("q mark").first, *_posters(page, 4)])
             _go(page, "playlists")
             page.get_by_role("link", name="By the sea").click()
-            _keep(page, "playlist", [page.get_by_role("heading", name="By the sea"), *_posters(page, 4)])
+            _save(page, "playlist", [page.get_by_role("heading", name="By the sea"), *_posters(page, 4)])
         with _signed_in(browser, studio, "alice", scheme="dark") as page:
-            _keep(page, "library-dark", _posters(page, 12))
+            _save(page, "library-dark", _posters(page, 12))
         with _signed_in(browser, studio, "admin") as page:
             _go(page, "operations")
-            _keep(page, "operations", [page.get_by_text("The file is not a film").first])
+            _save(page, "operations", [page.get_by_text("The file is not a film").first])
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _posters(page: Page, number: int) -> list[Locator]:
     return [page.locator(".poster img").nth(place) for place in range(number)]
 
 
-def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
+def _save(page: Page, name: str, shown: Sequence[Locator]) -> None:
     """Write a screenshot once these elements and their images are loaded, as WebP: a third of a PNG's size."""
     for part in shown:
         part.wait_for()
@@ -148,10 +148,10 @@ def _keep(page: Page, name: str, shown: Sequence[Locator]) -> None:
 
 def main() -> int:
     """Start a service, take all screenshots, and return the exit status."""
-    return exit_status(_take_of_own_service)
+    return exit_status(_run)
 
 
-def _take_of_own_service() -> None:
+def _run() -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="screenshots-")))
         aws, issuer = stack.enter_context(service_in(folder, print))

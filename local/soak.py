@@ -20,7 +20,7 @@ from local.run import stoppable
 LOGS = STATE / "soak"
 TESTS = ("rehearsal", "unit", "proofs", "infra", "integration")
 BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
-"""A program that takes a whole core while the process that started it lives."""
+"""Program that keeps one core busy until its parent ends."""
 
 
 def soak(asked: argparse.Namespace, wanted: Sequence[Stage], logs: Path) -> None:

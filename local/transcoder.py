@@ -48,7 +48,7 @@ BEAT_SECONDS = 5
 """Seconds between two progress reports, each with an extension of the visibility timeout."""
 LONGEST_SECONDS = 3600
 """Maximum seconds of one rendition, because the transcoder on a laptop has other jobs."""
-TRIES = 3
+MAX_ATTEMPTS = 3
 """Maximum attempts to send one report, including the first."""
 STOP_SECONDS = 10.0
 CHUNK = 1 << 20
@@ -57,7 +57,7 @@ LOGGER = logging.getLogger("transcoder")
 
 
 class JobWithdrawn(Exception):
-    """The API no longer accepts this work; `gone` if the job does not exist."""
+    """The API no longer accepts reports on this attempt; `gone` means that the job does not exist."""
 
     def __init__(self, detail: str, *, gone: bool) -> None:
         super().__init__(detail)
@@ -101,7 +101,7 @@ class Reports:
         message: JobMessage,
         state: Literal["running", "done", "failed"],
         *,
-        tries: int = TRIES,
+        tries: int = MAX_ATTEMPTS,
         **more: str | int | bool,
     ) -> None:
         """Report on a message's job; raises JobWithdrawn or ReportFailed."""
@@ -164,13 +164,13 @@ class TranscodeWorker:
             self._do(_parsed(body), receipt)
         except JobWithdrawn as answer:
             LOGGER.info("not wanted any more: %s", answer)
-        except Exception:  # whatever one message breaks on, the worker continues with the next
+        except Exception:  # the worker continues with the next message after any error
             # SQS delivers the message again, with increasing delay, and finally moves it to the DLQ.
             LOGGER.exception("message not done")
-            self._hide(receipt, 15 * 2 ** (count - 1))
+            self._set_visibility(receipt, 15 * 2 ** (count - 1))
             return
         except BaseException:
-            self._hide(receipt, 0)  # another worker can receive it immediately
+            self._set_visibility(receipt, 0)  # another worker can receive it immediately
             raise
         # Delete the message last. If an earlier step fails, it is delivered again, and a repeated report has no effect.
         self._sqs.delete_message(QueueUrl=self._queue_url, ReceiptHandle=receipt)
@@ -181,14 +181,14 @@ class TranscodeWorker:
         self._reports.send(message, "running", progress=0)
         LOGGER.info("begins %s", name)
         try:
-            size = self._make(message, receipt)
+            size = self._transcode(message, receipt)
         except UnreadableVideo as error:
             self._reports.send(message, "failed", reason=error.reason, retry=False)
         except SourceLost as error:
             self._reports.send(message, "failed", reason=str(error), retry=False)
         except JobWithdrawn:
             raise
-        except Exception:  # whatever broke, the job must fail at once and not wait for its lease to end
+        except Exception:  # the job must fail at once, instead of when its lease ends
             LOGGER.exception("failed at %s", name)
             reason = "The transcoder could not finish; its log says why."
             self._reports.send(message, "failed", reason=reason, retry=True)
@@ -196,33 +196,33 @@ class TranscodeWorker:
             self._done(message, size)
             LOGGER.info("finished %s", name)
 
-    def _make(self, message: JobMessage, receipt: str) -> int:
+    def _transcode(self, message: JobMessage, receipt: str) -> int:
         """Create and store a rendition, and return its size in bytes."""
         rendition = message.input.rendition
         if rendition is None or message.output is None:
             raise BadMessage("The message is not about a rendition.")
-        begun = last = self._clock()
+        started = last = self._clock()
 
-        def beat(percent: int) -> None:
+        def report_progress(percent: int) -> None:
             nonlocal last
-            if self._clock() - begun >= LONGEST_SECONDS:
+            if self._clock() - started >= LONGEST_SECONDS:
                 raise UnreadableVideo(errors.TOO_SLOW)
             if self._clock() - last >= BEAT_SECONDS:
                 last = self._clock()
-                self._hide(receipt, VISIBILITY_SECONDS)
+                self._set_visibility(receipt, VISIBILITY_SECONDS)
                 # The lease lasts many times as long, so one lost report does no harm.
                 with suppress(ReportFailed):
                     self._reports.send(message, "running", progress=min(99, max(1, percent)), tries=1)
 
         with tempfile.TemporaryDirectory(prefix="transcoder-") as folder:
             film, made = Path(folder, "film"), Path(folder, "made.mp4")
-            self._download(message.input, film, lambda: beat(1))
-            transcode(film, made, width=rendition.width, height=rendition.height, progress=beat)
+            self._download(message.input, film, lambda: report_progress(1))
+            transcode(film, made, width=rendition.width, height=rendition.height, progress=report_progress)
             bucket, key = split_uri(message.output)
             self._s3.upload_file(str(made), bucket, key, ExtraArgs={"ContentType": "video/mp4"})
             return made.stat().st_size
 
-    def _download(self, film: JobInput, target: Path, beat: Callable[[], None]) -> None:
+    def _download(self, film: JobInput, target: Path, report_progress: Callable[[], None]) -> None:
         bucket, key = split_uri(film.source)
         try:
             body = self._s3.get_object(Bucket=bucket, Key=key, IfMatch=f'"{film.etag}"')["Body"]
@@ -237,7 +237,7 @@ class TranscodeWorker:
         with target.open("wb") as file:
             for chunk in body.iter_chunks(CHUNK):
                 file.write(chunk)
-                beat()
+                report_progress()
 
     def _done(self, message: JobMessage, size: int) -> None:
         try:
@@ -248,7 +248,7 @@ class TranscodeWorker:
                 self._s3.delete_object(Bucket=bucket, Key=key)
             raise
 
-    def _hide(self, receipt: str, seconds: int) -> None:
+    def _set_visibility(self, receipt: str, seconds: int) -> None:
         """Hide the message for `seconds` from other receivers."""
         try:
             self._sqs.change_message_visibility(
@@ -362,7 +362,7 @@ def main(arguments: list[str]) -> int:
                     worker.work()
                 except (ClientError, BotoCoreError):
                     LOGGER.exception("the queue does not answer")
-                    time.sleep(1)  # or it would ask without a pause for as long as the queue is away
+                    time.sleep(1)  # otherwise it would poll without a pause while the queue is unavailable
     except TranscoderStopped:
         return 0
 
