@@ -69,17 +69,17 @@ function Header({ user: { subject, isAdmin } }) {
         href=${hrefTo(name ? [name] : [])} aria-current=${(path[0] ?? "") === name ? "page" : undefined}>${title}</a>`)}
     </nav>
     ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
-      <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent} %
+      <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent}%
     </a>`}
-    ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>Go on uploading</a>`}
+    ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>Resume upload</a>`}
     <span class="who"><${UserText}>${subject}<//>
       <button type="button" class="quiet" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}>Sign out</button>
     </span>
-    ${isLeaving && html`<${Dialog} title=${percent === null ? "Sign out without saving?" : "Sign out while films are being sent?"} onClose=${() => setLeaving(false)}>
-      <p>${percent === null ? "What you have typed is lost." : "They are not sent to the end, and what is not saved is lost."}</p>
+    ${isLeaving && html`<${Dialog} title=${percent === null ? "Discard changes?" : "Sign out during an upload?"} onClose=${() => setLeaving(false)}>
+      <p>${percent === null ? "Your changes are not saved. Signing out discards them." : "Signing out cancels the uploads and discards unsaved changes."}</p>
       <div class="actions">
-        <button type="button" class="primary" onClick=${signOut}>${percent === null ? "Sign out" : "Sign out and stop them"}</button>
-        <button type="button" onClick=${() => setLeaving(false)}>Stay</button>
+        <button type="button" class="primary" onClick=${signOut}>${percent === null ? "Sign out" : "Sign out and cancel uploads"}</button>
+        <button type="button" onClick=${() => setLeaving(false)}>Stay signed in</button>
       </div>
     <//>`}
   </header>`;
@@ -121,16 +121,16 @@ function Place({ user: who }) {
   }, [route]);
 
   if (broken) return html`<h1>Something went wrong</h1><${Failure} error=${broken} retry=${reset} />`;
-  if (!screen) return html`<h1>Not found</h1><p>There is nothing at this address. <a href=${hrefTo([])}>To the library</a></p>`;
-  if (error) return html`<h1>Not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
+  if (!screen) return html`<h1>Not found</h1><p>This page does not exist. <a href=${hrefTo([])}>Go to library</a></p>`;
+  if (error) return html`<h1>Page not loaded</h1><${Failure} error=${error} retry=${() => location.reload()} />`;
   return Shown ? html`<${Shown} route=${route} user=${who} />` : html`<${Loading} />`;
 }
 
 /** Why the files of a screen do not come. */
 function notLoaded() {
   return navigator.onLine
-    ? new Problem({ status: 0, title: "Out of date", detail: "A new release has most likely replaced this page. Load it again." })
-    : new Problem({ status: 0, title: "No connection", detail: "This screen could not be loaded." });
+    ? new Problem({ status: 0, title: "Out of date", detail: "A new version of the console is available. Reload the page." })
+    : new Problem({ status: 0, title: "No connection", detail: "The page could not be loaded. Check your connection and try again." });
 }
 
 function Welcome() {
@@ -146,7 +146,7 @@ function Welcome() {
   return html`<main class="welcome">
     <img src=${new URL("icon.svg", import.meta.url).href} alt="" width="64" height="64" />
     <h1>Video metadata</h1>
-    <p>Upload films, watch what becomes of them, and find them again.</p>
+    <p>Upload, process, play and find your videos.</p>
     <button type="button" class="primary" disabled=${busy} onClick=${start}>Sign in</button>
     <${Failure} error=${error} />
   </main>`;
@@ -155,10 +155,10 @@ function Welcome() {
 /** The session ended in the middle of something: it goes on behind this. @param {{ user: User }} props */
 function SignedOut({ user: { subject } }) {
   return html`<${Dialog} title="Your session has ended">
-    <p>Sign in again as <${UserText}>${subject}<//>: everything on this page waits for you and goes on.</p>
+    <p>Sign in again as <${UserText}>${subject}<//> to continue. Nothing on this page is lost.</p>
     <div class="actions">
       <button type="button" class="primary" onClick=${signInAgain}>Sign in again</button>
-      <button type="button" onClick=${signOut}>Sign out, and drop what is not saved</button>
+      <button type="button" onClick=${signOut}>Sign out and discard changes</button>
     </div>
   <//>`;
 }

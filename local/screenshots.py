@@ -98,7 +98,7 @@ def take(studio: Studio) -> None:
             page.locator("media-time-range").hover()
             _save(page, "video", [page.get_by_role("tabpanel"), page.locator("media-preview-thumbnail")])
             _go(page, "upload")
-            _save(page, "upload", [page.get_by_role("button", name="Choose films")])
+            _save(page, "upload", [page.get_by_role("button", name="Select files")])
             _go(page, f"search?q={SEARCHED}")
             _save(page, "search", [page.locator("q mark").first, *_posters(page, 4)])
             _go(page, "playlists")

@@ -62,7 +62,7 @@ _ROWS = (
     JobKind(
         "probe",
         "Looking at the film",
-        "Looking at the film",
+        "Probe",
         "probe",
         lease=3 * MINUTE,
         needed=True,
@@ -93,7 +93,7 @@ _ROWS = (
     JobKind(
         "captions",
         "Taking out the subtitles",
-        "Subtitles",
+        "Captions",
         "thumbnails",
         lease=6 * MINUTE,
         needed=False,
@@ -105,7 +105,7 @@ _ROWS = (
     JobKind(
         "transcode",
         "Making the rendition",
-        "Version in",
+        "Rendition",
         "transcode",
         lease=15 * MINUTE,
         needed=True,

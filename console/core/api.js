@@ -81,7 +81,7 @@ function aborted(error) {
 
 /** @returns {never} */
 function connectionError() {
-  throw new Problem({ status: 0, title: "No connection", detail: "The service does not answer. Nothing is lost: try again." });
+  throw new Problem({ status: 0, title: "No connection", detail: "The service does not respond. Check your connection and try again." });
 }
 
 /** @param {unknown} error @param {Response} response */
@@ -90,8 +90,8 @@ function toProblem(error, response) {
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   return new Problem({
     status: response.status,
-    title: said.title ?? said.message ?? "The service failed",
-    detail: said.detail ?? said.message ?? `It answered ${response.status}.`,
+    title: said.title ?? said.message ?? "Request failed",
+    detail: said.detail ?? said.message ?? `The service responded with status ${response.status}.`,
     type: said.type,
     errors: said.errors,
     retryAfter,

@@ -19,17 +19,17 @@ export default function Compare({ video: { videoId, version }, from, until, goBa
   );
   const last = until ?? found.value?.to ?? version;
   return html`<div class="above">
-      <h2 tabindex="-1">From version ${from} to version ${last}</h2>
-      <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>Whole history</a>
+      <h2 tabindex="-1">Changes from version ${from} to version ${last}</h2>
+      <a class="button" href=${hrefTo(["videos", videoId], { tab: "history" })}>Full history</a>
     </div>
     <${Choice} videoId=${videoId} present=${version} picked=${[from, last]} />
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
     ${!found.value && found.isLoading && !isWaiting && html`<${Loading} />`}
-    ${found.value && !found.value.changes.length && html`<${Empty}>Nothing differs between them.<//>`}
+    ${found.value && !found.value.changes.length && html`<${Empty}>These versions are identical.<//>`}
     ${found.value && html`<${Changes} changes=${found.value.changes} isWhole />`}
     ${found.value && found.value.changes.length > 0 && html`<div class="actions">
       ${[...new Set([from, last])].filter((number) => number !== version).map((number) => html`<button type="button"
-        onClick=${() => goBack({ toVersion: number })}>Go back to version ${number} …</button>`)}
+        onClick=${() => goBack({ toVersion: number })}>Revert to version ${number} …</button>`)}
     </div>`}`;
 }
 
@@ -62,8 +62,8 @@ export function Moment({ videoId }) {
     event.preventDefault();
     navigate(hrefTo(["videos", videoId], { tab: "history", asOf: String(Math.floor(new Date(moment).getTime() / 1000)) }));
   };
-  return html`<form class="versions" onSubmit=${show} aria-label="The video as it was">
-    <${Field} label="As it was on" kind="datetime-local" value=${moment} onInput=${setMoment} required />
+  return html`<form class="versions" onSubmit=${show} aria-label="View an earlier time">
+    <${Field} label="Video as of" kind="datetime-local" value=${moment} onInput=${setMoment} required />
     <button type="submit">Show</button>
   </form>`;
 }

@@ -19,7 +19,7 @@ const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 const SHORT = 120;
 /** Why a field is left alone that nobody changed. @type {Record<string, string>} */
 const WHY = {
-  notKept: "not kept: it was too large for the history", notWritable: "not written by people", gone: "its video is removed for good",
+  notKept: "not stored: the value was too large for the history", notWritable: "set by the service", gone: "its video is permanently deleted",
 };
 /** Changes of an entry that are shown at once. */
 const FEW = 12;
@@ -35,7 +35,7 @@ export function Timeline({ entries, about, more, titles, isOfSet }) {
         <p><strong>${describeAction(entry)}</strong> by <${By} by=${entry.by} /> <${Moment} at=${entry.at} /></p>
         ${about?.(entry)}
         <${Changes} changes=${entry.changes} titles=${titles} />
-        ${entry.omitted && html`<p class="hint">and ${count(entry.omitted)} more changes, which are not kept</p>`}
+        ${entry.omitted && html`<p class="hint">${count(entry.omitted)} more changes are not stored</p>`}
         <div class="entry-actions">
           ${more?.(entry)}
           ${set && html`<a href=${set} aria-label=${`Change set of ${MOMENT.format(entry.at)}`}>Change set</a>`}
@@ -79,19 +79,19 @@ export function Changes({ changes: all, titles, isWhole }) {
 /** A video that came into a playlist, moved in it, or left it. @param {{ videoId: string, change: Change, titles?: Titles }} props */
 function PositionChange({ videoId, change: { from, to: after }, titles }) {
   return html`<a class="key" href=${hrefTo(["videos", videoId])}><${UserText}>${titles?.get(videoId) ?? videoId}<//></a>: ${
-    from === undefined ? html`<ins>put in</ins>` : after === undefined ? html`<del>taken out</del>` : "moved"}`;
+    from === undefined ? html`<ins>added</ins>` : after === undefined ? html`<del>removed</del>` : "moved"}`;
 }
 
 /** @param {Change} change */
 export function FromTo({ field, fromBytes, toBytes, ...values }) {
   return html`${values.from !== undefined && html`<del><${Value} field=${field} value=${values.from} bytes=${fromBytes} /></del> → `}
-    ${values.to === undefined ? html`<em>nothing</em>` : html`<ins><${Value} field=${field} value=${values.to} bytes=${toBytes} /></ins>`}`;
+    ${values.to === undefined ? html`<em>none</em>` : html`<ins><${Value} field=${field} value=${values.to} bytes=${toBytes} /></ins>`}`;
 }
 
 /** A value, long ones behind a click; of the longest only the beginning is kept.
  * @param {{ field: string, value: unknown, bytes?: number }} props */
 export function Value({ field, value, bytes }) {
-  const cut = bytes && html` <small class="cut">cut: the beginning of ${count(bytes)} bytes</small>`;
+  const cut = bytes && html` <small class="cut">truncated from ${count(bytes)} bytes</small>`;
   const text = toText(value, partsOf(field).at(-1));
   if (text === "") return html`<em>empty</em>`;
   if (text.length <= SHORT) return html`<${UserText} class="value">${text}<//>${cut}`;

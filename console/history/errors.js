@@ -8,7 +8,7 @@ import { fieldName } from "./words.js";
 /** What does not succeed, with the fields that it is about; or that the newest changes are waited for.
  * @param {{ error: unknown, isWaiting?: boolean, retry?: () => void }} props */
 export function RevertError({ error, isWaiting, retry }) {
-  if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>The newest changes are still on their way. It tries again …</p>`;
+  if (isWaiting) return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>The latest changes are not available yet. Retrying …</p>`;
   const faults = error instanceof Problem ? error.errors : [];
   return html`<${Failure} error=${error} retry=${retry} />
     ${faults.length > 0 && html`<ul class="faults">${faults.map(({ pointer, detail }) => html`<li>

@@ -23,11 +23,11 @@ export default function PastVideo({ video: { videoId, version: present }, versio
   const then = found.value;
   const version = asked ?? then?.version ?? present;
   return html`<div class="above">
-      <h2 tabindex="-1">${asOf ? `As it was on ${time(asOf)}` : `Version ${version}, as it was`}</h2>
+      <h2 tabindex="-1">${asOf ? `Video as of ${time(asOf)}` : `Version ${version}`}</h2>
       <span class="buttons">
         ${version > 1 && html`<a class="button" href=${place({ version: String(version - 1) })}>Version ${version - 1}</a>`}
         ${version < present && html`<a class="button" href=${place({ version: String(version + 1) })}>Version ${version + 1}</a>`}
-        <a class="button" href=${place({})}>Whole history</a>
+        <a class="button" href=${place({})}>Full history</a>
       </span>
     </div>
     <${RevertError} error=${found.error} isWaiting=${isWaiting} retry=${found.reload} />
@@ -36,10 +36,10 @@ export default function PastVideo({ video: { videoId, version: present }, versio
       <h3><${UserText}>${then.title}<//></h3>
       <p><${Status} of=${then.status} />${asOf && ` version ${version}`}</p>
       <${Known} video=${then} />
-      ${then.without.length > 0 && html`<p class="hint">Not kept of this version: ${then.without.map((name) => fieldName(`/${name}`)).join(", ")}.</p>`}
+      ${then.without.length > 0 && html`<p class="hint">Not stored for this version: ${then.without.map((name) => fieldName(`/${name}`)).join(", ")}.</p>`}
       ${version < present && html`<div class="actions">
-        <a class="button" href=${place({ from: String(version) })}>What has changed since</a>
-        <button type="button" onClick=${() => goBack({ toVersion: version })}>Go back to this version …</button>
+        <a class="button" href=${place({ from: String(version) })}>Compare with current version</a>
+        <button type="button" onClick=${() => goBack({ toVersion: version })}>Revert to this version …</button>
       </div>`}
     </article>`}`;
 }

@@ -25,13 +25,13 @@ export default function Report({ changesetId, run, titles: known }) {
   const row = (/** @type {Part} */ part) => html`<${Row} key=${JSON.stringify([part.entity, part.videoId, part.playlistId, part.personId, part.region, part.language])}
     part=${part} titles=${titles} dryRun=${dryRun} />`;
   return html`<div class="report">
-    ${isOn && html`<progress aria-label=${dryRun ? "Looking" : "Taking back"}></progress>`}
-    <p role="status">${isOn ? html`${countOf(examined, "change")} examined so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be set back" : "set back"}, ${""}
-      <strong>${count(unchanged)}</strong> already as before, <strong>${count(skipped)}</strong> left alone, <strong>${count(failed)}</strong> failed${waiting > 0 && html`, <strong>${count(waiting)}</strong> wait for their newest changes`}.</p>
+    ${isOn && html`<progress aria-label=${dryRun ? "Loading preview" : "Reverting"}></progress>`}
+    <p role="status">${isOn ? html`${countOf(examined, "change")} checked so far. ` : ""}<strong>${count(reverted)}</strong> ${dryRun ? "would be reverted" : "reverted"}, ${""}
+      <strong>${count(unchanged)}</strong> unchanged, <strong>${count(skipped)}</strong> skipped, <strong>${count(failed)}</strong> failed${waiting > 0 && html`, <strong>${count(waiting)}</strong> pending`}.</p>
     ${open.length > 0 && html`<ul class="parts">${open.map(row)}</ul>`}
-    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${countOf(fine.length, "more part")} in order</summary><ul class="parts">${fine.map(row)}</ul></details>`}
+    ${fine.length > 0 && html`<details open=${fine.length <= FEW}><summary>${countOf(fine.length, "more item")} without problems</summary><ul class="parts">${fine.map(row)}</ul></details>`}
     <${Failure} error=${error} retry=${more} />
-    ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>More of what was left alone or failed</button>`}
+    ${rest && !isOn && html`<button type="button" disabled=${isLoading} onClick=${more}>Load more skipped and failed items</button>`}
   </div>`;
 }
 
@@ -60,10 +60,10 @@ function Row({ part, titles, dryRun }) {
   const { result, fields = [], skipped = [], omitted, problem } = part;
   return html`<li>
     <${Subject} of=${part} titles=${titles} />
-    ${result === "unchanged" && html` <small>already as before</small>`}
-    ${fields.length > 0 && html`<p>${dryRun ? "Would be set back" : "Set back"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || "all of it"}<//>`)}</p>`}
-    ${skipped.map((left) => html`<p key=${left.field} class="left">Left alone: <strong><${UserText}>${fieldName(left.field) || "all of it"}<//></strong>, <${UnchangedSince} ...${left} /></p>`)}
+    ${result === "unchanged" && html` <small>unchanged</small>`}
+    ${fields.length > 0 && html`<p>${dryRun ? "Would be reverted" : "Reverted"}: ${fields.map((field, index) => html`${index > 0 && ", "}<${UserText}>${fieldName(field) || "all fields"}<//>`)}</p>`}
+    ${skipped.map((left) => html`<p key=${left.field} class="left">Skipped: <strong><${UserText}>${fieldName(left.field) || "all fields"}<//></strong>, <${UnchangedSince} ...${left} /></p>`)}
     ${omitted && html`<p class="hint">and ${countOf(omitted, "more field")}</p>`}
-    ${result === "failed" && html`<p class="fault">Failed: ${problem?.detail ?? problem?.title ?? "it could not be set back"}</p>`}
+    ${result === "failed" && html`<p class="fault">Failed: ${problem?.detail ?? problem?.title ?? "it could not be reverted"}</p>`}
   </li>`;
 }

@@ -54,7 +54,7 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
     try {
       const body = { toVersion: wanted.toVersion, ...(fields && { fields }), ...(force.length > 0 && { force }) };
       const { data, etag: tag } = await retryUntilCurrent(() => revert(videoId, version, body, { dryRun: false }), { waiting: setWaiting });
-      announceText(`${countOf(data.changes.length, "field")} set back.`);
+      announceText(`${countOf(data.changes.length, "field")} reverted.`);
       onClose();
       changed({ ...data.video, viewCount }, tag);
     } catch (reason) {
@@ -76,19 +76,19 @@ export default function Revert({ video, etag, changed, wanted, onClose }) {
       tick=${(/** @type {boolean} */ is) => setChoices(new Map(choices).set(row.field, is))} />`)}
   </fieldset>`;
   return html`<${Dialog} class="revert" onClose=${onClose}
-    title=${wanted.fields ? `Undo the change to version ${wanted.toVersion + 1}?` : `Go back to version ${wanted.toVersion}?`}>
-    ${isOther && html`<p class="fault" role="alert">Somebody changed the video in the meantime, so nothing was set back. This is what it would be now.</p>`}
-    ${preview.value && group("This is set back", rows.filter(({ since }) => !since))}
-    ${preview.value && group("Changed since by others, and left alone unless you tick it", rows.filter(({ since }) => since))}
-    ${preview.value && !rows.length && html`<p>Nothing would change: it is as it was then, in all that people write.</p>`}
-    ${preview.value?.omitted && html`<p class="hint">and ${countOf(preview.value.omitted, "more field")}, as long as all above are ticked</p>`}
-    ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} stays: it is not written by people.</p>`)}
-    ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Looking what would change" />`}
+    title=${wanted.fields ? `Revert the change to version ${wanted.toVersion + 1}?` : `Revert to version ${wanted.toVersion}?`}>
+    ${isOther && html`<p class="fault" role="alert">Another user changed the video, so nothing was reverted. Review the updated preview.</p>`}
+    ${preview.value && group("Fields to revert", rows.filter(({ since }) => !since))}
+    ${preview.value && group("Changed later by other users. Select a field to revert it too.", rows.filter(({ since }) => since))}
+    ${preview.value && !rows.length && html`<p>Nothing to revert. All editable fields already have these values.</p>`}
+    ${preview.value?.omitted && html`<p class="hint">Includes ${countOf(preview.value.omitted, "more field")} if all fields above are selected</p>`}
+    ${preview.value?.fixed.map(({ field }) => html`<p class="hint">${fieldName(field)} is set by the service and cannot be reverted.</p>`)}
+    ${!preview.value && (preview.isLoading || isMismatch(preview.error)) && !isWaiting && html`<${Loading} what="Loading preview" />`}
     <${RevertError} error=${error ?? (isMismatch(preview.error) ? null : preview.error)} isWaiting=${isWaiting} retry=${preview.error && !error ? preview.reload : undefined} />
     <div class="actions">
       ${rows.length > 0 && html`<button type="button" class="primary" disabled=${isBusy || preview.isLoading || !ticked.length}
-        onClick=${run}>${isBusy ? "Setting back …" : `Set back ${countOf(ticked.length, "field")}`}</button>`}
-      <button type="button" onClick=${onClose}>${preview.value && !rows.length ? "Close" : "Leave it as it is"}</button>
+        onClick=${run}>${isBusy ? "Reverting …" : `Revert ${countOf(ticked.length, "field")}`}</button>`}
+      <button type="button" onClick=${onClose}>${preview.value && !rows.length ? "Close" : "Cancel"}</button>
     </div>
   <//>`;
 }

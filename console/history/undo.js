@@ -46,7 +46,7 @@ export default function Undo({ changesetId, query, titles, undone }) {
 
   const tell = (/** @type {Run | null} */ done) => {
     if (!done || done.dryRun) return;
-    announceText("The change set is taken back.");
+    announceText("Change set reverted.");
     undone();
   };
   const start = async (/** @type {boolean} */ dryRun) => {
@@ -70,19 +70,19 @@ export default function Undo({ changesetId, query, titles, undone }) {
   };
 
   const canUndo = run !== null && run.dryRun && run.state === "done" && run.reverted + (force.length ? run.skipped : 0) > 0;
-  return html`<section class="undo" aria-label="Take it back">
+  return html`<section class="undo" aria-label="Revert">
     <h2 ref=${heading} tabindex="-1">${titleOf(run)}</h2>
-    ${!run && !revertId && html`<p>Every field that this change set wrote can be set back to what it was before. What somebody changed since stays as it is, unless you decide otherwise.</p>`}
+    ${!run && !revertId && html`<p>A revert restores every field that this change set wrote. Fields that were changed later are skipped unless you select them.</p>`}
     ${!run && watched.isLoading && revertId && html`<${Loading} />`}
     ${run && html`<${Report} key=${run.revertId} changesetId=${changesetId} run=${run} titles=${titles} />`}
     ${run?.dryRun && !isOn && html`<${Force} run=${run} force=${force} setForce=${setForce} />`}
     <${RevertError} error=${error ?? watched.error} isWaiting=${isWaiting} retry=${error || !watched.error ? undefined : watched.reload} />
     <div class="actions">
       ${canUndo && html`<button type="button" class="primary" disabled=${busy !== ""} onClick=${() => start(false)}>
-        ${busy === "undo" ? "Taking it back …" : "Take it back now"}</button>`}
+        ${busy === "undo" ? "Reverting …" : "Revert now"}</button>`}
       ${!isOn && html`<button type="button" class=${run ? "" : "primary"} disabled=${busy !== ""} onClick=${() => start(true)}>
-        ${busy === "preview" ? "Looking …" : run ? "Look again" : "See what taking it back would do"}</button>`}
-      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${hrefTo(["changesets", run.revertId])}>The change set of this undo: take this back too</a>`}
+        ${busy === "preview" ? "Loading preview …" : run ? "Refresh preview" : "Preview revert"}</button>`}
+      ${run && !run.dryRun && !isOn && run.reverted > 0 && html`<a class="button" href=${hrefTo(["changesets", run.revertId])}>View the change set of this revert</a>`}
     </div>
   </section>`;
 }
@@ -99,17 +99,17 @@ function Force({ run, force, setForce }) {
   const toggle = (/** @type {string} */ field) =>
     setForce(force.includes(field) ? force.filter((other) => other !== field) : [...force, field]);
   return html`<fieldset>
-    <legend>Set back as well, although others changed it since</legend>
+    <legend>Also revert fields that were changed later</legend>
     ${[...numbers].map(([field, number]) => html`<label class="check" key=${field}>
       <input type="checkbox" checked=${force.includes(field)} onChange=${() => toggle(field)} />
-      <span>${fieldName(field)}${number > 0 && html` <small>in ${countOf(number, "place")} that this report names</small>`}</span>
+      <span>${fieldName(field)}${number > 0 && html` <small>in ${countOf(number, "item")} of this report</small>`}</span>
     </label>`)}
   </fieldset>`;
 }
 
 /** @param {Run | null} run */
 function titleOf(run) {
-  if (!run) return "Take it back";
-  if (run.state !== "done") return run.dryRun ? "Looking what taking it back would do" : "Taking it back";
-  return run.dryRun ? "What taking it back would do" : "Taken back";
+  if (!run) return "Revert";
+  if (run.state !== "done") return run.dryRun ? "Loading revert preview" : "Reverting";
+  return run.dryRun ? "Revert preview" : "Reverted";
 }

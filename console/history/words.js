@@ -16,9 +16,9 @@ import { languageName, nameOf, regionName } from "../video/names.js";
 /** What people call the fields that an entry names. @type {Record<string, string>} */
 const LABELS = {
   ...VIDEO,
-  state: "State", attempt: "Attempt", input: "Input", inputHash: "Mark of the input", output: "Output", error: "Error",
-  job: "Job", characters: "Characters", types: "Kinds", attributes: "Remarks", addedAt: "Added", average: "Average", votes: "Votes",
-  name: "Name", ordering: "Place", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Where it is from", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
+  state: "State", attempt: "Attempt", input: "Input", inputHash: "Input hash", output: "Output", error: "Error",
+  job: "Job", characters: "Characters", types: "Types", attributes: "Attributes", addedAt: "Added", average: "Average", votes: "Votes",
+  name: "Name", ordering: "Position", roles: "Roles", text: "Text", cues: "Cues", size: "Size", origin: "Origin", chapters: "Chapters", start: "Start", titles: "Titles", imported: "Imported ratings", entries: "Video",
 };
 
 /** @type {Record<string, string>} */
@@ -28,7 +28,7 @@ const ACTIONS = {
 
 /** Who is not a person. @type {Record<string, string>} */
 const OTHERS = {
-  "job:import": "an import", "dynamodb.amazonaws.com": "the database", unknown: "somebody who bypassed the service",
+  "job:import": "an import", "dynamodb.amazonaws.com": "the database", unknown: "an unknown writer",
 };
 
 /** A field by name, such as `Metadata › camera`. @param {string} pointer */

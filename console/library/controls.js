@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
-import { Field, UserText } from "../parts/components.js";
+import { Field, UserText, stateName } from "../parts/components.js";
 import { regionName } from "../video/names.js";
 import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./filters.js";
 
@@ -18,8 +18,8 @@ import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutF
  * @typedef {{ choice: Choice, problem: Problem | null }} Props
  */
 
-const WINDOWS = { hour: "The last hour", day: "The last day", week: "The last week", month: "The last month" };
-const SORTS = { "-views": "Most views", "-rise": "Rising most", "-viewCount": "Most views ever" };
+const WINDOWS = { hour: "Last hour", day: "Last day", week: "Last week", month: "Last month" };
+const SORTS = { "-views": "Most views", "-rise": "Fastest rising", "-viewCount": "Most views of all time" };
 const ORDERS = { desc: "Newest first", asc: "Oldest first" };
 
 /** @param {Props & { user: User }} props */
@@ -31,21 +31,21 @@ export default function Controls({ choice, user, problem }) {
   const filters = filtersOf(choice, user);
   const set = countFilters(choice, user);
   const props = { choice, problem };
-  return html`<form class="choice" role="search" aria-label="Which videos" ref=${form} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<form class="choice" role="search" aria-label="Library filters" ref=${form} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <div class="controls">
       <${Field} kind="select" label="Show" value=${kind} aria-keyshortcuts="/"
         onInput=${(/** @type {string} */ name) => navigate(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
       <${Selector} ...${props} />
       ${kind === "top"
-        ? html`<${Select} ...${props} name="window" label="Viewed in" options=${WINDOWS} usual="day" />
-          <${Select} ...${props} name="sort" label="First" options=${SORTS} usual="-views" />
+        ? html`<${Select} ...${props} name="window" label="Period" options=${WINDOWS} usual="day" />
+          <${Select} ...${props} name="sort" label="Sort by" options=${SORTS} usual="-views" />
           <${Entry} ...${props} name="category" label="Category" />`
-        : html`<${Select} ...${props} name="order" label="Order" options=${ORDERS} usual="desc" />`}
+        : html`<${Select} ...${props} name="order" label="Sort by" options=${ORDERS} usual="desc" />`}
     </div>
     ${filters.length > 0 && html`<details open=${set > 0}>
       <summary>Filters${set > 0 && html` <span class="number">${count(set)}<span class="unseen"> set</span></span>`}</summary>
       <div class="controls">${filters.map((name) => html`<${Filter} key=${name} ...${props} name=${name} />`)}</div>
-      ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>Clear the filters</a>`}
+      ${set > 0 && html`<a class="button" href=${withoutFilters(choice)}>Clear filters</a>`}
     </details>`}
   </form>`;
 }
@@ -61,7 +61,7 @@ function Selector(props) {
     case "category":
       return html`<${Entry} key="category" ...${props} name="category" label="Category" />`;
     case "user":
-      return html`<${Entry} key="userId" ...${props} name="userId" label="User" />`;
+      return html`<${Entry} key="userId" ...${props} name="userId" label="Owner" />`;
     case "status":
       return html`<${Status} ...${props} empty=${values.status ? null : "Choose one"} />`;
     default:
@@ -73,17 +73,17 @@ function Selector(props) {
 function Filter({ name, ...props }) {
   switch (name) {
     case "userId":
-      return html`<${Entry} ...${props} name=${name} label="Owner" hint="me for your own" />`;
+      return html`<${Entry} ...${props} name=${name} label="Owner" hint="Enter me for your own videos" />`;
     case "category":
       return html`<${Entry} ...${props} name=${name} label="Category" />`;
     case "status":
       return html`<${Status} ...${props} empty="Any" />`;
     case "format":
-      return html`<${Entry} ...${props} name=${name} label="Format" hint="Such as mp4" />`;
+      return html`<${Entry} ...${props} name=${name} label="Format" hint="For example mp4" />`;
     case "minDuration":
-      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="At least, minutes" />`;
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="Minimum duration (minutes)" />`;
     case "maxDuration":
-      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="At most, minutes" />`;
+      return html`<${Entry} ...${props} ...${MINUTES} name=${name} label="Maximum duration (minutes)" />`;
     case "from":
       return html`<${Entry} ...${props} ...${DAY} name=${name} label="Created from" />`;
     default:
@@ -156,7 +156,7 @@ function Status({ choice, problem, empty }) {
   const { status = "", tag, region } = choice.values;
   // No index answers which deleted videos have a tag or region.
   const names = STATUSES.filter((name) => name !== "deleted" || !(tag || region) || status === name);
-  const options = Object.fromEntries(names.map((name) => [name, name]));
+  const options = Object.fromEntries(names.map((name) => [name, stateName(name)]));
   return html`<${Select} choice=${choice} problem=${problem} name="status" label="Status" usual=""
     options=${empty === null ? options : { "": empty, ...options }} />`;
 }
@@ -170,7 +170,7 @@ function Options({ of, chosen }) {
 function Region(props) {
   const code = (props.choice.values.region ?? "").toUpperCase();
   const name = regionName(code);
-  return html`<${Entry} ...${props} name="region" label="Region" hint=${name !== code ? name : "A country’s code, such as NZ"} />`;
+  return html`<${Entry} ...${props} name="region" label="Region" hint=${name !== code ? name : "Country code, for example NZ"} />`;
 }
 
 /** A tag, with those in use to choose from. @param {Props} props */
@@ -180,7 +180,7 @@ function Tag(props) {
     const { data } = await ask(api.GET("/v1/tags", { params: { query: { limit: 100 } }, signal }));
     return data.items;
   }, []);
-  const hint = tags && !tags.length ? "No published video has a tag yet" : undefined;
+  const hint = tags && !tags.length ? "No published videos have tags yet" : undefined;
   return html`<${Entry} ...${props} name="tag" label="Tag" list="library-tags" hint=${hint} />
     <datalist id="library-tags">${tags?.map(({ tag }) => html`<option key=${tag} value=${tag}></option>`)}</datalist>
     ${!props.choice.values.tag && tags && tags.length > 0 && html`<ul class="tags" role="list" aria-label="Tags in use">

@@ -16,13 +16,13 @@ import { hrefTo } from "../core/route.js";
 /** @type {Record<Kind, string>} */
 export const KINDS = {
   mine: "My videos",
-  everyone: "Everybody’s videos",
-  tag: "With a tag",
-  region: "Released in a region",
-  category: "In a category",
-  user: "Of one user",
+  everyone: "All videos",
+  tag: "By tag",
+  region: "By release region",
+  category: "By category",
+  user: "By owner",
   top: "Most viewed",
-  status: "In a status",
+  status: "By status",
 };
 
 /** The parameter that selects, as the API takes the first of them that is there.

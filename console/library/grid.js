@@ -47,7 +47,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
         </a>
       </li>`)}
     </ul>
-    <p class="hint keys" id="library-keys">Arrow keys, Home and End move among the videos, Enter opens one, / leads to the choice of videos.</p>`;
+    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, and Enter to open one.</p>`;
 }
 
 /** @param {{ video: Summary, isMine: boolean }} props */
@@ -73,9 +73,9 @@ function Card({ video, isMine }) {
 function State({ video: { status, visibility, publishAt, expiresAt } }) {
   const now = Date.now() / 1000;
   if (status !== "ready") return html`<${Status} of=${status} /> `;
-  if (visibility !== "public") return html`<span class="status">private</span> `;
-  if (publishAt && publishAt > now) return html`<span class="status">from ${time(publishAt)}</span> `;
-  if (expiresAt && expiresAt <= now) return html`<span class="status">expired</span> `;
+  if (visibility !== "public") return html`<${Status} of="private" /> `;
+  if (publishAt && publishAt > now) return html`<span class="status">Scheduled for ${time(publishAt)}</span> `;
+  if (expiresAt && expiresAt <= now) return html`<span class="status">Expired</span> `;
   return null;
 }
 

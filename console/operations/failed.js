@@ -39,7 +39,7 @@ export default function FailedJobs({ changes }) {
       ${run && html`<${Progress} run=${run} />`}
     </div>`}
     ${run?.error && html`<${Failure} error=${run.error} />`}
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No video has failed.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No failed videos.<//>`}
     <ul class="panel-rows">
       ${pages.items.map((video) => html`<${VideoRow} key=${video.videoId} video=${video} seen=${() => void read(video.videoId)}>
         <${Jobs} title=${video.title} known=${known[video.videoId]} retry=${(/** @type {Job} */ job) => retry(job)}
@@ -54,8 +54,8 @@ export default function FailedJobs({ changes }) {
 function Progress({ run: { all, done, retried, hopeless, refused, isOver } }) {
   const results = [
     `${countOf(retried, "job")} retried`,
-    hopeless && `${countOf(hopeless, "video")} left out, which only another film can help`,
-    refused && `${countOf(refused, "video")} refused`,
+    hopeless && `${countOf(hopeless, "video")} not retried because of the source file`,
+    refused && `${countOf(refused, "video")} failed`,
   ].filter(Boolean).join(", ");
   return html`<label class="panel-progress">
     <progress max=${all} value=${done}></progress>
@@ -68,16 +68,16 @@ function Jobs({ title, known, retry, again }) {
   if (!known?.jobs) return known?.error ? html`<${Failure} error=${known.error} retry=${again} />` : html`<${Loading} what="Loading the reason" />`;
   const shown = known.jobs.filter(({ state }) => state === "failed" || known.isWatched);
   return html`
-    ${!shown.length && html`<p class="hint">None of its jobs has failed: somebody set its status.</p>`}
+    ${!shown.length && html`<p class="hint">No job failed. The status was set by a user.</p>`}
     ${shown.map((job) => html`<div class="panel-job" key=${job.kind}>
       <p><${UserText}>${nameOf(job.kind)}<//> <${Status} of=${job.state} />
         ${job.state === "running" && html` ${job.progress} %`}</p>
       ${job.state === "failed" && html`
         <p class="panel-reason"><${UserText}>${job.error?.reason ?? "No reason was given."}<//></p>
         <p class="hint">${countOf(job.attempts, "attempt")}, the last ${time(job.error?.at ?? job.updatedAt)}.
-          ${job.error?.final && " The film itself is the reason: only another film can help."}</p>
+          ${job.error?.final && " The source file is the cause. Upload a different file."}</p>
         ${job.error?.final
-          ? html`<a class="button" href=${hrefTo(["upload"], { video: job.videoId })} aria-label=${`Upload another film: ${title}`}>Upload another film</a>`
+          ? html`<a class="button" href=${hrefTo(["upload"], { video: job.videoId })} aria-label=${`Upload another file: ${title}`}>Upload another file</a>`
           : html`<button type="button" aria-label=${`Retry: ${nameOf(job.kind)}, ${title}`}
               onClick=${() => retry(job).catch(() => undefined)}>Retry</button>`}`}
     </div>`)}

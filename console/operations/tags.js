@@ -20,7 +20,7 @@ export default function Tags() {
   }));
   return html`<${Panel} title="Tags" refresh=${pages.reload}>
     ${bars.length > 0 && html`<${Chart} caption="Published videos by tag" columns=${COLUMNS} bars=${bars} />`}
-    ${pages.isDone && !bars.length && html`<${Empty}>No published video has a tag.<//>`}
+    ${pages.isDone && !bars.length && html`<${Empty}>No published videos have tags.<//>`}
     <${ShowMore} pages=${pages} />
   <//>`;
 }

@@ -40,10 +40,10 @@ export default function Top() {
   const { value } = loaded;
   return html`<${Panel} title="Most viewed" refresh=${loaded.reload}>
     <form class="panel-form" onSubmit=${(/** @type {SubmitEvent} */ event) => event.preventDefault()}>
-      <${Field} label="In the last" kind="select" value=${span} onInput=${setSpan}>
+      <${Field} label="Period" kind="select" value=${span} onInput=${setSpan}>
         ${SPANS.map((name) => html`<option value=${name}>${name}</option>`)}
       <//>
-      <${Field} label="First" kind="select" value=${sort} onInput=${setSort}>
+      <${Field} label="Sort by" kind="select" value=${sort} onInput=${setSort}>
         ${Object.entries(SORTS).map(([key, { name: label }]) => html`<option value=${key}>${label}</option>`)}
       <//>
       <${Field} label="Category" value=${text} onInput=${setText} onChange=${() => setCategory(text.trim())} autocomplete="off" maxlength="100" />
@@ -51,7 +51,7 @@ export default function Top() {
     ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : !value && html`<${Loading} />`}
     ${value && !loaded.error && html`
       ${bars.length ? html`<${Chart} caption=${`Videos with the ${name}`} columns=${["Video", ...columns]} bars=${bars} />`
-        : html`<${Empty}>No published video was viewed.<//>`}
-      <p class="hint">${value.computedAt ? `Computed ${time(value.computedAt)}.` : "This list has not been computed yet."}</p>`}
+        : html`<${Empty}>No views of published videos.<//>`}
+      <p class="hint">${value.computedAt ? `Computed ${time(value.computedAt)}.` : "Not computed yet."}</p>`}
   <//>`;
 }

@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { count, duration, size } from "../core/words.js";
-import { Empty, Failure, Field, Loading, UserText } from "../parts/components.js";
+import { Empty, Failure, Field, Loading, UserText, stateName } from "../parts/components.js";
 import { Panel } from "./panel.js";
 
 /** @typedef {import("../core/api.js").Schemas["User"]} User */
@@ -33,12 +33,12 @@ export default function Totals({ route }) {
     if (name.trim() === userId) loaded.reload();
     else navigate(hrefTo(["operations"], { user: name.trim() }));
   };
-  return html`<${Panel} title="Totals of a user" class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
+  return html`<${Panel} title="User totals" class="panel-broad" refresh=${userId ? loaded.reload : undefined}>
     <form class="panel-form" onSubmit=${look} ref=${place}>
       <${Field} label="User" value=${name} onInput=${setName} autocomplete="off" spellcheck=${false} />
       <button>Show</button>
     </form>
-    ${!userId ? html`<${Empty}>Name a user: the subject of their tokens.<//>`
+    ${!userId ? html`<${Empty}>Enter a user ID: the subject of the user’s tokens.<//>`
       : loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />`
         : loaded.value ? html`<${Numbers} of=${loaded.value} />` : html`<${Loading} />`}
   <//>`;
@@ -50,10 +50,10 @@ function Numbers({ of: { userId, videos, bytes, duration: length, playlists } })
   return html`<h3><${UserText}>${userId}<//></h3>
     <dl class="totals">
       ${fact("Videos", html`<a href=${hrefTo([], { userId })}>${count(videos.total)}</a>`)}
-      ${STATUSES.map((status) => fact(status, count(videos[status])))}
-      ${fact("Size of films", size(bytes))}
+      ${STATUSES.map((status) => fact(stateName(status), count(videos[status])))}
+      ${fact("File size", size(bytes))}
       ${fact("Duration", duration(length))}
       ${fact("Playlists", html`<a href=${hrefTo(["playlists"], { userId })}>${count(playlists)}</a>`)}
     </dl>
-    <p class="hint">They follow a change after a moment. Deleted videos are not among the others.</p>`;
+    <p class="hint">Totals update shortly after a change. Deleted videos are counted separately.</p>`;
 }

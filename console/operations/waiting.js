@@ -30,12 +30,12 @@ export default function WaitingJobs({ changes }) {
   useNews(changes, pages, (videoIds) => {
     if (videoIds.length) setRounds((known) => ({ ...known, ...Object.fromEntries(videoIds.map((id) => [id, (known[id] ?? 0) + 1])) }));
   });
-  return html`<${Panel} title="Long in processing" class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
-    <${Field} label="Created more than this long ago" kind="select" value=${age} onInput=${setAge}>
+  return html`<${Panel} title="Long processing" class="panel-wide" refresh=${() => setRound((number) => number + 1)}>
+    <${Field} label="Older than" kind="select" value=${age} onInput=${setAge}>
       ${AGES.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
     <//>
     <${News} pages=${pages} />
-    ${pages.isDone && !pages.items.length && html`<${Empty}>No video is in processing for so long.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No videos have been processing for this long.<//>`}
     <ul class="panel-rows">
       ${pages.items.map((video) => html`<${Row} key=${`${video.videoId} ${round}`} video=${video} round=${rounds[video.videoId] ?? 0} />`)}
     </ul>

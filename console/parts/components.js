@@ -3,6 +3,7 @@
 import { html } from "htm/preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
+import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { countOf, formatRange } from "../core/words.js";
@@ -104,9 +105,20 @@ export function Poster({ url }) {
   </span>`;
 }
 
-/** The status of a video or a job. @param {{ of: string }} props */
+/** Labels of the API's states and visibilities. @type {Record<string, string>} */
+const STATES = {
+  uploaded: "Uploaded", processing: "Processing", ready: "Ready", failed: "Failed", deleted: "Deleted",
+  queued: "Queued", running: "Running", done: "Done", private: "Private", public: "Public",
+};
+
+/** Return the label of a state or visibility. @param {string} name */
+export function stateName(name) {
+  return lookUp(STATES, name) ?? name;
+}
+
+/** The status of a video or a job, or its visibility. @param {{ of: string }} props */
 export function Status({ of }) {
-  return html`<span class="status status-${of}">${of}</span>`;
+  return html`<span class="status status-${of}">${stateName(of)}</span>`;
 }
 
 /** Calls `more` when it comes near to what is seen, so that a list goes on; a button for whoever cannot scroll.
@@ -131,7 +143,7 @@ export function LoadMore({ pages }) {
   if (pages.error) return html`<${Failure} error=${pages.error} retry=${pages.more} />`;
   if (pages.isDone) return null;
   return html`<div class="more" ref=${end}>
-    ${pages.isLoading ? html`<${Loading} />` : html`<button type="button" onClick=${pages.more}>More</button>`}
+    ${pages.isLoading ? html`<${Loading} />` : html`<button type="button" onClick=${pages.more}>Load more</button>`}
   </div>`;
 }
 
@@ -150,7 +162,7 @@ export function News({ pages, noun = "new change", isLast, onShow }) {
     onShow?.();
   };
   return html`<div class="news" role="status" ref=${place} tabindex="-1">
-    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>${countOf(pages.news, noun)}: show</button>`}
+    ${pages.news > 0 && html`<button type="button" class="primary" onClick=${show}>Show ${countOf(pages.news, noun)}</button>`}
   </div>`;
 }
 

@@ -20,7 +20,7 @@ export default function AddVideo({ playlistId, added }) {
   const once = useIdempotencyKey();
   const { error, isBusy, run } = useAttempt(async () => {
     const videoId = idIn(text);
-    setFault(videoId ? "" : "This is neither the address of a video nor its id.");
+    setFault(videoId ? "" : "Enter the address of a video page or a video ID.");
     if (!videoId) return;
     const { data } = await once(videoId, (key) => {
       const params = { path: { playlistId }, header: { "Idempotency-Key": key } };
@@ -29,7 +29,7 @@ export default function AddVideo({ playlistId, added }) {
     const video = await summaryOf(data.videoId).catch(() => null); // the video is added all the same
     setText("");
     added(video && { ...data, video });
-    announceText("Added at the end of the playlist.");
+    announceText("Added to the end of the playlist.");
   });
   // The one field is what a refusal is about; without an answer it is not.
   const isAbout = error instanceof Problem && [400, 409, 422].includes(error.status);
@@ -39,7 +39,7 @@ export default function AddVideo({ playlistId, added }) {
     run();
   };
   return html`<form class="adding" onSubmit=${add}>
-    <${Field} label="Add a video" hint="The address of its page, or its id" value=${text} onInput=${setText}
+    <${Field} label="Add a video" hint="Address of the video page or video ID" value=${text} onInput=${setText}
       error=${fault || said} autocomplete="off" spellcheck=${false} readOnly=${isBusy} />
     <button disabled=${isBusy}>Add</button>
     ${!isAbout && html`<${Failure} error=${error} />`}

@@ -16,7 +16,7 @@ import { useIdempotencyKey } from "./idempotency.js";
 
 /** @type {["title", "description", "visibility"]} */
 const FIELDS = ["title", "description", "visibility"];
-const LABELS = { title: "Title", description: "Description", visibility: "Who may see it" };
+const LABELS = { title: "Title", description: "Description", visibility: "Visibility" };
 
 /** @param {{ onClose: () => void, onSaved: (playlist: Playlist) => void }} props */
 export function Create({ onClose, onSaved }) {
@@ -66,7 +66,7 @@ function EditForm({ start, onClose, onSaved }) {
     try {
       const params = { path: { playlistId }, header };
       const { data } = await ask(api.PATCH("/v1/playlists/{playlistId}", { params, headers, body }));
-      announceText("The playlist is saved.");
+      announceText("Playlist saved.");
       onSaved(data);
     } catch (error) {
       if (!(error instanceof Problem && error.status === 412)) throw error;
@@ -85,8 +85,8 @@ function EditForm({ start, onClose, onSaved }) {
   };
   return html`<${Form} content=${content} onInput=${setContent} error=${error} isBusy=${isBusy} onSubmit=${run}>
     ${theirs && html`<${Conflict} theirs=${theirs} />`}
-    <button class="primary" disabled=${isBusy}>${theirs ? "Keep mine" : "Save"}</button>
-    ${theirs && html`<button type="button" disabled=${isBusy} onClick=${take}>Take theirs</button>`}
+    <button class="primary" disabled=${isBusy}>${theirs ? "Keep my changes" : "Save"}</button>
+    ${theirs && html`<button type="button" disabled=${isBusy} onClick=${take}>Use their changes</button>`}
     <button type="button" onClick=${onClose}>Cancel</button>
   <//>`;
 }
@@ -94,8 +94,8 @@ function EditForm({ start, onClose, onSaved }) {
 /** @param {{ theirs: Patch }} props */
 function Conflict({ theirs }) {
   return html`<div class="failure conflict" role="alert">
-    <strong>Changed meanwhile</strong>
-    <p>Somebody else has saved the playlist. What you typed is still here.</p>
+    <strong>Changed by another user</strong>
+    <p>Another user saved the playlist. Your changes are kept in this form.</p>
     <dl>
       ${FIELDS.filter((name) => name in theirs).map((name) => html`<div>
         <dt>${LABELS[name]}</dt><dd>now <${UserText}>${theirs[name] || "empty"}<//></dd>
@@ -114,8 +114,8 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
     }
     onDeleted();
   });
-  return html`<${Dialog} title="Delete the playlist?" onClose=${onClose}>
-    <p>Nobody sees “<${UserText}>${title}<//>” any more; its videos stay. The history at this address brings it back, for a while.</p>
+  return html`<${Dialog} title="Delete playlist?" onClose=${onClose}>
+    <p>“<${UserText}>${title}<//>” is no longer visible. Its videos are kept. You can restore it from the history at this address for a limited time.</p>
     <${Failure} error=${error} />
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>
@@ -142,8 +142,8 @@ function Form({ content, onInput, error, isBusy, onSubmit, children }) {
       value=${content.description} onInput=${set("description")} error=${at("description")} />
     <${Field} label=${LABELS.visibility} kind="select" disabled=${isBusy}
       value=${content.visibility} onInput=${set("visibility")} error=${at("visibility")}>
-      <option value="private">Only you (private)</option>
-      <option value="public">Everybody (public)</option>
+      <option value="private">Private</option>
+      <option value="public">Public</option>
     <//>
     ${!isShown && html`<${Failure} error=${error} />`}
     <div class="actions">${children}</div>

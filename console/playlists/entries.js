@@ -42,7 +42,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
       } catch (error) {
         pages.change((items) => reorder(items, entry, origin, true));
         sorting.keepFocus(entry.videoId);
-        setFault({ what: `“${entry.video.title}” is back in its place.`, error, again: againAfter(error, () => move(entry, place)) });
+        setFault({ what: `“${entry.video.title}” was not moved.`, error, again: againAfter(error, () => move(entry, place)) });
       }
     });
   };
@@ -63,7 +63,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
         announceText("Removed from the playlist.");
         if (isHere) heading.current?.focus({ preventScroll: true }); // what had the focus is gone
       } catch (error) {
-        setFault({ what: `“${entry.video.title}” is still in the playlist.`, error, again: againAfter(error, () => remove(entry)) });
+        setFault({ what: `“${entry.video.title}” was not removed.`, error, again: againAfter(error, () => remove(entry)) });
       }
     });
   };
@@ -92,13 +92,13 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
   return html`<section class="entries">
     <div class="entries-head">
       <h2 tabindex="-1" ref=${heading}>Videos</h2>
-      ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play from the first</a>`}
+      ${first && html`<a class="button" href=${hrefTo(["videos", first.videoId])}>Play first video</a>`}
     </div>
     ${isOwner && html`<${AddVideo} playlistId=${playlistId} added=${added} />`}
     ${fault && html`<div class="entries-fault"><p>${fault.what}</p><${Failure} error=${fault.error} retry=${fault.again} /></div>`}
-    ${pages.isDone && !entries.length && html`<${Empty}>There are no videos in it${hidden > 0 ? " that can be shown" : ""}.<//>`}
+    ${pages.isDone && !entries.length && html`<${Empty}>${hidden > 0 ? "No videos that you can see." : "No videos yet."}<//>`}
     ${isOwner && entries.length > 1 && html`<p class="hint" id="sorting-hint">
-      Drag a video by its handle. Or press the handle, move the video with the arrow keys, and drop it with Enter; Escape puts it back.
+      Drag a video by its handle. With the keyboard, press Enter on the handle, move with the arrow keys, and press Enter to drop or Escape to cancel.
     </p>`}
     <ol class="entry-list" data-sorting=${sorting.isDragging ? "" : undefined}>
       ${sorting.order.map((entry, index) => html`<${Row}
@@ -107,7 +107,7 @@ export default function Entries({ playlistId, isOwner, count, changed }) {
     </ol>
     ${isFirst ? html`<${Loading} />` : html`<${LoadMore} pages=${pages} />`}
     ${hidden > 0 && html`<p class="hint">
-      ${countOf(hidden, "more video")} ${hidden === 1 ? "is" : "are"} in the playlist, but deleted, or hidden from you.
+      ${countOf(hidden, "more video")} ${hidden === 1 ? "is" : "are"} deleted or not visible to you.
     </p>`}
     <div class="sorting-said" aria-live="assertive">${sorting.said}</div>
   </section>`;
@@ -130,15 +130,15 @@ function Row({ entry, number, sorting, remove }) {
         <span class="entry-facts">
           ${video.duration !== undefined && html`<span>${duration(video.duration)}</span>`}
           <${Status} of=${video.status} />
-          ${video.visibility === "private" && html`<span>private</span>`}
+          ${video.visibility === "private" && html`<span>Private</span>`}
         </span>
       </span>
     </a>
     ${sorting && isLifted && html`<span class="entry-moves">
       <button type="button" onClick=${() => sorting.step(-1)}>Up</button>
       <button type="button" onClick=${() => sorting.step(1)}>Down</button>
-      <button type="button" onClick=${sorting.drop}>Drop here</button>
-      <button type="button" onClick=${sorting.putBack}>Put back</button>
+      <button type="button" onClick=${sorting.drop}>Drop</button>
+      <button type="button" onClick=${sorting.putBack}>Cancel</button>
     </span>`}
     ${remove && !isLifted && html`<button type="button" class="quiet" aria-label=${`Remove ${video.title}`} onClick=${() => remove(entry)}>
       <span class="entry-wide">Remove</span><span class="entry-narrow" aria-hidden="true">✕</span>

@@ -22,8 +22,8 @@ export function Deleted({ playlistId }) {
   const first = useLoad((signal) => listPlaylistEntries(playlistId, undefined, signal), [playlistId]);
   if (!first.value?.items.length) return null; // it never was, or is somebody else's
   return html`<section class="history playlist-history" aria-label="History">
-    <h2>It is deleted</h2>
-    <p>Taking back the change set that deleted it brings it back with all that was in it, until it is removed for good.</p>
+    <h2>Playlist deleted</h2>
+    <p>Revert the change set that deleted the playlist to restore it with its videos. After a limited time it is permanently deleted.</p>
     <${Entries} playlistId=${playlistId} />
   </section>`;
 }
@@ -34,8 +34,8 @@ function Entries({ playlistId }) {
   const titles = useTitles(withSubject(pages.items));
   return html`
     <p><button type="button" onClick=${pages.reload}>Refresh</button></p>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No history is stored.<//>`}
     <${Timeline} entries=${pages.items} titles=${titles} />
     <${Failure} error=${pages.error} retry=${pages.items.length ? pages.more : pages.reload} />
-    ${pages.isLoading ? html`<${Loading} />` : !pages.isDone && !pages.error && html`<button type="button" onClick=${pages.more}>More</button>`}`;
+    ${pages.isLoading ? html`<${Loading} />` : !pages.isDone && !pages.error && html`<button type="button" onClick=${pages.more}>Load more</button>`}`;
 }

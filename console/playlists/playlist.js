@@ -6,7 +6,7 @@ import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { countOf, time } from "../core/words.js";
-import { Failure, Loading, announceText, UserText } from "../parts/components.js";
+import { Failure, Loading, Status, announceText, UserText } from "../parts/components.js";
 import { Delete, Edit, read } from "./editor.js";
 import Entries from "./entries.js";
 import History, { Deleted } from "./history.js";
@@ -36,17 +36,17 @@ export default function PlaylistScreen({ playlistId, user }) {
     close();
   };
   const deleted = () => {
-    announceText("The playlist is deleted.");
+    announceText("Playlist deleted.");
     navigate(lists, { replace: true });
   };
   return html`<article class="playlist">
     <p class="playlist-up"><a href=${lists}>${userId === user.subject ? "Playlists" : html`Playlists of <${UserText}>${userId}<//>`}</a></p>
     <h1><${UserText}>${title}<//></h1>
     <p class="playlist-facts">
-      <span class="status">${visibility}</span>
+      <${Status} of=${visibility} />
       ${count !== undefined && html`<span>${countOf(count, "video")}</span>`}
       <span>by <${UserText}>${userId}<//></span>
-      <span>changed ${time(updatedAt)}</span>
+      <span>Updated ${time(updatedAt)}</span>
     </p>
     ${description && html`<p class="playlist-text"><${UserText}>${description}<//></p>`}
     ${isOwner && html`<div class="actions">

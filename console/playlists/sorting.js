@@ -40,7 +40,7 @@ export function useSorting({ entries, isDone, more, move }) {
   const lift = (/** @type {string} */ id) => {
     const from = indexOf(id);
     setLifted({ id, from, at: from });
-    setSaid(`Lifted, at place ${from + 1} of ${entries.length}${isDone ? "" : " or more"}. Arrow keys move it, Enter drops it, Escape puts it back.`);
+    setSaid(`Picked up. Position ${from + 1} of ${entries.length}${isDone ? "" : " or more"}. Move with the arrow keys, drop with Enter, cancel with Escape.`);
   };
   /** @param {number} at */
   const hold = (at) => {
@@ -49,20 +49,20 @@ export function useSorting({ entries, isDone, more, move }) {
     const place = Math.max(0, Math.min(at, entries.length - 1));
     focus.current = /** @type {HTMLElement | null} */ (document.activeElement);
     setLifted({ ...lifted, at: place });
-    setSaid(at >= entries.length && !isDone ? "More videos are loading." : `Place ${place + 1}.`);
+    setSaid(at >= entries.length && !isDone ? "More videos are loading." : `Position ${place + 1}.`);
   };
   const drop = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(`Dropped at place ${lifted.at + 1}.`);
+    setSaid(`Dropped at position ${lifted.at + 1}.`);
     commit(lifted.id, lifted.at);
   };
   const putBack = () => {
     if (!lifted) return;
     focus.current = handleOf(lifted.id);
     setLifted(null);
-    setSaid(`Put back at place ${indexOf(lifted.id) + 1}.`);
+    setSaid(`Move cancelled. Position ${indexOf(lifted.id) + 1}.`);
   };
   /** To the end of the whole playlist, however much of it is shown. */
   const dropAtEnd = () => {

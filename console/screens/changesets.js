@@ -34,8 +34,8 @@ function ChangeSetForm() {
   };
   return html`<h1 tabindex="-1">Change set</h1>
     <form class="set-which" onSubmit=${show}>
-      <${Field} label="Id of the change set" value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
-        hint="An import prints it. Each entry of a history leads to its own." />
+      <${Field} label="Change set ID" value=${id} onInput=${setId} required maxlength="128" autocomplete="off" spellcheck=${false}
+        hint="Imports print it. Each history entry links to its change set." />
       <button type="submit">Show</button>
     </form>`;
 }
@@ -65,8 +65,8 @@ function ChangeSet({ changesetId, query }) {
   return html`<article class="set">
     ${head}
     <${Undo} changesetId=${changesetId} query=${query} titles=${titles} undone=${() => setRound((number) => number + 1)} />
-    <section class="history" aria-label="What it changed">
-      <div class="set-head"><h2>What it changed</h2><button type="button" onClick=${pages.reload}>Refresh</button></div>
+    <section class="history" aria-label="Changes">
+      <div class="set-head"><h2>Changes</h2><button type="button" onClick=${pages.reload}>Refresh</button></div>
       <${Timeline} entries=${pages.items} about=${about} titles=${titles} isOfSet />
       <${LoadMore} pages=${pages} />
     </section>
@@ -75,7 +75,7 @@ function ChangeSet({ changesetId, query }) {
 
 /** @param {{ isOver: boolean }} props */
 export function Missing({ isOver }) {
-  return html`<p role="status">${isOver ? "There is no such change set, or nothing of it is yours."
-    : "Nothing is listed of it yet. What was written appears here some seconds later: it looks again …"}</p>
-    <p class="actions"><a class="button" href=${hrefTo([])}>To the library</a></p>`;
+  return html`<p role="status">${isOver ? "Change set not found. Check the ID. You see only changes of your own videos and playlists."
+    : "No changes are listed yet. Changes appear after a few seconds. Checking again …"}</p>
+    <p class="actions"><a class="button" href=${hrefTo([])}>Go to library</a></p>`;
 }

@@ -86,7 +86,7 @@ function List({ here, choice, user, onError }) {
     if (kept.list && kept.opened) void refresh([kept.opened]).catch(later);
   }, []);
 
-  if (!query) return html`<${Empty}>Say which videos to show.<//>`;
+  if (!query) return html`<${Empty}>Enter a value above to list videos.<//>`;
   const isFirst = isLoading && !items.length;
   return html`
     <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
@@ -95,7 +95,7 @@ function List({ here, choice, user, onError }) {
     <${Grid} items=${items} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null}
       isMine=${choice.kind === "mine"} onOpen=${(/** @type {string} */ videoId) => (kept.opened = videoId)} />
     ${isFirst ? null : isShownAbove(error, choice, user)
-      ? html`<${Empty}>The service does not take this choice. Change what is marked above.<//>`
+      ? html`<${Empty}>These filters are not valid. Correct the marked fields.<//>`
       : html`<${LoadMore} pages=${pages} />`}`;
 }
 
@@ -143,27 +143,27 @@ function isShownAbove(error, choice, user) {
 
 /** @param {number} number @param {boolean} isDone @param {number | null} computedAt */
 function tally(number, isDone, computedAt) {
-  const words = number ? countOf(number, "video") : isDone ? "No videos" : "Looking further …";
+  const words = number ? countOf(number, "video") : isDone ? "No videos" : "Loading more …";
   return `${words}${number && !isDone ? " so far" : ""}${computedAt ? `, as of ${time(computedAt)}` : ""}`;
 }
 
 /** @param {{ choice: Choice, user: User, isComputed: boolean }} props */
 function EmptyLibrary({ choice, user, isComputed }) {
   if (countFilters(choice, user)) {
-    return html`<${Empty}><p>No video here fits all the filters.</p><a class="button" href=${withoutFilters(choice)}>Clear the filters</a><//>`;
+    return html`<${Empty}><p>No videos match these filters.</p><a class="button" href=${withoutFilters(choice)}>Clear filters</a><//>`;
   }
-  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}>Upload a film</a>`;
+  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}>Upload a video</a>`;
   switch (choice.kind) {
     case "mine":
       return html`<${Empty}><p>You have no videos yet.</p>${upload}<//>`;
     case "everyone":
-      return html`<${Empty}><p>Nobody has published a video yet. Yours could be the first.</p>${upload}<//>`;
+      return html`<${Empty}><p>No videos are published yet. Upload the first one.</p>${upload}<//>`;
     case "top":
       return html`<${Empty}>
-        <p>${isComputed ? "Nothing was viewed in this time." : "Nothing is counted here yet. Views appear after some minutes."}</p>
-        <a class="button" href=${hrefTo([], { show: "everyone" })}>Everybody’s videos</a>
+        <p>${isComputed ? "No views in this period." : "No views counted yet. Views appear after a few minutes."}</p>
+        <a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a>
       <//>`;
     default:
-      return html`<${Empty}><p>No published video is selected by this.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>Everybody’s videos</a><//>`;
+      return html`<${Empty}><p>No published videos match.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a><//>`;
   }
 }

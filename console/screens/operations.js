@@ -22,7 +22,7 @@ export default function Operations({ route, user }) {
   useChanges(user.isAdmin ? EVERYBODY : null, setChanges);
   if (!user.isAdmin) {
     return html`<h1>Operations</h1>
-      <p>This page is for administrators. <a href=${hrefTo([])}>To the library</a></p>`;
+      <p>This page is for administrators. <a href=${hrefTo([])}>Go to library</a></p>`;
   }
   return html`<h1>Operations</h1>
     <div class="panels">

@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { countOf, date } from "../core/words.js";
-import { Empty, Field, Loading, LoadMore, UserText } from "../parts/components.js";
+import { Empty, Field, Loading, LoadMore, Status, UserText } from "../parts/components.js";
 import { Create } from "../playlists/editor.js";
 import PlaylistScreen from "../playlists/playlist.js";
 
@@ -37,11 +37,11 @@ function Lists({ owner, user }) {
       ${isOwn && create}
       <${OwnerForm} owner=${isOwn ? "" : owner} />
     </div>
-    ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>To your own playlists</a></p>`}
+    ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>Your playlists</a></p>`}
     ${pages.isDone && !pages.items.length && html`<${Empty}>
       ${isOwn
-        ? html`<p>You have no playlists yet. Put videos together in the order in which they should be watched.</p>`
-        : html`<p><${UserText}>${owner}<//> has no playlists that you may see.</p>`}
+        ? html`<p>You have no playlists yet. Create one to arrange videos in order.</p>`
+        : html`<p>No playlists of <${UserText}>${owner}<//> are visible to you.</p>`}
     <//>`}
     <ul class="playlists">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}><${Card} playlist=${playlist} /></li>`)}
@@ -58,9 +58,9 @@ function Card({ playlist: { playlistId, title, description, visibility, entryCou
     <${UserText} class="title">${title}<//>
     ${description && html`<${UserText} class="playlist-about">${description}<//>`}
     <span class="playlist-facts">
-      <span class="status">${visibility}</span>
+      <${Status} of=${visibility} />
       ${entryCount !== undefined && html`<span>${countOf(entryCount, "video")}</span>`}
-      <span>changed ${date(updatedAt)}</span>
+      <span>Updated ${date(updatedAt)}</span>
     </span>
   </a>`;
 }

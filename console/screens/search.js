@@ -44,11 +44,11 @@ export default function Search({ route }) {
   };
   return html`<h1 tabindex="-1">Search</h1>
     <form class="search-box" role="search" onSubmit=${submit}>
-      <${Field} kind="search" label="Words in titles, names, tags, descriptions and captions" value=${typed} onInput=${type}
+      <${Field} kind="search" label="Titles, people, tags, descriptions and captions" value=${typed} onInput=${type}
         maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false} error=${error instanceof Problem ? error.on("q") : undefined}
-        hint='Typos are forgiven. "In quotes" words stand side by side, and -without leaves out.' />
+        hint='Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.' />
     </form>
-    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} onError=${setError} />` : html`<${Empty}>Type what you remember of a film, or of what is said in it.<//>`}`;
+    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} onError=${setError} />` : html`<${Empty}>Search by title, person, tag or spoken words.<//>`}`;
 }
 
 /** @param {{ choice: Choice, onError: (error: unknown) => void }} props */
@@ -69,11 +69,11 @@ function Results({ choice, onError }) {
   }
   const { total, complete, asOf, facets } = about;
   return html`<p class="hint tally" role="status">${total ? countOf(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
-    ${!complete && html`<p class="notice" role="status">The search is behind: newer videos may be missing. Search again in a moment.</p>`}
+    ${!complete && html`<p class="notice" role="status">The search index is behind. Recent videos may be missing. Search again in a moment.</p>`}
     <div class="found">
       <${Choices} choice=${choice} facets=${facets} />
       <div>
-        ${!total && html`<${Empty}>Nothing fits all of these words. Leave one out, or choose fewer things.<//>`}
+        ${!total && html`<${Empty}>No videos match. Remove a word or a filter.<//>`}
         <ol class="results" aria-label="Videos">
           ${pages.items.map((item) => html`<li key=${item.video.videoId}><${Result} ...${item} /></li>`)}
         </ol>
@@ -85,12 +85,12 @@ function Results({ choice, onError }) {
 /** What the videos that are found have, and how many of them. @param {{ choice: Choice, facets: Facets }} props */
 function Choices({ choice, facets }) {
   const years = facets.year ?? [];
-  return html`<nav class="facets" aria-label="Fewer videos">
+  return html`<nav class="facets" aria-label="Filters">
     ${/** @type {["category" | "tag", string][]} */ (Object.entries(CHOICES)).map(([name, title]) => {
       const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
       if (!values.length && !choice[name]) return null;
       return html`<section><h2>${title}</h2><ul>
-        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Any of the ${title.toLowerCase()}, not ${choice[name]} alone`}><${UserText}>${choice[name]}<//> ✕</a></li>`}
+        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Remove filter: ${choice[name]}`}><${UserText}>${choice[name]}<//> ✕</a></li>`}
         ${!choice[name] && values.map(({ value, count }) => html`<li>
           <a href=${address({ ...choice, [name]: String(value) })}><${UserText}>${value}<//></a> <span class="hint">${count}</span>
         </li>`)}

@@ -39,7 +39,7 @@ function Uploads({ user, video }) {
   const take = (/** @type {File[]} */ files) => {
     const isTooMany = video && files.length > 1;
     const before = new Set(uploads);
-    setFaults(isTooMany ? ["A video has one film: choose one file."] : choose(files, user.subject, video));
+    setFaults(isTooMany ? ["Select one file only. A video has one source file."] : choose(files, user.subject, video));
     return before;
   };
   const isOver = useDrop(take);
@@ -50,10 +50,10 @@ function Uploads({ user, video }) {
   const toTop = () => title.current?.focus();
 
   return html`
-    <h1 tabindex="-1" ref=${title}>${video ? html`A new film for <${UserText}>${video.title}<//>` : "Upload"}</h1>
-    ${video && html`<p>It takes the place of the film that is there, once it has arrived. <a href=${hrefTo(["upload"])}>Upload a new video instead</a></p>`}
+    <h1 tabindex="-1" ref=${title}>${video ? html`Replace the file of <${UserText}>${video.title}<//>` : "Upload"}</h1>
+    ${video && html`<p>The new file replaces the current one when the upload is complete. <a href=${hrefTo(["upload"])}>Upload a new video instead</a></p>`}
     <div class=${`drop ${isOver ? "over" : ""}`}>
-      <p>${video ? "Drop a film anywhere on this page, or" : "Drop films anywhere on this page, or"}</p>
+      <p>${video ? "Drag and drop a video file here, or" : "Drag and drop video files here, or"}</p>
       <${Choose} several=${!video} onChoose=${take} />
       <p class="hint">MP4, MOV, MKV, WebM, AVI and others, up to 500 GB</p>
     </div>
@@ -76,7 +76,7 @@ function Choose({ several, onChoose }) {
     onChoose([...(input.files ?? [])]);
     input.value = ""; // so that the same file can be chosen once more
   };
-  return html`<label class="button primary file-button">${several ? "Choose films" : "Choose a film"}
+  return html`<label class="button primary file-button">${several ? "Select files" : "Select file"}
     <input type="file" multiple=${several} accept=${ACCEPTED} onChange=${change} />
   </label>`;
 }

@@ -64,7 +64,7 @@ function Shown({ route, user }) {
       <h1><${UserText}>${video.title}<//></h1>
       <p class="facts">
         ${isOwner && html`<${Status} of=${video.status} />`}
-        ${isOwner && video.status !== "deleted" && html`<span>${video.visibility}</span>`}
+        ${isOwner && video.status !== "deleted" && html`<${Status} of=${video.visibility} />`}
         <span>${countOf(views.current, "view")}</span>
         <span>${date(video.createdAt)}</span>
         <${UserText}>${video.userId}<//>
@@ -84,7 +84,7 @@ function owns({ userId }, { isAdmin, subject }) {
 /** Why there is no video to see. @param {{ error: unknown, retry: () => void }} props */
 function Missing({ error, retry }) {
   if (!(error instanceof Problem && error.status === 404)) return html`<h1>Video</h1><${Failure} error=${error} retry=${retry} />`;
-  return html`<h1>You cannot see this video</h1>
-    <p>${error.message} Or it is private, not ready, not published yet, or expired: then only its owner can see it.</p>
-    <p class="actions"><a class="button" href=${hrefTo([])}>To the library</a></p>`;
+  return html`<h1>Video unavailable</h1>
+    <p>${error.message} It may be private, not ready, not yet published, or expired. Then only its owner can see it.</p>
+    <p class="actions"><a class="button" href=${hrefTo([])}>Go to library</a></p>`;
 }

@@ -36,8 +36,8 @@ function List({ owner, user }) {
       ${isOwn && create}
       ${user.isAdmin && html`<${OwnerForm} owner=${isOwn ? "" : owner} />`}
     </div>
-    ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>To your own webhooks</a></p>`}
-    <p class="hint">A webhook sends each change to another system as it happens, signed, and those of one video in their order.</p>
+    ${!isOwn && html`<p><a href=${hrefTo(["webhooks"])}>Your webhooks</a></p>`}
+    <p class="hint">A webhook sends each change to your server as a signed request. Changes of one video are sent in order.</p>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     ${!loaded.value && loaded.isLoading && html`<${Loading} />`}
     ${loaded.value?.length === 0 && html`<${Empty}>${isOwn ? "You have no webhooks yet." : "This user has no webhooks."}<//>`}

@@ -32,12 +32,12 @@ export default function Draft({ upload, onSend, onRemove }) {
       <div class="side-by-side">
         <${Field} label="Category" value=${details.category} error=${faults.category} autocomplete="off"
           onInput=${(/** @type {string} */ category) => describe(upload, { category })} />
-        <${Field} label="Tags" value=${details.tags} error=${faults.tags} autocomplete="off" hint="Separated by commas"
+        <${Field} label="Tags" value=${details.tags} error=${faults.tags} autocomplete="off" hint="Separate tags with commas"
           onInput=${(/** @type {string} */ tags) => describe(upload, { tags })} />
-        <${Field} label="Who may see it" kind="select" value=${details.visibility} error=${faults.visibility}
+        <${Field} label="Visibility" kind="select" value=${details.visibility} error=${faults.visibility}
           onInput=${(/** @type {"public" | "private"} */ visibility) => describe(upload, { visibility })}>
-          <option value="private">Only you</option>
-          <option value="public">Everybody</option>
+          <option value="private">Private</option>
+          <option value="public">Public</option>
         <//>
       </div>`}
     ${isElsewhere && html`<${Failure} error=${error} />`}

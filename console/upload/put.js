@@ -50,10 +50,10 @@ export async function put(url, body, { headers = {}, signal, onProgress }) {
   signal.throwIfAborted();
   if (request.status === 0) {
     await readable(body);
-    throw new Problem({ status: 0, title: "No connection", detail: "The storage does not answer." });
+    throw new Problem({ status: 0, title: "No connection", detail: "The storage does not respond. Check your connection and try again." });
   }
   if (request.status >= 300) {
-    throw new Problem({ status: request.status, title: "Not sent", detail: `The storage answered ${request.status}.` });
+    throw new Problem({ status: request.status, title: "Upload failed", detail: `The storage responded with status ${request.status}. Try again.` });
   }
   return request.getResponseHeader("ETag") ?? "";
 }
@@ -80,7 +80,7 @@ export async function retry(attempt, signal, tell) {
       if (!isCut) answers += 1;
       const wait = retryDelay(error, tries, answers);
       if (wait === null) throw error;
-      tell(isCut ? "There is no connection. This goes on by itself when it is back." : "The service is busy. This goes on in a moment.");
+      tell(isCut ? "No connection. The upload resumes automatically." : "The service is busy. The upload resumes in a moment.");
       await pause(wait, signal);
     }
   }
@@ -121,6 +121,6 @@ async function readable(body) {
   try {
     await body.slice(0, 1).arrayBuffer();
   } catch {
-    throw new Error("The file cannot be read. It was changed or moved since you chose it.");
+    throw new Error("The file cannot be read because it was changed or moved. Select it again.");
   }
 }

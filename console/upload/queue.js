@@ -94,7 +94,7 @@ export function resume(upload) {
  * @param {Upload} upload
  * @param {File} file */
 export function attachFile(upload, file) {
-  if (!isSame(upload, file)) return `This is not the file that was being sent: that is ${upload.about.name}, as it was then.`;
+  if (!isSame(upload, file)) return `This is a different file. Select the unchanged file ${upload.about.name}.`;
   upload.file = file;
   resume(upload);
   return undefined;
@@ -151,9 +151,9 @@ function start(upload) {
 
 /** @param {File} file */
 function faultOf(file) {
-  if (!file.size) return "This file is empty.";
-  if (file.size > LARGEST) return "This file is larger than 500 GB, the most that an upload may have.";
-  if (!TYPES.test(typeOf(file))) return `This is not a film, but of the type ${file.type}.`;
+  if (!file.size) return "The file is empty. Select another file.";
+  if (file.size > LARGEST) return "The file is larger than 500 GB. Select a smaller file.";
+  if (!TYPES.test(typeOf(file))) return `The type ${file.type} is not a video. Select a video file.`;
   return undefined;
 }
 

@@ -55,14 +55,14 @@ function Sending({ upload, onCancel }) {
   const isMoving = ["sending", "paused"].includes(state);
   const canPause = ["waiting", "sending"].includes(state);
   // One button for all of them: one that came and went would take the focus with it.
-  const act = canPause ? "Pause" : { paused: "Go on", failed: "Try again" }[/** @type {string} */ (state)];
+  const act = canPause ? "Pause" : { paused: "Resume", failed: "Try again" }[/** @type {string} */ (state)];
   return html`
-    ${isMoving && html`<label for=${id}>${state === "paused" ? "Paused" : "Sending"}</label>
+    ${isMoving && html`<label for=${id}>${state === "paused" ? "Paused" : "Uploading"}</label>
       <progress id=${id} max=${about.size} value=${loaded}></progress>
       <p class="soft amount">${amount(upload)}</p>
       <p class="heard" role="status">${speak(upload, percent)}</p>`}
     ${trouble && html`<p class="trouble" role="status"><span class="spinner" aria-hidden="true"></span> ${trouble}</p>`}
-    ${["creating", "waiting"].includes(state) && html`<p class="soft">Waits for its turn.</p>`}
+    ${["creating", "waiting"].includes(state) && html`<p class="soft">Waiting to upload.</p>`}
     ${state === "interrupted" && html`<${Interrupted} upload=${upload} />`}
     ${state === "failed" && html`<${Failed} error=${error} />`}
     <div class="actions">
@@ -79,8 +79,8 @@ function Interrupted({ upload }) {
     const [file] = /** @type {HTMLInputElement} */ (event.currentTarget).files ?? [];
     if (file) setFault(attachFile(upload, file));
   };
-  return html`<p>This page was loaded again in the middle. Choose the same file to go on: only what is missing is sent.</p>
-    <label class="button primary file-button">Choose the file again
+  return html`<p>The page was reloaded during the upload. Select the same file to resume. Only missing parts are uploaded.</p>
+    <label class="button primary file-button">Select file again
       <input type="file" onChange=${choose} aria-describedby=${fault && id} />
     </label>
     ${fault && html`<p class="fault" id=${id} role="alert">${fault}</p>`}`;
@@ -104,37 +104,37 @@ function Cancelling({ upload, onClose, onGone }) {
       const isGone = await cancel(upload, withVideo);
       onClose();
       if (isGone) onGone();
-      announceText(isGone ? "The upload is cancelled." : "It is too late to cancel: the film has arrived.");
+      announceText(isGone ? "Upload cancelled." : "The upload was already complete and cannot be cancelled.");
     } catch (problem) {
       setError(problem);
       setBusy(false);
     }
   };
   return html`<${Dialog} title="Cancel this upload?" onClose=${onClose}>
-    <p>What was sent of <${UserText}>${upload.about.name}<//> is thrown away.</p>
+    <p>The uploaded part of <${UserText}>${upload.about.name}<//> is discarded.</p>
     ${upload.isNew && upload.videoId && html`<label class="check"><input type="checkbox" checked=${withVideo}
-      onChange=${() => setWithVideo(!withVideo)} /> Delete its video, too</label>`}
+      onChange=${() => setWithVideo(!withVideo)} /> Also delete the video</label>`}
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${confirm}>Cancel the upload</button>
-      <button type="button" disabled=${isBusy} onClick=${onClose}>Keep it</button>
+      <button type="button" class="primary" disabled=${isBusy} onClick=${confirm}>Cancel upload</button>
+      <button type="button" disabled=${isBusy} onClick=${onClose}>Keep uploading</button>
     </div>
   <//>`;
 }
 
-/** Such as `12.0 MB of 40.0 MB, 3.1 MB a second, 9 seconds left`. @param {Upload} upload */
+/** Such as `12.0 MB of 40.0 MB, 3.1 MB/s, 9 seconds left`. @param {Upload} upload */
 function amount({ about, loaded, samples, state }) {
   const text = `${size(loaded)} of ${size(about.size)}`;
   const [first, last] = [samples[0], samples.at(-1)];
-  if (loaded === about.size) return `${text}: waits for the storage to say that it has all of it`;
+  if (loaded === about.size) return `${text}: waiting for confirmation`;
   if (state === "paused" || !first || !last) return text;
   const speed = ((last.loaded - first.loaded) / (last.at - first.at)) * 1000;
   if (!(speed > 0)) return text;
-  return `${text}, ${size(speed)} a second, ${formatRange((about.size - loaded) / speed)} left`;
+  return `${text}, ${size(speed)}/s, ${formatRange((about.size - loaded) / speed)} left`;
 }
 
 /** What those hear who do not see the bar: seldom, so that it does not disturb. @param {Upload} upload @param {number} percent */
 function speak({ about, state }, percent) {
   if (state === "paused") return `${about.name} is paused.`;
-  return `${about.name}: ${Math.floor(percent / STEP) * STEP} percent sent.`;
+  return `${about.name}: ${Math.floor(percent / STEP) * STEP} percent uploaded.`;
 }

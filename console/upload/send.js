@@ -128,7 +128,7 @@ class Way {
   }
 
   get file() {
-    if (!this.upload.file) throw new Error("Choose the file again.");
+    if (!this.upload.file) throw new Error("Select the file again.");
     return this.upload.file;
   }
 
@@ -214,7 +214,7 @@ class Way {
     if (plan === null || plan === "arrived") {
       this.hasArrived = plan === "arrived";
       this.upload.plan = null;
-      throw new Error("The storage no longer takes this upload. Try again: it begins anew.");
+      throw new Error("The upload has expired. Try again to start over.");
     }
     if ("parts" in plan) for (const part of plan.parts) part.etag ??= this.#parts()[part.partNumber - 1]?.etag; // may be newer
     this.upload.plan = plan;
@@ -241,7 +241,7 @@ class Way {
   /** @param {number} partNumber */
   #part(partNumber) {
     const part = this.#parts()[partNumber - 1];
-    if (!part) throw new Error("The upload was begun anew.");
+    if (!part) throw new Error("The upload was restarted.");
     return part;
   }
 

@@ -19,7 +19,7 @@ import { humanize } from "../video/sentences.js";
 
 /** Milliseconds between two looks: in the first minute, and then. */
 const SOON = 1_500, LATER = 5_000, FIRST = 60_000;
-const WORDS = { done: "done", running: "under way", waiting: "to come", failed: "failed" };
+const WORDS = { done: "done", running: "in progress", waiting: "waiting", failed: "failed" };
 const MARKS = { done: "✓", running: "…", waiting: "○", failed: "✕" };
 /** @type {Record<Job["state"], State>} */
 const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed" };
@@ -51,8 +51,8 @@ export default function Steps({ upload, onPoster, onDismiss }) {
   }, [seen === null, isOver]);
 
   const actions = html`<div class="actions">
-    ${seen?.hasFailed && html`<a class="button primary" href=${hrefTo(["upload"], { video: videoId })}>Upload another film</a>`}
-    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${hrefTo(["videos", videoId])}>To the video</a>
+    ${seen?.hasFailed && html`<a class="button primary" href=${hrefTo(["upload"], { video: videoId })}>Upload another file</a>`}
+    <a class=${`button ${seen?.isReady ? "primary" : ""}`} href=${hrefTo(["videos", videoId])}>View video</a>
     <button type="button" onClick=${onDismiss}>Dismiss</button>
   </div>`;
   if (!seen || isGone) return html`${loaded.error ? html`<${Failure} error=${loaded.error} />` : html`<${Loading} />`}${actions}`;
@@ -63,8 +63,8 @@ export default function Steps({ upload, onPoster, onDismiss }) {
       </li>`)}
     </ol>
     ${!isOver && seen.hasArrived && html`<p class="soft">${humanize(loaded.value?.reason ?? "")}</p>`}
-    ${seen.isReplaced && html`<p class="soft">A film that was uploaded later has taken its place.</p>`}
-    ${seen.isDeleted && html`<p>The video is deleted. For some time it can be restored on its page.</p>`}
+    ${seen.isReplaced && html`<p class="soft">A later upload replaced this file.</p>`}
+    ${seen.isDeleted && html`<p>The video is deleted. You can restore it on its page for a limited time.</p>`}
     ${seen.failure && html`<p class="fault">${seen.failure}</p>`}
     ${actions}`;
 }
@@ -83,13 +83,13 @@ export function progressOf(video, uploadId) {
   const renditions = jobs.filter(({ kind }) => kind.startsWith(RENDITION)).sort((one, other) => other.kind.localeCompare(one.kind, undefined, { numeric: true }));
   /** @type {Step[]} */
   const steps = [
-    { name: "Sent", state: "done" },
-    { name: "Arrived", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
+    { name: "Uploaded", state: "done" },
+    { name: "Received", state: hasArrived ? "done" : hasFailed ? "failed" : "running" },
     ...Object.entries(JOBS).flatMap(([kind, { isAlways }]) => {
       const job = jobs.find((job) => job.kind === kind);
       return job || isAlways ? [stepOf(nameOf(kind), job)] : [];
     }),
-    ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Versions", undefined)]),
+    ...(renditions.length ? renditions.map((job) => stepOf(nameOf(job.kind), job)) : [stepOf("Renditions", undefined)]),
     { name: "Ready", state: isReady ? "done" : "waiting" },
   ];
   const reason = video.failure?.reason;
@@ -100,7 +100,7 @@ export function progressOf(video, uploadId) {
     hasArrived,
     hasFailed,
     isDeleted,
-    end: isReady ? "ready." : isDeleted ? "deleted." : "the film cannot be used.",
+    end: isReady ? "ready." : isDeleted ? "deleted." : "the file cannot be processed.",
     isReplaced: (source?.uploadId ?? "") > uploadId,
     isOver: hasFailed || isDeleted || (isReady && jobs.length > 0 && jobs.every(({ state }) => ["done", "failed"].includes(state))),
     failure: hasFailed && steps.every(({ note }) => note !== reason) ? reason : undefined,

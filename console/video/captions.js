@@ -37,12 +37,12 @@ export default function Captions({ video, isOwner, texts, retexted }) {
       <h2>Captions</h2>
       ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add captions</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>There are no captions yet.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No captions yet.<//>`}
     <ul class="pieces">
       ${pages.items.map((caption) => html`<li key=${caption.language}>
         <div>
           <strong>${languageName(caption.language)}</strong> <small>${caption.language}</small><br />
-          <small>${countOf(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the film"}</small>
+          <small>${countOf(caption.cues, "cue")}, ${size(caption.size)}${caption.origin === "film" && ", from the source file"}</small>
         </div>
         <span class="buttons">
           <${Download} videoId=${videoId} language=${caption.language} />
@@ -103,7 +103,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
   const save = async (/** @type {Record<string, string>} */ header) => {
     if (!file) return;
     if (file.size > MOST_BYTES) {
-      throw new Problem({ status: 413, title: "The file is too large", detail: `It has ${size(file.size)}; captions have 1 MB at most.` });
+      throw new Problem({ status: 413, title: "The file is too large", detail: `The file has ${size(file.size)}. The limit is 1 MB.` });
     }
     await ask(api.PUT("/v1/videos/{videoId}/captions/{language}", {
       params: { path: { videoId, language }, header },
@@ -122,7 +122,7 @@ function CaptionsForm({ videoId, caption, onSaved, onClose }) {
     save=${save} fresh=${fresh} take=${onSaved} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     <${FileField} onChoose=${choose} faults=${(problem?.errors ?? []).filter(({ parameter }) => !parameter)} />
     ${!caption && html`<${Field} label="Language" value=${tag} onInput=${setTag} error=${faultIn(problem, "language")}
-      autocomplete="off" spellcheck=${false} required hint="A tag such as en, pt-BR or zh-Hant." />
+      autocomplete="off" spellcheck=${false} required hint="Language tag, for example en, pt-BR or zh-Hant." />
       <p class="hint" role="status">${language && languageName(language) !== language ? languageName(language) : ""}</p>`}
   <//>`;
 }
@@ -136,7 +136,7 @@ function FileField({ onChoose, faults }) {
     <label for=${id}>File</label>
     <input id=${id} type="file" accept=".vtt,.srt,text/vtt" required aria-invalid=${faults.length ? "true" : undefined} aria-describedby=${described}
       onChange=${(/** @type {Event} */ event) => onChoose(/** @type {HTMLInputElement} */ (event.currentTarget).files?.[0] ?? null)} />
-    <p class="hint" id=${`${id}-hint`}>WebVTT (.vtt) or SubRip (.srt) in UTF-8, of 1 MB at most.</p>
+    <p class="hint" id=${`${id}-hint`}>WebVTT (.vtt) or SubRip (.srt) in UTF-8, up to 1 MB.</p>
     ${faults.length > 0 && html`<ul class="fault plain" id=${`${id}-error`}>${faults.map(({ line, detail }) => html`<li>
       ${line ? html`<strong>Line ${line}:</strong> ` : ""}<bdi>${detail}</bdi></li>`)}</ul>`}
   </div>`;

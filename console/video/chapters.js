@@ -16,8 +16,8 @@ import { DiscardDialog } from "./item-form.js";
  * @typedef {{ id: number, start: string, title: string }} Row As it is typed.
  */
 
-const NOT_A_TIME = "Write it as 5:30, 1:05:30 or 0:31.5.";
-const TAKEN = "Another chapter begins then.";
+const NOT_A_TIME = "Enter a time such as 5:30, 1:05:30 or 0:31.5.";
+const TAKEN = "Another chapter starts at this time.";
 
 /** @param {PartProps} props */
 export default function ChapterList(props) {
@@ -39,7 +39,7 @@ export default function ChapterList(props) {
   return html`<div class="above">
       <h2>Chapters</h2>
       ${mayEdit && html`<button type="button" ref=${edit} onClick=${() => setEdited(value.chapters)}>${value.chapters.length ? "Edit chapters" : "Add chapters"}</button>`}
-      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>Take the proposed chapters</button>`}
+      ${mayEdit && value.proposed.length > 0 && html`<button type="button" onClick=${() => setEdited(entitled(value.proposed))}>Use proposed chapters</button>`}
     </div>
     <${Failure} error=${kept.error} retry=${kept.reload} />
     ${!value && kept.isLoading && html`<${Loading} />`}
@@ -47,8 +47,8 @@ export default function ChapterList(props) {
       ? html`<${ChaptersForm} ...${props} kept=${value} first=${edited} onClose=${() => setEdited(null)} />`
       : value && (value.chapters.length ? html`<ol class="pieces">${value.chapters.map(({ start, title }) => html`<li key=${start}>
           <div><span class="start">${formatClock(start)}</span> <${UserText}>${title}<//></div>
-          <button type="button" class="quiet" aria-label=${`Go there: ${formatClock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Go there</button>
-        </li>`)}</ol>` : html`<${Empty}>There are no chapters yet.<//>`)}`;
+          <button type="button" class="quiet" aria-label=${`Play from here: ${formatClock(start)}, ${title}`} onClick=${() => playing.current?.seek(start / 1000)}>Play from here</button>
+        </li>`)}</ol>` : html`<${Empty}>No chapters yet.<//>`)}`;
 }
 
 /** @param {string} videoId @param {AbortSignal} [signal] @returns {Promise<Kept>} */
@@ -158,24 +158,24 @@ function ChaptersForm({ video: { videoId }, playing, retexted, kept, first, onCl
         form.current?.querySelector("button")?.focus();
       }}>Remove</button>
     </li>`)}</ol>
-    ${!rows.length && html`<p class="hint">${version === null ? "There is nothing to save." : "Save this to have no chapters any more."}</p>`}
+    ${!rows.length && html`<p class="hint">${version === null ? "Add a chapter to save." : "Save to remove all chapters."}</p>`}
     <div class="actions">
-      <button type="button" onClick=${() => add("")}>Add a chapter</button>
-      <button type="button" onClick=${addHere}>Add one where the player is</button>
+      <button type="button" onClick=${() => add("")}>Add chapter</button>
+      <button type="button" onClick=${addHere}>Add chapter at playback position</button>
     </div>
-    <p class="hint">Start: hours, minutes and seconds, such as 1:05:30 or 5:30. They are saved in the order of their starts.</p>
+    <p class="hint">Enter start times such as 5:30 or 1:05:30. Chapters are saved in order of their start.</p>
     <${Failure} error=${error} />
     ${others.length > 0 && html`<ul class="fault plain">${others.map(({ detail }) => html`<li>${detail}</li>`)}</ul>`}
     ${theirs ? html`<div class="failure" role="alert">
-      <strong>Changed meanwhile</strong>
-      <p>Somebody saved the chapters while you were at work. What you typed is still here.</p>
+      <strong>Changed by another user</strong>
+      <p>Another user saved the chapters while you edited them. Your changes are kept in this form.</p>
       <div class="actions">
-        <button type="button" onClick=${() => save(theirs.version)}>Keep yours</button>
+        <button type="button" onClick=${() => save(theirs.version)}>Keep my changes</button>
         <button type="button" onClick=${() => {
           setRows(fromForm(theirs.chapters));
           setVersion(theirs.version);
           setTheirs(null);
-        }}>Take theirs</button>
+        }}>Use their changes</button>
       </div>
     </div>` : html`<div class="actions">
       <button type="submit" class="primary">${isBusy ? "Saving …" : "Save chapters"}</button>

@@ -1,4 +1,4 @@
-// "Changed meanwhile": what I changed, what others changed, and where we have to decide.
+// "Changed by another user": what I changed, what others changed, and where we have to decide.
 
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
@@ -24,26 +24,26 @@ export default function Conflict({ before, mine, theirs, onResolved, onClose }) 
     if (first instanceof HTMLElement) first.focus();
   };
 
-  return html`<${Dialog} title="Changed meanwhile" class="merge" onClose=${onClose}>
-    <p>Somebody saved this video while you were at work.
-      ${disputed.length ? " Where both of you changed the same field, choose." : " You changed different fields: all of it can stay."}</p>
+  return html`<${Dialog} title="Changed by another user" class="merge" onClose=${onClose}>
+    <p>Another user saved this video while you edited it.
+      ${disputed.length ? " Choose a value for each field that you both changed." : " You changed different fields, so both changes are kept."}</p>
     <div ref=${list}>
       ${disputed.map(({ pointer, before: old, mine: my, theirs: their }) => html`<fieldset key=${pointer}>
         <legend><${UserText}>${labelOf(pointer)}<//></legend>
-        <p class="hint">It was: <${FieldValue} pointer=${pointer} value=${old} /></p>
-        ${/** @type {[Choice, string, unknown][]} */ ([["mine", "Keep yours", my], ["theirs", "Take theirs", their]]).map(([choice, title, value]) => html`
+        <p class="hint">Original: <${FieldValue} pointer=${pointer} value=${old} /></p>
+        ${/** @type {[Choice, string, unknown][]} */ ([["mine", "My change", my], ["theirs", "Their change", their]]).map(([choice, title, value]) => html`
           <label class="choice">
             <input type="radio" name=${pointer} checked=${choices.get(pointer) === choice} onChange=${() => choose(pointer, choice)} />
             <span><strong>${title}:</strong> <${FieldValue} pointer=${pointer} value=${value} /></span>
           </label>`)}
-        ${isAsked && !choices.has(pointer) && html`<p class="fault">Choose one.</p>`}
+        ${isAsked && !choices.has(pointer) && html`<p class="fault">Choose a value.</p>`}
       </fieldset>`)}
-      <${Agreed} title="You changed" rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
-      <${Agreed} title="They changed" rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
+      <${Agreed} title="Your changes" rows=${differences.filter(({ by }) => by === "you").map((row) => ({ ...row, now: row.mine }))} />
+      <${Agreed} title="Their changes" rows=${differences.filter(({ by }) => by === "them").map((row) => ({ ...row, now: row.theirs }))} />
     </div>
     <div class="actions">
-      <button type="button" class="primary" onClick=${save}>Save all of this</button>
-      <button type="button" onClick=${onClose}>Back to the form</button>
+      <button type="button" class="primary" onClick=${save}>Save</button>
+      <button type="button" onClick=${onClose}>Keep editing</button>
     </div>
   <//>`;
 }
@@ -61,7 +61,7 @@ function Agreed({ title, rows }) {
 
 /** A value as people read it. @param {{ pointer: string, value: unknown }} props */
 export function FieldValue({ pointer, value }) {
-  if (value === undefined || value === "") return html`<em>nothing</em>`;
+  if (value === undefined || value === "") return html`<em>none</em>`;
   if (/^\/(publishAt|expiresAt|purgeAt|createdAt|updatedAt)$/.test(pointer) && typeof value === "number") return time(value);
   if (Array.isArray(value)) return value.map((item, index) => html`${index > 0 && ", "}<${FieldValue} pointer="" value=${item} />`);
   if (typeof value === "boolean") return value ? "yes" : "no";

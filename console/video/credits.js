@@ -31,12 +31,12 @@ export default function Credits({ video, isOwner, route }) {
   };
   return html`<div class="above">
       <h2>Credits</h2>
-      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add a credit</button>`}
+      ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add credit</button>`}
     </div>
     ${person && html`<${Person} personId=${person} name=${credits.find(({ personId }) => personId === person)?.name} videoId=${videoId} />`}
     <${Failure} error=${list.error} retry=${list.reload} />
     ${!list.value && list.isLoading && html`<${Loading} />`}
-    ${list.value && !credits.length && html`<${Empty}>Nobody is credited yet.<//>`}
+    ${list.value && !credits.length && html`<${Empty}>No credits yet.<//>`}
     <ol class="pieces">
       ${credits.map((credit) => html`<li key=${credit.personId}>
         <div>
@@ -98,24 +98,24 @@ function CreditForm({ videoId, credit, next, onSaved, onClose }) {
   };
   const set = (/** @type {number} */ id, /** @type {Partial<Role>} */ part) =>
     setRoles(roles.map((role) => (role.id === id ? { ...role, ...part } : role)));
-  return html`<${ItemForm} title=${credit ? "Edit a credit" : "Add a credit"} version=${credit?.version ?? null}
+  return html`<${ItemForm} title=${credit ? "Edit credit" : "Add credit"} version=${credit?.version ?? null}
     save=${save} fresh=${fresh} take=${take} onError=${setProblem} onSaved=${onSaved} onClose=${onClose}>
     ${!credit && html`<${Field} label="Person" value=${personId} onInput=${setPersonId} error=${faultIn(problem, "personId")}
-      hint="The person's id, such as nm0000554." spellcheck=${false} autocomplete="off" required />`}
-    <${Field} label="Name" value=${name} onInput=${setName} error=${problem?.at("/name")} hint="As it is credited." autocomplete="off" />
-    <${Field} label="Place" value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
+      hint="Person ID, for example nm0000554." spellcheck=${false} autocomplete="off" required />`}
+    <${Field} label="Name" value=${name} onInput=${setName} error=${problem?.at("/name")} hint="Name as credited." autocomplete="off" />
+    <${Field} label="Position" value=${ordering} onInput=${setOrdering} error=${problem?.at("/ordering")} inputmode="numeric" />
     ${roles.map((role, index) => html`<fieldset key=${role.id}>
       <legend>Role ${index + 1}</legend>
       <${Field} label="Category" value=${role.category} error=${problem?.at(`/roles/${index}/category`)}
-        onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint="Such as actor, director or writer." />
+        onInput=${(/** @type {string} */ category) => set(role.id, { category })} hint="For example actor, director or writer." />
       <${Field} label="Job" value=${role.job} error=${problem?.at(`/roles/${index}/job`)}
-        onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint="In more detail, if you like." />
+        onInput=${(/** @type {string} */ job) => set(role.id, { job })} hint="Optional detail." />
       <${Field} label="Characters" kind="textarea" rows="2" value=${role.characters} error=${faultBelow(problem, `/roles/${index}/characters`)}
-        onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint="One a line." />
+        onInput=${(/** @type {string} */ characters) => set(role.id, { characters })} hint="One per line." />
       ${roles.length > 1 && html`<button type="button" onClick=${() => setRoles(roles.filter(({ id }) => id !== role.id))}>Remove role ${index + 1}</button>`}
     </fieldset>`)}
     ${problem?.at("/roles") && html`<p class="fault">${problem.at("/roles")}</p>`}
-    <button type="button" onClick=${() => setRoles([...roles, empty()])}>Add a role</button>
+    <button type="button" onClick=${() => setRoles([...roles, empty()])}>Add role</button>
   <//>`;
 }
 

@@ -15,7 +15,7 @@ import Titles from "./titles.js";
 
 /** @type {{ name: string, title: string, Panel: (props: PartProps) => unknown, isForOwner?: boolean }[]} */
 const TABS = [
-  { name: "facts", title: "Facts", Panel: Overview },
+  { name: "facts", title: "Details", Panel: Overview },
   { name: "credits", title: "Credits", Panel: Credits },
   { name: "titles", title: "Titles", Panel: Titles },
   { name: "captions", title: "Captions and chapters", Panel: Texts },

@@ -59,8 +59,8 @@ export function faultsIn({ pairs }) {
   const faults = new Map();
   const keys = new Set();
   for (const { id, key, value, kind } of pairs.filter(isFilled)) {
-    if (keys.has(key)) faults.set(id, "This key stands above already");
-    else if (kind === "number" && !Number.isFinite(Number(value.trim() || NaN))) faults.set(id, "This is not a number");
+    if (keys.has(key)) faults.set(id, "This key is already used.");
+    else if (kind === "number" && !Number.isFinite(Number(value.trim() || NaN))) faults.set(id, "Enter a number.");
     keys.add(key);
   }
   return faults;

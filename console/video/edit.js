@@ -23,11 +23,11 @@ const KINDS = { number: { inputmode: "numeric" }, time: { kind: "datetime-local"
 /** @type {Record<string, Record<string, unknown>>} */
 const MORE = {
   description: { kind: "textarea", rows: 5 },
-  visibility: { kind: "select", children: html`<option value="private">private</option><option value="public">public</option>` },
-  publishAt: { hint: "Before, only you see it." },
-  expiresAt: { hint: "From then on only you see it, until it is removed." },
-  language: { hint: "A tag such as en-NZ." },
-  seriesId: { hint: "The id of the video that is the series.", spellcheck: false },
+  visibility: { kind: "select", children: html`<option value="private">Private</option><option value="public">Public</option>` },
+  publishAt: { hint: "Hidden from viewers until then." },
+  expiresAt: { hint: "Hidden from viewers from then on." },
+  language: { hint: "Language tag, for example en-NZ." },
+  seriesId: { hint: "ID of the series video.", spellcheck: false },
 };
 
 /** How often it saves again when others changed something else in the meantime. */
@@ -104,7 +104,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
     event.preventDefault();
     if (isBusy) return;
     setDraft(withTag);
-    if (faults.size) setError(new Problem({ status: 0, title: "Invalid content", detail: "Correct what is marked below." }));
+    if (faults.size) setError(new Problem({ status: 0, title: "Invalid content", detail: "Correct the marked fields." }));
     else run(base, wanted);
   };
 
@@ -126,7 +126,7 @@ export default function Edit({ video, etag, route, onSaved, onClose }) {
   const rest = Object.keys(INPUTS).filter((name) => name !== "title" && name !== "description");
   const elsewhere = problem?.errors.filter(({ pointer }) => !pointer).map(({ detail }) => detail);
 
-  return html`<form class="edit" ref=${form} onSubmit=${submit} aria-label="Edit the video" inert=${isBusy}>
+  return html`<form class="edit" ref=${form} onSubmit=${submit} aria-label="Edit video" inert=${isBusy}>
     ${error && html`<div tabindex="-1" class="stop"><${Failure} error=${error} />
       ${elsewhere && elsewhere.length > 0 && html`<p class="fault">${elsewhere.join(" ")}</p>`}</div>`}
     ${text("title")}

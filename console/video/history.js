@@ -76,10 +76,10 @@ function Entries({ video: { videoId, version }, goBack }) {
   const more = (/** @type {Entry} */ { entity, version: made, changes, by }) => entity === "video" && made && html`
     <span class="version">version ${made}</span>
     ${by.id !== "unknown" && html`
-      <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`The video as it was in version ${made}`}>As it was</a>
-      <button type="button" class="quiet" aria-label=${`Go back to this: version ${made}`} onClick=${() => goBack({ toVersion: made })}>Go back to this</button>
-      ${made > 1 && changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Undo this change: version ${made}`}
-        onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}>Undo this change</button>`}
+      <a href=${hrefTo(["videos", videoId], { tab: "history", version: String(made) })} aria-label=${`View version ${made}`}>View</a>
+      <button type="button" class="quiet" aria-label=${`Revert to this version: ${made}`} onClick=${() => goBack({ toVersion: made })}>Revert to this version</button>
+      ${made > 1 && changes.length > 0 && changes.length <= MOST && html`<button type="button" class="quiet" aria-label=${`Revert this change: version ${made}`}
+        onClick=${() => goBack({ toVersion: made - 1, fields: changes.map(({ field }) => field) })}>Revert this change</button>`}
       <label><input type="checkbox" aria-label=${`Compare version ${made}`} checked=${picked.includes(made)} onChange=${() => pick(made)} /> Compare</label>`}`;
 
   return html`<div class="above">
@@ -90,8 +90,8 @@ function Entries({ video: { videoId, version }, goBack }) {
       <${Choice} videoId=${videoId} present=${version} picked=${picked} />
       <${Moment} videoId=${videoId} />
     </div>`}
-    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change is on its way …</p>`}
-    ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing is kept of its history.<//>`}
+    ${isBehind && looks.current.number < LOOKS && html`<p class="hint" role="status">The latest change appears in a moment …</p>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No history is stored.<//>`}
     <${Timeline} entries=${pages.items} more=${more} />
     <${LoadMore} pages=${pages} />`;
 }

@@ -40,7 +40,7 @@ export function Tags({ draft, change, faults }) {
         onInput=${(/** @type {InputEvent} */ event) => change({ tag: valueOf(event) })} />
       <button type="button" onClick=${add}>Add tag</button>
     </span>
-    <p class="hint" id=${`${id}-hint`}>Enter adds a tag.</p>
+    <p class="hint" id=${`${id}-hint`}>Press Enter to add a tag.</p>
     ${faults.length > 0 && html`<p class="fault" id=${`${id}-error`}>${faults.join(" ")}</p>`}
   </div>`;
 }
@@ -71,9 +71,9 @@ export function Metadata({ draft, change, faultOf, fault }) {
       return html`<div class="pair" key=${pair.id}>
         <input ref=${focus} dir="auto" aria-label=${`Key of row ${index + 1}`} placeholder="key" value=${pair.key} ...${state}
           onInput=${(/** @type {InputEvent} */ event) => set(pair, { key: valueOf(event) })} />
-        <select aria-label=${`Kind of ${named}`} value=${pair.kind}
+        <select aria-label=${`Type of ${named}`} value=${pair.kind}
           onChange=${(/** @type {InputEvent} */ event) => set(pair, asKind(pair, valueOf(event)))}>
-          <option value="text">text</option><option value="number">number</option><option value="boolean">yes or no</option>
+          <option value="text">text</option><option value="number">number</option><option value="boolean">yes/no</option>
         </select>
         ${pair.kind === "boolean"
           ? html`<select aria-label=${`Value of ${named}`} value=${pair.value} ...${state}
@@ -89,7 +89,7 @@ export function Metadata({ draft, change, faultOf, fault }) {
       </div>`;
     })}
     ${fault && html`<p class="fault">${fault}</p>`}
-    <button type="button" onClick=${add}>Add a key</button>
+    <button type="button" onClick=${add}>Add key</button>
   </fieldset>`;
 }
 

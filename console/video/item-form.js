@@ -68,15 +68,15 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
       ${children}
       <${Failure} error=${error} />
       ${theirs ? html`<div class="failure" role="alert">
-        <strong>Changed meanwhile</strong>
-        <p>${version === null ? "It is there already." : "Somebody saved it while you were at work."} What you typed is still here.</p>
+        <strong>Changed by another user</strong>
+        <p>${version === null ? "It already exists." : "Another user saved it while you edited it."} Your changes are kept in this form.</p>
         <div class="actions">
-          <button type="button" onClick=${() => run(theirs.version)}>Keep yours</button>
+          <button type="button" onClick=${() => run(theirs.version)}>Keep my changes</button>
           <button type="button" onClick=${() => {
             take(theirs.item);
             setKnown(theirs.version);
             setTheirs(null);
-          }}>Take theirs</button>
+          }}>Use their changes</button>
         </div>
       </div>` : html`<div class="actions">
         <button type="submit" class="primary">${isBusy ? "Saving …" : "Save"}</button>
@@ -89,11 +89,11 @@ export function ItemForm({ title, version, save, fresh, take, onError, onSaved, 
 
 /** Asks before it throws away what somebody typed. @param {{ onStay: () => void, onLeave: () => void }} props */
 export function DiscardDialog({ onStay, onLeave }) {
-  return html`<${Dialog} title="Leave without saving?" onClose=${onStay}>
-    <p>What you typed is not saved.</p>
+  return html`<${Dialog} title="Discard changes?" onClose=${onStay}>
+    <p>Your changes are not saved.</p>
     <div class="actions">
-      <button type="button" class="primary" onClick=${onStay}>Stay and go on</button>
-      <button type="button" onClick=${onLeave}>Throw my changes away</button>
+      <button type="button" class="primary" onClick=${onStay}>Keep editing</button>
+      <button type="button" onClick=${onLeave}>Discard changes</button>
     </div>
   <//>`;
 }
@@ -125,7 +125,7 @@ export function RemoveButton({ what, remove, onRemoved }) {
       <${Failure} error=${error} />
       <div class="actions">
         <button type="button" class="primary" onClick=${run}>Remove</button>
-        <button type="button" onClick=${() => setAsked(false)}>Keep</button>
+        <button type="button" onClick=${() => setAsked(false)}>Cancel</button>
       </div>
     <//>`}`;
 }

@@ -3,10 +3,10 @@
 
 /** What people call them. @type {Record<string, string>} */
 export const LABELS = {
-  "videoId": "Id",
+  "videoId": "ID",
   "userId": "Owner",
   "createdAt": "Created",
-  "updatedAt": "Time of the change",
+  "updatedAt": "Updated",
   "title": "Title",
   "description": "Description",
   "duration": "Duration",
@@ -16,8 +16,8 @@ export const LABELS = {
   "videoCodec": "Video codec",
   "audioCodec": "Audio codec",
   "frameRate": "Frame rate",
-  "origins": "Where it is from",
-  "resolutions": "Versions",
+  "origins": "Origins",
+  "resolutions": "Renditions",
   "tags": "Tags",
   "category": "Category",
   "releaseYear": "Release year",
@@ -29,16 +29,16 @@ export const LABELS = {
   "visibility": "Visibility",
   "publishAt": "Published from",
   "expiresAt": "Published until",
-  "purgeAt": "Removed for good",
+  "purgeAt": "Permanently deleted",
   "metadata": "Metadata",
-  "thumbnails": "Pictures",
-  "source": "Upload",
+  "thumbnails": "Thumbnails",
+  "source": "Source file",
   "failure": "Failure",
   "viewCount": "Views",
   "version": "Version",
-  "schemaVersion": "Form it is stored in",
-  "pictures": "Pictures",
-  "posterTime": "Moment of the poster"
+  "schemaVersion": "Schema version",
+  "pictures": "Thumbnails",
+  "posterTime": "Poster frame"
 };
 
 /** How people type those that they edit. */
@@ -65,7 +65,7 @@ export const PROBED = /** @type {const} */ (["duration", "fileSize", "format", "
  * @type {Record<string, { label: string, isAlways: boolean }>} */
 export const JOBS = {
   "probe": {
-    "label": "Looking at the film",
+    "label": "Probe",
     "isAlways": true
   },
   "poster": {
@@ -77,11 +77,11 @@ export const JOBS = {
     "isAlways": true
   },
   "captions": {
-    "label": "Subtitles",
+    "label": "Captions",
     "isAlways": false
   },
   "transcode": {
-    "label": "Version in",
+    "label": "Rendition",
     "isAlways": false
   }
 };

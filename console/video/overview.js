@@ -21,7 +21,7 @@ import { Remove } from "./remove.js";
  *   of an earlier version not all is kept
  */
 
-const ORIGINS = { person: "by a person", job: "read from the film", import: "imported" };
+const ORIGINS = { person: "edited", job: "from the file", import: "imported" };
 
 /** @param {PartProps} props */
 export default function Overview({ video, etag, isOwner, route, changed }) {
@@ -42,7 +42,7 @@ export default function Overview({ video, etag, isOwner, route, changed }) {
       }} />`;
   }
   return html`<div class="above">
-      <h2>Facts</h2>
+      <h2>Details</h2>
       ${isOwner && video.status !== "deleted" && html`<span class="buttons">
         <button type="button" ref=${button} onClick=${() => setEdited(true)}>Edit</button>
         <button type="button" onClick=${() => setRemoved(true)}>Delete</button>
@@ -116,18 +116,18 @@ function SourceFile({ video }) {
     ...video,
     duration: video.duration !== undefined && duration(video.duration),
     fileSize: video.fileSize !== undefined && size(video.fileSize),
-    frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} a second`,
+    frameRate: frameRate !== undefined && `${Number(frameRate.toFixed(3))} fps`,
   };
   const isKnown = source || failure || renditions.length > 0 || PROBED.some((name) => read[name] !== undefined && read[name] !== false);
-  return html`<h3>The film</h3>
-    ${!isKnown && html`<p class="hint">Nothing is known of the film yet.</p>`}
+  return html`<h3>Source file</h3>
+    ${!isKnown && html`<p class="hint">No source file yet.</p>`}
     <dl class="fact-list">
       ${PROBED.map((name) => {
         const origin = video.origins?.[name];
         return html`<${Fact} key=${name} label=${LABELS[name]}>
           ${read[name] && html`<${UserText}>${read[name]}<//>${origin && html` <small class=${`origin origin-${origin}`}>${ORIGINS[origin]}</small>`}`}<//>`;
       })}
-      <${Fact} label="Versions" wide>${renditions.length > 0 && html`<ul class="plain">
+      <${Fact} label="Renditions" wide>${renditions.length > 0 && html`<ul class="plain">
         ${renditions.map((name) => html`<li key=${name}><strong>${name}</strong>${sizeOf(video.renditions?.[name]?.size)}${shown(video.resolutions?.[name])}</li>`)}</ul>`}<//>
       <${Fact} label="Upload">${source && html`<${UserText}>${source.contentType}<//>, ${size(source.fileSize)}, <${Time} at=${source.arrivedAt} />`}<//>
       <${Fact} label="Failure" wide>${failure && html`${failure.job}: <${UserText}>${failure.reason}<//> <small><${Time} at=${failure.at} /></small>`}<//>
@@ -136,13 +136,13 @@ function SourceFile({ video }) {
 
 /** @param {{ video: Shown }} props */
 function Record({ video }) {
-  return html`<h3>The record</h3>
+  return html`<h3>Record</h3>
     <dl class="fact-list">
       <${Fact} label="Owner"><${UserText}>${video.userId}<//><//>
       <${Fact} label="Views">${video.viewCount !== undefined && count(video.viewCount)}<//>
       <${Fact} label="Created"><${Time} at=${video.createdAt} /><//>
-      <${Fact} label="Changed">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
-      <${Fact} label="Id"><code>${video.videoId}</code><//>
+      <${Fact} label="Updated">${video.updatedAt !== undefined && html`<${Time} at=${video.updatedAt} /> `}<small>version ${count(video.version)}</small><//>
+      <${Fact} label="ID"><code>${video.videoId}</code><//>
     </dl>`;
 }
 

@@ -17,12 +17,12 @@ export default function Person({ personId, name, videoId }) {
       throw error;
     }
   }, [personId]);
-  return html`<section class="person" aria-label="Films of a person">
+  return html`<section class="person" aria-label="Videos of a person">
     <div class="above">
-      <h3>Films of <${UserText}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
+      <h3>Videos with <${UserText}>${name ?? pages.items[0]?.credit.name ?? personId}<//></h3>
       <a class="button" href=${hrefTo(["videos", videoId], { tab: "credits" })}>Close</a>
     </div>
-    ${pages.isDone && !pages.items.length && html`<p class="hint">None of their films is published.</p>`}
+    ${pages.isDone && !pages.items.length && html`<p class="hint">No published videos.</p>`}
     <ul class="films">
       ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
         <${Poster} url=${video.poster} />

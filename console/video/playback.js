@@ -199,7 +199,7 @@ export class PlaybackSession {
 
   /** Say that what can be played does not come. */
   #lost() {
-    this.error = new Problem({ status: 0, title: "The film does not come", detail: "The connection may be lost. It goes on where it was." });
+    this.error = new Problem({ status: 0, title: "Playback interrupted", detail: "The connection may be lost. Try again to resume at the same position." });
     this.draw();
   }
 

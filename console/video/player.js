@@ -78,7 +78,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
   });
   const style = { aspectRatio: poster?.width && poster.height ? Math.min(2.4, Math.max(4 / 3, poster.width / poster.height)) : 16 / 9 };
   if (!isDefined || (!playback && !error)) {
-    return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what="Loading the film" /></div>`;
+    return html`<div class="player-place" style=${style}><${Poster} url=${poster?.url} /><${Loading} what="Loading player" /></div>`;
   }
   if (!playback) return html`<${Unplayable} error=${error} video=${video} isOwn=${isOwner} retry=${() => showing.again()} style=${style} />`;
   const playable = qualities.filter(({ name }) => !broken.has(name));
@@ -109,7 +109,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
       : html`<div class="player-place" style=${style}>
           <${Poster} url=${poster?.url} />
           <div class="why" role="alert">
-            <p><strong>${unusable(video) ? "This film cannot be played." : "This film does not play here."}</strong> ${unplayable(video, qualities)}</p>
+            <p><strong>${unusable(video) ? "This video cannot be played." : "This video cannot be played in this browser."}</strong> ${unplayable(video, qualities)}</p>
             ${!unusable(video) && html`<button type="button" onClick=${() => showing.again()}>Try again</button>`}
           </div>
         </div>`}
@@ -117,7 +117,7 @@ function PlayerMedia({ video, isOwner, user, viewed, playing, texts, route }) {
     <${Failure} error=${error} retry=${() => showing.again()} />
     <${Failure} error=${subtitles.error} retry=${subtitles.reload} />
     ${playable.length > 0 && html`<${Chapters} chapters=${chapters} showing=${showing} element=${element} />`}
-    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Nobody else can play it now. ${hidden(video, playback.whyHidden)}</p>`}`;
+    ${playback.whyHidden && video.status === "ready" && html`<p class="notice">Only you can play this video. ${hidden(video, playback.whyHidden)}</p>`}`;
 }
 
 /** How fast it plays: the component's own button is called otherwise than it reads. @param {{ showing: PlaybackSession }} props */
@@ -134,7 +134,7 @@ function Language({ captions, subtitles: { shown, choose } }) {
   if (!captions.length) return null;
   const chosen = (/** @type {Event} */ event) => choose(/** @type {HTMLSelectElement} */ (event.currentTarget).value);
   return html`<select class="player-choice" aria-label="Captions" keysused=${KEYS} value=${shown} onChange=${chosen}>
-    <option value="">No captions</option>
+    <option value="">Captions off</option>
     ${captions.map(({ language }) => html`<option value=${language}>${languageName(language)}</option>`)}
   </select>`;
 }
@@ -157,7 +157,7 @@ function Unplayable({ error, video, isOwn, retry, style }) {
     ${isExpected
       ? html`<div class="why">
           <p>${humanize(error.message)}</p>
-          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${hrefTo(["upload"], { video: video.videoId })}>Upload a film</a>`}
+          ${isOwn && !video.source && video.status !== "deleted" && html`<a class="button primary" href=${hrefTo(["upload"], { video: video.videoId })}>Upload a file</a>`}
         </div>`
       : html`<div class="why"><${Failure} error=${error} retry=${retry} /></div>`}
   </div>`;
@@ -184,7 +184,7 @@ async function count(videoId) {
 
 /** Such as `720p, 2.5 Mbit/s` or `240p, 440 kbit/s`. @param {Quality} quality */
 function label({ name, bitRate }) {
-  const shown = name === SOURCE ? "As uploaded" : name;
+  const shown = name === SOURCE ? "Original" : name;
   if (!bitRate) return shown;
   return `${shown}, ${bitRate < 1e6 ? `${RATE.format(bitRate / 1e3)} kbit/s` : `${RATE.format(bitRate / 1e6)} Mbit/s`}`;
 }
@@ -200,17 +200,17 @@ export function unplayable(video, qualities) {
   const reason = unusable(video);
   if (reason) return reason;
   const types = [...new Set(qualities.map(({ type }) => type))].join(", ");
-  const why = `Either this browser does not know its format (${types}), or it cannot be fetched now.`;
-  return video.status === "processing" ? `${why} Versions that every browser plays are being made.` : why;
+  const why = `The browser does not support the format (${types}), or the file cannot be loaded.`;
+  return video.status === "processing" ? `${why} Renditions for all browsers are being processed.` : why;
 }
 
 /** What does not play, if something else does instead. @param {Quality[]} qualities @param {Set<string>} broken @param {Quality} current */
 function fellBack(qualities, broken, current) {
   const failed = qualities.filter(({ name }) => broken.has(name)).map(label);
-  return failed.length ? `This browser does not play ${failed.join(" and ")}. You see ${label(current)}.` : "";
+  return failed.length ? `The browser cannot play ${failed.join(" and ")}. Playing ${label(current)} instead.` : "";
 }
 
 /** @param {import("../screens/video.js").Video} video @param {string} why */
 function hidden({ publishAt, visibility }, why) {
-  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is published on ${time(publishAt)}.` : humanize(why);
+  return visibility === "public" && publishAt && publishAt > Date.now() / 1000 ? `It is scheduled for ${time(publishAt)}.` : humanize(why);
 }

@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf } from "../core/words.js";
-import { Dialog, Empty, Failure, Field, LoadMore, announceText, UserText } from "../parts/components.js";
+import { Dialog, Empty, Failure, Field, LoadMore, announceText, stateName, UserText } from "../parts/components.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { RemoveButton } from "./item-form.js";
 
@@ -23,13 +23,13 @@ export default function VideoPlaylists({ video, user }) {
   const isIn = (/** @type {Playlist} */ { playlistId }) => pages.items.some((playlist) => playlist.playlistId === playlistId);
   return html`<div class="above">
       <h2>Playlists</h2>
-      ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>Add to a playlist</button>`}
+      ${video.status !== "deleted" && html`<button type="button" onClick=${() => setAdding(true)}>Add to playlist</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>It is in no playlist that you may see.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>Not in any playlist that you can see.<//>`}
     <ul class="pieces">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
         <div><a href=${hrefTo(["playlists", playlist.playlistId])}><${UserText}>${playlist.title}<//></a>
-          <small>${playlist.userId === user.subject ? "yours" : html`of <${UserText}>${playlist.userId}<//>`}, ${playlist.visibility}</small></div>
+          <small>${playlist.userId === user.subject ? "yours" : html`of <${UserText}>${playlist.userId}<//>`}, ${stateName(playlist.visibility)}</small></div>
         ${(playlist.userId === user.subject || user.isAdmin) && html`<${RemoveButton} what=${`it from ${playlist.title}`}
           onRemoved=${() => pages.change((items) => items.filter((other) => other !== playlist))}
           remove=${() => ask(api.DELETE("/v1/playlists/{playlistId}/entries/{videoId}",
@@ -78,19 +78,19 @@ function Add({ videoId, userId, isIn, onAdded, onClose }) {
     add(null);
   };
   const fault = error instanceof Problem ? error.at("/title") : undefined;
-  return html`<${Dialog} title="Add to a playlist" onClose=${onClose}>
+  return html`<${Dialog} title="Add to playlist" onClose=${onClose}>
     ${!fault && html`<${Failure} error=${error} />`}
-    ${pages.isDone && !pages.items.length && html`<p class="hint">You have no playlist yet.</p>`}
+    ${pages.isDone && !pages.items.length && html`<p class="hint">You have no playlists yet.</p>`}
     <ul class="pieces choices">
       ${pages.items.map((playlist) => html`<li key=${playlist.playlistId}>
         <div><${UserText}>${playlist.title}<//> <small>${playlist.entryCount !== undefined && countOf(playlist.entryCount, "video")}</small></div>
         <button type="button" disabled=${isIn(playlist)} aria-label=${`Add to ${playlist.title}`}
-          onClick=${() => add(playlist)}>${isIn(playlist) ? "In it" : "Add"}</button>
+          onClick=${() => add(playlist)}>${isIn(playlist) ? "Added" : "Add"}</button>
       </li>`)}
     </ul>
     <${LoadMore} pages=${pages} />
-    <form onSubmit=${submit} aria-label="A new playlist">
-      <${Field} label="Or a new playlist" value=${title} error=${fault} autocomplete="off" placeholder="title"
+    <form onSubmit=${submit} aria-label="New playlist">
+      <${Field} label="New playlist" value=${title} error=${fault} autocomplete="off" placeholder="title"
         onInput=${(/** @type {string} */ text) => {
           created.current = null;
           setTitle(text);

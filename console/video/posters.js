@@ -36,10 +36,10 @@ export default function Posters({ video, job, setPending }) {
   };
   useEffect(() => {
     if (!before) return;
-    if (poster?.url !== before.url) return end("The new poster is there.");
+    if (poster?.url !== before.url) return end("Poster updated.");
     if (isOpen) return;
-    if (job?.state === "failed" && job.attempt !== before.attempt) return end("The poster could not be made.");
-    const timer = setTimeout(() => end("The poster stays: it is the picture nearest to that moment."), BEGINS_MS);
+    if (job?.state === "failed" && job.attempt !== before.attempt) return end("The poster could not be created.");
+    const timer = setTimeout(() => end("The poster is unchanged. It already shows the nearest frame."), BEGINS_MS);
     return () => clearTimeout(timer);
   }, [before, poster?.url, job?.state, job?.attempt]);
   useEffect(() => () => setPending(false), []);
@@ -64,21 +64,21 @@ export default function Posters({ video, job, setPending }) {
   };
   const now = poster?.time == null ? -1 : tiles.findIndex(({ end }) => end * 1000 > (poster.time ?? 0));
   return html`<section>
-    <h2>Poster</h2>
+    <h2>Poster frame</h2>
     <details class="folded">
-      <summary>Choose the moment that it shows</summary>
+      <summary>Choose poster frame</summary>
       <form onSubmit=${submit}>
         <fieldset class="moments">
-          <legend class="unseen">Moments of the film</legend>
+          <legend class="unseen">Frames</legend>
           ${tiles.map((tile, number) => html`<label key=${tile.start} class=${number === now ? "now" : ""}>
             <input type="radio" name=${name} checked=${number === (chosen ?? now)} onChange=${() => setChosen(number)} />
             <${Picture} tile=${tile} />
-            <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, the poster now</span>`}</span>
+            <span>${duration(tile.start * 1000)}${number === now && html`<span class="unseen">, current poster</span>`}</span>
           </label>`)}
         </fieldset>
         <div class="actions">
-          <button type="submit" class="primary" disabled=${chosen === null || isBusy || before !== null}>Use as poster</button>
-          ${before && html`<${Loading} what="The new poster is being made" />`}
+          <button type="submit" class="primary" disabled=${chosen === null || isBusy || before !== null}>Set poster frame</button>
+          ${before && html`<${Loading} what="Creating poster" />`}
         </div>
         <${Failure} error=${error} />
       </form>

@@ -36,7 +36,7 @@ function OwnerSection(props) {
   const [pending, setPending] = useState(false);
   const made = useJobs(video, changed, pending);
   const jobs = made.value?.jobs;
-  return html`<aside class="making" aria-label="For its owner">
+  return html`<aside class="making" aria-label="Owner tools">
     ${jobs && html`<${Jobs} video=${video} jobs=${jobs} reason=${made.value?.reason} reload=${made.reload} />`}
     <${Failure} error=${made.error} retry=${made.reload} />
     <${Posters} video=${video} job=${jobs?.find(({ kind }) => kind === "poster")} setPending=${setPending} />
@@ -97,10 +97,10 @@ function Jobs({ video, jobs, reason, reload }) {
   const isNews = video.status !== "ready" && video.source && !jobs.some(({ state }) => state === "failed");
   if (!jobs.length && !isNews) return null;
   return html`<section>
-    <h2>What is made of it</h2>
+    <h2>Processing</h2>
     ${isNews && reason && html`<p class="reason">${humanize(reason)}</p>`}
     ${jobs.length > 0 && html`<details class="folded" open=${!wasDone}>
-      <summary><span role="status">${countOf(jobs.length, "job")}, ${left ? `${left} not done` : "all done"}</span></summary>
+      <summary><span role="status">${countOf(jobs.length, "job")}, ${left ? `${left} remaining` : "all done"}</span></summary>
       <ul class="jobs">${jobs.map((job) => html`<${Work} key=${job.kind} job=${job} reload=${reload} />`)}</ul>
     </details>`}
   </section>`;
@@ -117,7 +117,7 @@ function Work({ job, reload }) {
     setError(null);
     try {
       await ask(api.POST("/v1/videos/{videoId}/jobs/{kind}/retry", { params: { path: { videoId, kind } } }));
-      announceText(`${name}: it begins again.`);
+      announceText(`${name}: retrying.`);
       reload();
     } catch (reason) {
       setError(reason);
@@ -128,13 +128,13 @@ function Work({ job, reload }) {
   return html`<li class="job">
     <span class="name"><bdi>${name}</bdi></span> <${Status} of=${state} />
     ${state === "running" && html`<progress max="100" value=${progress || undefined} aria-label=${`${name}: progress`}></progress>`}
-    ${state === "queued" && job.attempts > 1 && html`<p class="hint">Attempt ${job.attempts} follows. The last one: <bdi>${job.error?.reason}</bdi></p>`}
+    ${state === "queued" && job.attempts > 1 && html`<p class="hint">Attempt ${job.attempts} is queued. Last error: <bdi>${job.error?.reason}</bdi></p>`}
     ${state === "failed" && html`
       <p class="fault"><bdi>${job.error?.reason}</bdi></p>
       ${job.error?.final
-        ? html`<p class="hint">Trying again cannot help: the film itself is the reason.</p>
-            <a class="button" href=${hrefTo(["upload"], { video: videoId })}>Upload another film</a>`
-        : html`<button type="button" disabled=${isBusy} aria-label=${`Try again: ${name}`} onClick=${retry}>Try again</button>`}`}
+        ? html`<p class="hint">The source file is the cause. Upload a different file.</p>
+            <a class="button" href=${hrefTo(["upload"], { video: videoId })}>Upload another file</a>`
+        : html`<button type="button" disabled=${isBusy} aria-label=${`Retry: ${name}`} onClick=${retry}>Retry</button>`}`}
     <${Failure} error=${error} />
   </li>`;
 }

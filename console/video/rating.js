@@ -40,7 +40,7 @@ export default function Rating({ video: { videoId } }) {
     await ask(api.DELETE("/v1/videos/{videoId}/rating", { params: { path } }));
     values.current?.focus(); // the button goes away
     return without(before);
-  }, "Your rating is removed.");
+  }, "Rating removed.");
 
   return html`<aside class="rating" aria-label="Rating">
     <h2>Rating</h2>
@@ -48,7 +48,7 @@ export default function Rating({ video: { videoId } }) {
     ${!rating && loaded.isLoading && html`<${Loading} />`}
     ${rating && html`
       <p class="rating-totals">
-        ${rating.average === null ? "Nobody has rated it yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${countOf(rating.votes, "vote")}`}
+        ${rating.average === null ? "No ratings yet." : html`<strong>${AVERAGE.format(rating.average)}</strong> of 10, ${countOf(rating.votes, "vote")}`}
         ${rating.likes + rating.dislikes > 0 && html`<br />${countOf(rating.likes, "like")}, ${countOf(rating.dislikes, "dislike")}`}
         ${rating.imported && html`<br /><small>Imported: ${AVERAGE.format(rating.imported.average)} by ${countOf(rating.imported.votes, "vote")}</small>`}
       </p>
@@ -58,8 +58,8 @@ export default function Rating({ video: { videoId } }) {
           onClick=${() => rate({ value }, `You rated it ${value} of 10.`)}>${count(value)}</button>`)}
       </div>
       <div class="actions">
-        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You like it.")}>Like</button>
-        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You do not like it.")}>Dislike</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === true)} onClick=${() => rate({ like: true }, "You liked this video.")}>Like</button>
+        <button type="button" aria-pressed=${String(rating.own?.like === false)} onClick=${() => rate({ like: false }, "You disliked this video.")}>Dislike</button>
         ${rating.own && html`<button type="button" class="quiet" onClick=${() => remove(rating)}>Remove my rating</button>`}
       </div>`}
     <${Failure} error=${error} />

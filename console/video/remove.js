@@ -29,11 +29,11 @@ export function Remove({ video, etag, changed, onClose }) {
     }
   };
   return html`<${Dialog} title="Delete this video?" onClose=${onClose}>
-    <p><strong><${UserText}>${video.title}<//></strong> is not found or played any more. You can restore it for a while.</p>
-    ${isOther ? html`<p class="fault" role="alert">It was changed in the meantime. Delete it as it is now?</p>` : html`<${Failure} error=${error} />`}
+    <p><strong><${UserText}>${video.title}<//></strong> can no longer be found or played. You can restore it for a limited time.</p>
+    ${isOther ? html`<p class="fault" role="alert">Another user changed the video. Delete it anyway?</p>` : html`<${Failure} error=${error} />`}
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${remove}>Delete</button>
-      <button type="button" onClick=${onClose}>Keep it</button>
+      <button type="button" onClick=${onClose}>Cancel</button>
     </div>
   <//>`;
 }
@@ -68,7 +68,7 @@ export function Deleted({ video, isOwner, changed }) {
     }
   };
   return html`<div class="deleted" ref=${banner} tabindex="-1">
-    <p><strong>Deleted.</strong>${video.purgeAt !== undefined && html` It can be restored until ${time(video.purgeAt)}; then it is gone for good.`}</p>
+    <p><strong>Deleted.</strong>${video.purgeAt !== undefined && html` You can restore it until ${time(video.purgeAt)}. Then it is permanently deleted.`}</p>
     ${isOwner && html`<button type="button" class="primary" disabled=${isBusy} onClick=${restore}>Restore</button>`}
     <${Failure} error=${error} />
   </div>`;

@@ -31,7 +31,7 @@ export default function Titles({ video, isOwner }) {
       <h2>Titles</h2>
       ${mayEdit && html`<button type="button" onClick=${() => setEdited("new")}>Add titles</button>`}
     </div>
-    ${pages.isDone && !pages.items.length && html`<${Empty}>There are no titles for any region yet.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No regional titles yet.<//>`}
     <ul class="pieces">
       ${pages.items.map((release) => html`<li key=${`${release.region} ${release.language ?? ""}`}>
         <div>
@@ -88,23 +88,23 @@ function TitlesForm({ videoId, release, onSaved, onClose }) {
     onSaved=${onSaved} onClose=${onClose}>
     ${!release && html`
       <${Field} label="Region" value=${place.region} error=${faultIn(problem, "region")} autocomplete="off" spellcheck=${false} required
-        hint="A country of ISO 3166 such as NZ, or a code such as XWW for the whole world."
+        hint="Country code, for example NZ, or XWW for worldwide."
         onInput=${(/** @type {string} */ typedRegion) => setPlace({ ...place, region: typedRegion })} />
       <${Field} label="Language" value=${place.language} error=${faultIn(problem, "language")} autocomplete="off" spellcheck=${false}
-        hint="A tag such as en-NZ; leave it empty for titles in no particular language."
+        hint="Language tag, for example en-NZ. Leave empty for all languages."
         onInput=${(/** @type {string} */ typedLanguage) => setPlace({ ...place, language: typedLanguage })} />`}
     ${titles.map((title, index) => html`<fieldset key=${title.id}>
       <legend>Title ${index + 1}</legend>
       <${Field} label="Title" value=${title.title} error=${problem?.at(`/titles/${index}/title`)} autocomplete="off"
         onInput=${(/** @type {string} */ text) => set(title.id, { title: text })} />
       <${Field} label="Types" kind="textarea" rows="2" value=${title.types} error=${faultBelow(problem, `/titles/${index}/types`)}
-        onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint="Such as original or working; one a line." />
+        onInput=${(/** @type {string} */ types) => set(title.id, { types })} hint="For example original or working. One per line." />
       <${Field} label="Attributes" kind="textarea" rows="2" value=${title.attributes} error=${faultBelow(problem, `/titles/${index}/attributes`)}
-        onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint="Such as literal title; one a line." />
+        onInput=${(/** @type {string} */ attributes) => set(title.id, { attributes })} hint="For example literal title. One per line." />
       ${titles.length > 1 && html`<button type="button" onClick=${() => setTitles(titles.filter(({ id }) => id !== title.id))}>Remove title ${index + 1}</button>`}
     </fieldset>`)}
     ${problem?.at("/titles") && html`<p class="fault">${problem.at("/titles")}</p>`}
-    <button type="button" onClick=${() => setTitles([...titles, empty()])}>Add a title</button>
+    <button type="button" onClick=${() => setTitles([...titles, empty()])}>Add title</button>
   <//>`;
 }
 

@@ -36,7 +36,7 @@ export default function Views({ video: { videoId } }) {
     explanation.reload();
   };
   return html`<section class="views">
-    <h2>Views over time</h2>
+    <h2>Views</h2>
     <fieldset class="spans">
       <legend class="unseen">Time</legend>
       ${Object.entries(SPANS).map(([value, label]) => html`<label>
@@ -46,22 +46,22 @@ export default function Views({ video: { videoId } }) {
     </fieldset>
     <${Failure} error=${history.error ?? explanation.error} retry=${again} />
     <div class="chart">
-      ${history.value ? html`<${Bars} history=${history.value} />` : history.isLoading && html`<${Loading} what="Counting" />`}
+      ${history.value ? html`<${Bars} history=${history.value} />` : history.isLoading && html`<${Loading} what="Loading views" />`}
     </div>
     ${history.value && history.value.total > 0 && html`<${Table} history=${history.value} />`}
     ${explanation.value && html`<${Explained} explanation=${explanation.value} />`}
-    <button type="button" onClick=${again}>Count again</button>
+    <button type="button" onClick=${again}>Refresh</button>
   </section>`;
 }
 
 /** @param {{ history: History }} props */
 function Bars({ history: { items, granularity, total } }) {
-  if (!total) return html`<p class="none">No views in ${SPANS[granularity]}.</p>`;
+  if (!total) return html`<p class="none">No views in the last ${SPANS[granularity]}.</p>`;
   const most = Math.max(1, ...items.map(({ views }) => views));
   const step = WIDTH / items.length;
   const [first, last] = [items[0], items.at(-1)];
   const peak = items.find(({ views }) => views === most);
-  const summary = `${countOf(total, "view")} in ${SPANS[granularity]}${peak ? `, most of them, ${count(most)}, ${when(peak, granularity)}` : ""}.`;
+  const summary = `${countOf(total, "view")} in the last ${SPANS[granularity]}.${peak ? ` Peak: ${count(most)}, ${when(peak, granularity)}.` : ""}`;
   return html`<figure>
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT + 1}`} role="img" aria-label=${summary} preserveAspectRatio="none">
       ${items.map(({ views }, index) => {
@@ -82,7 +82,7 @@ function Bars({ history: { items, granularity, total } }) {
 function Table({ history: { items, granularity } }) {
   const isWatched = items.some(({ watchedMs }) => watchedMs > 0);
   return html`<details class="folded">
-    <summary>As a table</summary>
+    <summary>Show as table</summary>
     <table>
       <thead><tr>
         <th scope="col">${granularity === "hour" ? "Hour from" : "Day"}</th><th scope="col">Views</th>
@@ -100,8 +100,7 @@ function Table({ history: { items, granularity } }) {
 function Explained({ explanation: { counted: did, notCounted, rules } }) {
   const broken = rules.filter(({ rule }) => notCounted[rule] > 0);
   return html`<div class="explained">
-    <p>In the last 24 hours ${did.total ? `${countOf(did.total, "view")} counted` : "no view counted"},
-      and ${notCounted.total ? `${count(notCounted.total)} did not:` : "none was left out."}</p>
+    <p>Last 24 hours: ${countOf(did.total, "view")} counted, ${notCounted.total ? `${count(notCounted.total)} excluded:` : "none excluded."}</p>
     ${broken.length > 0 && html`<ul>${broken.map(({ rule, because }) => html`<li key=${rule}>${count(notCounted[rule])}: ${because}</li>`)}</ul>`}
   </div>`;
 }

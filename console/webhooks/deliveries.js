@@ -19,9 +19,9 @@ export default function Deliveries({ webhookId }) {
   useInterval(() => void pages.look().catch(() => undefined), PERIOD_MS, !pages.isLoading && !pages.error); // the next look may succeed
   return html`<section class="deliveries" aria-label="Deliveries">
     <h2>Deliveries</h2>
-    <p class="hint">Every attempt of the last 7 days, the newest first.</p>
+    <p class="hint">All attempts of the last 7 days, newest first.</p>
     <${News} pages=${pages} noun="new attempt" isLast />
-    ${pages.isDone && !pages.items.length && html`<${Empty}>Nothing was sent in the last 7 days.<//>`}
+    ${pages.isDone && !pages.items.length && html`<${Empty}>No deliveries in the last 7 days.<//>`}
     <ol class="delivery-list">${pages.items.map((delivery) => html`<li key=${keyOf(delivery)}>
       <p class="delivery-facts"><${ResponseStatus} ...${delivery} />
         <strong>${typesInWords([delivery.type])[0]}</strong>
@@ -42,17 +42,17 @@ function keyOf({ at, changeId, attempt }) {
 /** Whether it was taken, and how fast. @param {{ status?: number, ms: number }} props */
 export function ResponseStatus({ status, ms }) {
   const isTaken = status !== undefined && status >= 200 && status < 300;
-  return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? "no answer"}</span> <span class="ms">${count(ms)} ms</span>`;
+  return html`<span class=${`status status-${isTaken ? "done" : "failed"}`}>${status ?? "No response"}</span> <span class="ms">${count(ms)} ms</span>`;
 }
 
 /** What the receiver said, or why it did not. @param {{ error?: string, answer?: string }} props */
 export function ResponseBody({ error, answer }) {
   return html`${error && html`<p class="fault"><${UserText}>${error}<//></p>`}
-    ${answer && html`<details><summary>What it answered</summary><pre tabindex="0" aria-label="The first bytes of the answer"><${UserText}>${answer}<//></pre></details>`}`;
+    ${answer && html`<details><summary>Response body</summary><pre tabindex="0" aria-label="First bytes of the response body"><${UserText}>${answer}<//></pre></details>`}`;
 }
 
 /** What the change was about. @param {Delivery} delivery */
 function About({ videoId, playlistId }) {
-  if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>Its video</a>`;
-  return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>Its playlist</a>` : null;
+  if (videoId) return html`<a href=${hrefTo(["videos", videoId])}>Video</a>`;
+  return playlistId ? html`<a href=${hrefTo(["playlists", playlistId])}>Playlist</a>` : null;
 }

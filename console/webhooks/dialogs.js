@@ -16,22 +16,22 @@ export function Replay({ webhook: { webhookId, paused }, onClose, onDone }) {
   const [from, setFrom] = useState("");
   const { error, isBusy, run } = useAttempt(async () => {
     const after = await replay(webhookId, Math.floor(new Date(from).getTime() / 1000));
-    announceText("Everything since then is sent again.");
+    announceText("Replay started.");
     onDone(after);
   });
   const fault = error instanceof Problem ? error.at("/from") : undefined;
-  return html`<${Dialog} title="Send again" onClose=${onClose}>
+  return html`<${Dialog} title="Replay" onClose=${onClose}>
     <form onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
       void run();
     }}>
-      <p>Every change since a time is sent again, in the order of each video, also those that were taken: they come with the same
-        <code> webhook-id</code>, so that a receiver can drop what it has.${paused && " The webhook stays paused; the changes wait until somebody resumes it."}</p>
-      <${Field} label="Since" kind="datetime-local" step="1" value=${from} onInput=${setFrom} error=${fault} required readOnly=${isBusy}
+      <p>Sends every change since a time again, in the order of each video. Delivered changes are sent again with the same
+        <code> webhook-id</code>, so that the receiver can drop duplicates.${paused && " The webhook stays paused. Resume it to send the changes."}</p>
+      <${Field} label="Replay from" kind="datetime-local" step="1" value=${from} onInput=${setFrom} error=${fault} required readOnly=${isBusy}
         hint="In the time zone of this browser, at most 30 days ago." />
       ${!fault && html`<${Failure} error=${error} />`}
       <div class="actions">
-        <button class="primary" disabled=${isBusy}>Send again</button>
+        <button class="primary" disabled=${isBusy}>Replay</button>
         <button type="button" onClick=${onClose}>Cancel</button>
       </div>
     </form>
@@ -42,12 +42,12 @@ export function Replay({ webhook: { webhookId, paused }, onClose, onDone }) {
 export function Rotate({ webhook: { webhookId }, onClose, onDone }) {
   const once = useIdempotencyKey();
   const { error, isBusy, run } = useAttempt(async () => onDone(await once(webhookId, (key) => rotate(webhookId, key))));
-  return html`<${Dialog} title="Make another secret?" onClose=${onClose}>
-    <p>For a day, changes are signed with both the new secret and the present one, so that the receiver can change over without missing any.
-      A secret before the present one ends at once.</p>
+  return html`<${Dialog} title="Rotate secret?" onClose=${onClose}>
+    <p>For one day, changes are signed with both the new and the current secret, so that the receiver can switch without missing any.
+      Older secrets end now.</p>
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Make another secret</button>
+      <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Rotate secret</button>
       <button type="button" onClick=${onClose}>Cancel</button>
     </div>
   <//>`;
@@ -61,8 +61,8 @@ export function Delete({ webhook, onClose, onDeleted }) {
     });
     onDeleted();
   });
-  return html`<${Dialog} title="Delete the webhook?" onClose=${onClose}>
-    <p>“<${UserText}>${nameOf(webhook)}<//>” gets no more changes. Its secret and its deliveries are gone for good; to stop it for a while, pause it.</p>
+  return html`<${Dialog} title="Delete webhook?" onClose=${onClose}>
+    <p>“<${UserText}>${nameOf(webhook)}<//>” receives no more changes. Its secret and its deliveries are permanently deleted. To stop it temporarily, pause it.</p>
     <${Failure} error=${error} />
     <div class="actions">
       <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>

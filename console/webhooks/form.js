@@ -61,8 +61,8 @@ export function Edit({ start, onClose, onSaved }) {
     }
   });
   return html`<${Dialog} title="Edit webhook" class="webhook-form" onClose=${onClose}>
-    ${isOutrun && html`<div class="failure" role="alert"><strong>Changed meanwhile</strong>
-      <p>Somebody else has saved this webhook. What you typed is still here, and all else is as they left it.</p></div>`}
+    ${isOutrun && html`<div class="failure" role="alert"><strong>Changed by another user</strong>
+      <p>Another user saved this webhook. Your changes are kept in this form. All other fields have their values.</p></div>`}
     <${Form} draft=${draft} onInput=${setDraft} attempt=${attempt}>
       <button class="primary" disabled=${attempt.isBusy}>${attempt.isBusy ? "Saving …" : "Save"}</button>
       <button type="button" onClick=${onClose}>Cancel</button>
@@ -88,13 +88,13 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
     void run();
   }}>
     <${Field} label="URL" kind="url" value=${draft.url} onInput=${(/** @type {string} */ url) => set({ url })} error=${at("/url")} readOnly=${isBusy}
-      required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint="Where changes are sent: https, on port 443 or 8443." />
+      required autocomplete="off" spellcheck=${false} placeholder="https://example.com/changes" hint="Endpoint that receives changes: https on port 443 or 8443." />
     <${Field} label="Description" value=${draft.description} onInput=${(/** @type {string} */ description) => set({ description })}
-      error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint="For people: it is not sent." />
-    ${choosesWhose && html`<${Field} label="Whose changes" kind="select" value=${draft.whose} disabled=${isBusy}
+      error=${at("/description")} readOnly=${isBusy} autocomplete="off" hint="Shown only in the console." />
+    ${choosesWhose && html`<${Field} label="Changes of" kind="select" value=${draft.whose} disabled=${isBusy}
         error=${draft.whose === "user" ? undefined : at("/userId")}
         onInput=${(/** @type {Draft["whose"]} */ whose) => set({ whose })}>
-        <option value="own">Your own</option><option value="everybody">Everybody’s</option><option value="user">Those of one user</option>
+        <option value="own">My videos and playlists</option><option value="everybody">All users</option><option value="user">One user</option>
       <//>
       ${draft.whose === "user" && html`<${Field} label="User" value=${draft.userId} error=${at("/userId")} readOnly=${isBusy} required
         onInput=${(/** @type {string} */ userId) => set({ userId })} autocomplete="off" spellcheck=${false} />`}`}
@@ -107,7 +107,7 @@ function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = 
 /** No type at all would stand for all of them. @param {Draft} draft */
 function refuseNone({ chosen }) {
   if (!chosen || chosen.size) return;
-  const detail = "Choose at least one kind of change.";
+  const detail = "Select at least one event.";
   throw new Problem({ status: 0, title: "Invalid content", detail, errors: [{ pointer: "/types", detail }] });
 }
 

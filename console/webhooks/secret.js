@@ -15,23 +15,23 @@ export function Secret({ webhook: { secret, previousSecretUntil }, onClose }) {
       setCopied("Copied.");
     } catch {
       if (shown.current) getSelection()?.selectAllChildren(shown.current);
-      setCopied("The browser does not let the page copy it: it is selected, copy it by the keyboard.");
+      setCopied("The browser blocked copying. The secret is selected: copy it with the keyboard.");
     }
   };
-  return html`<${Dialog} title="Keep this secret" class="webhook-secret">
-    <p>Whoever receives the changes checks their signatures with it. <strong>It is shown only now</strong>: keep it where the receiver reads its secrets.</p>
+  return html`<${Dialog} title="Signing secret" class="webhook-secret">
+    <p>The receiver verifies signatures with this secret. <strong>It is shown only once.</strong> Store it where the receiver reads its secrets.</p>
     <p class="secret"><code ref=${shown}>${secret}</code> <button type="button" class="primary" onClick=${copy}>Copy</button></p>
     <p class="hint" role="status">${copied}</p>
-    ${previousSecretUntil !== undefined && html`<p>Until ${time(previousSecretUntil)} changes are signed with the previous secret as well.</p>`}
-    <details><summary>How a receiver checks a change</summary>
+    ${previousSecretUntil !== undefined && html`<p>Until ${time(previousSecretUntil)}, changes are also signed with the previous secret.</p>`}
+    <details><summary>Verify a signature</summary>
       <p>Each request has the headers <code>webhook-id</code>, <code>webhook-timestamp</code> and <code>webhook-signature</code>, as
-        Standard Webhooks has it. There are libraries for many languages, and they take the body as it came. In Python:</p>
+        specified by Standard Webhooks. Libraries exist for many languages. Pass them the unchanged body. In Python:</p>
       <pre tabindex="0" aria-label="An example in Python">${`from standardwebhooks import Webhook
 
-change = Webhook(secret).verify(body, headers)  # raises if anybody else sent it`}</pre>
-      <p>The same change may come twice, with the same <code>webhook-id</code>: drop what you have. Answer with a 2xx within 10 seconds;
-        anything else is tried again.</p>
+change = Webhook(secret).verify(body, headers)  # raises if the signature is wrong`}</pre>
+      <p>A change may arrive twice with the same <code>webhook-id</code>: drop duplicates. Respond with a 2xx status within 10 seconds.
+        Any other response is retried.</p>
     </details>
-    <div class="actions"><button type="button" onClick=${onClose}>I have kept it</button></div>
+    <div class="actions"><button type="button" onClick=${onClose}>I stored the secret</button></div>
   <//>`;
 }

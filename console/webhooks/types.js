@@ -30,9 +30,9 @@ export function Types({ chosen, onChange, error, disabled }) {
   };
   const some = () => onChange(new Set(GROUPS[0]?.types));
   return html`<fieldset class="webhook-types" disabled=${disabled} aria-describedby=${error && `${id}-error`}>
-    <legend>What it follows</legend>
-    <label class="check"><input type="radio" name=${id} checked=${!chosen} onChange=${() => onChange(null)} /> All kinds of changes</label>
-    <label class="check"><input type="radio" name=${id} checked=${Boolean(chosen)} onChange=${some} /> Only some</label>
+    <legend>Events</legend>
+    <label class="check"><input type="radio" name=${id} checked=${!chosen} onChange=${() => onChange(null)} /> All events</label>
+    <label class="check"><input type="radio" name=${id} checked=${Boolean(chosen)} onChange=${some} /> Selected events</label>
     ${chosen && html`<div class="webhook-groups">${GROUPS.map(({ all, title, types }) => {
       const number = types.filter((type) => chosen.has(type)).length;
       return html`<div role="group" aria-label=${title} key=${all}>

@@ -48,11 +48,11 @@ export default function WebhookScreen({ webhookId, user }) {
     <${Actions} webhook=${webhook} changed=${changed} open=${setDialog} tested=${tested}
       setTested=${(/** @type {Tested} */ answer) => setTest({ tested: answer, version: webhook.version })} />
     <dl class="webhook-about">
-      <div><dt>Follows</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
-      <div><dt>Kinds of changes</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
-      ${webhook.userId !== user.subject && html`<div><dt>Belongs to</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
+      <div><dt>Subscribed to</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
+      <div><dt>Events</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
+      ${webhook.userId !== user.subject && html`<div><dt>Owner</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
       <div><dt>Created</dt><dd>${time(webhook.createdAt)}</dd></div>
-      ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>signs as well until ${time(webhook.previousSecretUntil)}</dd></div>`}
+      ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>valid until ${time(webhook.previousSecretUntil)}</dd></div>`}
     </dl>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     <${Deliveries} webhookId=${webhookId} />
@@ -64,7 +64,7 @@ export default function WebhookScreen({ webhookId, user }) {
       setSecret(after);
     }} />`}
     ${dialog === "delete" && html`<${Delete} webhook=${webhook} onClose=${close} onDeleted=${() => {
-      announceText("The webhook is deleted.");
+      announceText("Webhook deleted.");
       navigate(hrefTo(["webhooks"]), { replace: true });
     }} />`}
     ${secret && html`<${Secret} webhook=${secret} onClose=${() => setSecret(null)} />`}
@@ -78,20 +78,20 @@ function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTes
   const sending = useAttempt(async () => setTested(await sendTest(webhookId)));
   const pausing = useAttempt(async () => {
     const { webhook, etag } = await patch(webhookId, { paused: !paused });
-    announceText(paused ? "It goes on." : "It is paused.");
+    announceText(paused ? "Webhook resumed." : "Webhook paused.");
     changed(webhook, etag);
   });
   return html`<div class="actions">
-      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}>${sending.isBusy ? "Sending …" : "Send a test"}</button>
+      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}>${sending.isBusy ? "Sending …" : "Send test"}</button>
       <button type="button" disabled=${pausing.isBusy} onClick=${pausing.run}>${paused ? "Resume" : "Pause"}</button>
       <button type="button" onClick=${() => open("edit")}>Edit</button>
-      <button type="button" onClick=${() => open("replay")}>Send again …</button>
-      <button type="button" onClick=${() => open("rotate")}>Another secret …</button>
+      <button type="button" onClick=${() => open("replay")}>Replay …</button>
+      <button type="button" onClick=${() => open("rotate")}>Rotate secret …</button>
       <button type="button" onClick=${() => open("delete")}>Delete …</button>
     </div>
     <${Failure} error=${pausing.error} />
     <${Failure} error=${sending.error} />
     <div class="webhook-test" role="status">${tested && html`<p class="delivery-facts" key=${tested.id}><${ResponseStatus} ...${tested} />
-        <strong>${tested.delivered ? "The test was taken." : "The test was not taken."}</strong></p>
+        <strong>${tested.delivered ? "Test delivered." : "Test failed."}</strong></p>
       <${ResponseBody} ...${tested} />`}</div>`;
 }

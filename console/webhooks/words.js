@@ -49,18 +49,18 @@ export function nameOf({ url, description }) {
  * @returns {State} */
 export function stateOf({ paused, pausedBecause, failures = 0, behindSince, nextAttemptAt }, tested = null) {
   if (paused) {
-    return pausedBecause ? { word: "paused", look: "failed", text: pausedBecause }
-      : { word: "paused", look: "", text: "Nothing is sent until somebody resumes it. What changes meanwhile waits for 30 days." };
+    return pausedBecause ? { word: "Paused", look: "failed", text: pausedBecause }
+      : { word: "Paused", look: "", text: "Changes are kept for 30 days. Resume the webhook to send them." };
   }
   const behind = behindSince !== undefined ? `Behind since ${time(behindSince / 1000)}` : "";
   if (failures) {
     const tries = failures === 1 ? "The last attempt failed." : `The last ${countOf(failures, "attempt")} failed.`;
-    const next = nextAttemptAt !== undefined ? `The next attempt is on ${time(nextAttemptAt)}.` : "";
-    return { word: "failing", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
+    const next = nextAttemptAt !== undefined ? `Next attempt: ${time(nextAttemptAt)}.` : "";
+    return { word: "Delivery failed", look: "processing", text: [tries, behind && `${behind}.`, next].filter(Boolean).join(" ") };
   }
-  if (behind) return { word: "behind", look: "processing", text: `${behind}: what waits is being sent.` };
-  if (tested && !tested.delivered) return { word: "test failed", look: "processing", text: "The receiver did not take the last test." };
-  return { word: "delivering", look: "ready", text: "Nothing is known to wait." };
+  if (behind) return { word: "Behind", look: "processing", text: `${behind}. Sending pending changes.` };
+  if (tested && !tested.delivered) return { word: "Test failed", look: "processing", text: "The receiver did not accept the last test." };
+  return { word: "Up to date", look: "ready", text: "No pending changes." };
 }
 
 /** @param {{ state: State }} props */
@@ -70,9 +70,9 @@ export function StateWord({ state: { word, look } }) {
 
 /** Whose changes it follows. @param {{ webhook: Webhook, isOwn: boolean }} props */
 export function SubscribedTypes({ webhook: { userId, follows }, isOwn }) {
-  if (follows === undefined) return "Everybody’s changes";
-  if (isOwn && follows === userId) return "Changes of your own videos and playlists";
-  return html`Changes of what belongs to <${UserText}>${follows}<//>`;
+  if (follows === undefined) return "Changes of all users";
+  if (isOwn && follows === userId) return "Changes of your videos and playlists";
+  return html`Changes of videos and playlists of <${UserText}>${follows}<//>`;
 }
 
 /** The types that are followed, each in words, such as `Videos: created`. @param {readonly string[]} types @returns {string[]} */

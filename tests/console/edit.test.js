@@ -32,11 +32,11 @@ test("a conflict that is resolved by taking theirs everywhere sends nothing more
   await act(elements(root, "form")[0], "submit");
   assert.deepEqual(requests.map(({ method }) => method), ["PATCH", "GET"]);
   const [conflict] = elements(root, "dialog");
-  assert.match(conflict.textContent, /^Changed meanwhile/);
+  assert.match(conflict.textContent, /^Changed by another user/);
   for (const choice of elements(conflict, "label")) {
-    if (choice.textContent.includes("Take theirs:")) await act(elements(choice, "input")[0], "change");
+    if (choice.textContent.includes("Their change:")) await act(elements(choice, "input")[0], "change");
   }
-  await click(conflict, "Save all of this");
+  await click(conflict, "Save");
   assert.deepEqual(requests.map(({ method }) => method), ["PATCH", "GET"]);
   assert.deepEqual(saved, [[]]); // the video is read again, as they left it
   assert.deepEqual(elements(root, "dialog"), []);

@@ -29,7 +29,7 @@ test("an entry says who did what, and each field as people read it", () => {
   });
   assert.match(text, /^Changed by admin /);
   for (const words of [
-    "Title: Before → After", "Metadata › take/one: yes", "Category: travel → nothing", "Published from: 2 Oct 2096", "Duration: 1:01",
+    "Title: Before → After", "Metadata › take/one: yes", "Category: travel → none", "Published from: 2 Oct 2096", "Duration: 1:01",
     "File size: 1.5 MB", "Tags: sea, boats",
   ]) assert.ok(text.includes(words), `${words} in ${text}`);
   assert.ok(!text.includes("Description"), "that it came empty is no news");
@@ -51,7 +51,7 @@ test("whoever is no person is said in words", () => {
   const by = (kind, id) => said({ by: { kind, id } });
   assert.match(by("job", "job:probe"), /by the job probe/);
   assert.match(by("job", "job:import"), /by an import/);
-  assert.match(by("system", "unknown"), /by somebody who bypassed the service/);
+  assert.match(by("system", "unknown"), /by an unknown writer/);
 });
 
 const PLACED = { addedAt: 1_700_000_000 };
@@ -59,7 +59,7 @@ const PLACED = { addedAt: 1_700_000_000 };
 test("an entry of a playlist says which video came, moved and left", () => {
   const changes = [{ field: "/entries/1", to: PLACED }, { field: "/entries/2", from: PLACED, to: PLACED }, { field: "/entries/3", from: PLACED }];
   const node = html`<${Changes} changes=${changes} titles=${new Map([["1", "First"]])} />`;
-  assert.equal(textOf(node), "First: put in2: moved3: taken out");
+  assert.equal(textOf(node), "First: added2: moved3: removed");
   assert.deepEqual(elementsOf(node, "a").map(({ props }) => props.href), ["#/videos/1", "#/videos/2", "#/videos/3"]);
   assert.equal(entryOf("/title"), undefined);
 });
@@ -76,7 +76,7 @@ test("a long value is folded, and one of which only the beginning is kept says s
   const long = html`<${Value} field="/description" value=${`${"x".repeat(118)}🎬${"y".repeat(100)}`} />`;
   assert.equal(textOf(elementsOf(long, "summary")), `${"x".repeat(118)} …`); // no half of a character
   const cut = html`<${Value} field="/description" value="The beginning" bytes=${300_000} />`;
-  assert.equal(textOf(cut), "The beginning cut: the beginning of 300,000 bytes");
+  assert.equal(textOf(cut), "The beginning truncated from 300,000 bytes");
 });
 
 test("an address in the storage is shown as a stored file, also within another value", () => {
@@ -85,13 +85,13 @@ test("an address in the storage is shown as a stored file, also within another v
     { field: "/thumbnails/mine", to: "https://a.example/s3://x.jpg" },
   ];
   const text = textOf(html`<${Changes} changes=${changes} />`);
-  assert.match(text, /240p: a stored file.*720p: a stored file → nothing.*mine: https:/);
+  assert.match(text, /240p: a stored file.*720p: a stored file → none.*mine: https:/);
   assert.doesNotMatch(text, /secret/);
 });
 
 test("a field that is left alone says why", () => {
   assert.match(textOf(html`<${UnchangedSince} reason="changedSince" by=${BY} version=${3} at=${1_700_000_000_000} />`), /^changed by alice in version 3, 14 Nov 2023/);
-  assert.equal(textOf(html`<${UnchangedSince} reason="notWritable" />`), "not written by people");
+  assert.equal(textOf(html`<${UnchangedSince} reason="notWritable" />`), "set by the service");
 });
 
 test("an entry leads to its change set where there is one", () => {
@@ -103,18 +103,18 @@ test("an entry leads to its change set where there is one", () => {
 });
 
 test("fields below others are named by each part", () => {
-  assert.deepEqual(["/origins/duration", "/thumbnails/poster", "/new/field"].map(fieldName), ["Where it is from › duration", "Pictures › poster", "new › field"]);
+  assert.deepEqual(["/origins/duration", "/thumbnails/poster", "/new/field"].map(fieldName), ["Origins › duration", "Thumbnails › poster", "new › field"]);
 });
 
 test("a field is named as it is called, also by a name that every object inherits", () => {
-  assert.deepEqual(["/constructor", "/thumbnails/toString", "/metadata/__proto__"].map(fieldName), ["constructor", "Pictures › toString", "Metadata › __proto__"]);
+  assert.deepEqual(["/constructor", "/thumbnails/toString", "/metadata/__proto__"].map(fieldName), ["constructor", "Thumbnails › toString", "Metadata › __proto__"]);
   const changes = [{ field: "/metadata", to: JSON.parse('{"constructor": 1, "__proto__": "x"}') }];
   assert.equal(textOf(html`<${Changes} changes=${changes} />`), "Metadata: constructor: 1; __proto__: x");
 });
 
 test("a change set of which nothing is listed is looked for, until it is said that there is none", () => {
-  assert.match(textOf(Missing({ isOver: false })), /^Nothing is listed of it yet\./);
-  assert.match(textOf(Missing({ isOver: true })), /^There is no such change set, or nothing of it is yours\./);
+  assert.match(textOf(Missing({ isOver: false })), /^No changes are listed yet\./);
+  assert.match(textOf(Missing({ isOver: true })), /^Change set not found\./);
 });
 
 beforeEach(() => mock.timers.enable({ apis: ["setTimeout"] }));
@@ -185,15 +185,15 @@ test("the change that somebody undoes is set back whoever made it, and a later c
   assert.deepEqual((await preview({ toVersion: 1 })).map(([, , since]) => since), [undefined, "bob", "carol"]);
 });
 
-test("Undo this change opens with the change of another user ticked, and sets it back", async () => {
+test("Revert this change opens with the change of another user ticked, and sets it back", async () => {
   signIn();
   const requests = reverts();
   const wanted = { toVersion: 1, fields: ["/title", "/description", "/category"] };
   const root = await draw(html`<${Revert} video=${{ videoId: "a", version: 3 }} etag='"3"' wanted=${wanted}
     changed=${() => undefined} onClose=${() => undefined} />`);
   const boxes = elements(root, "fieldset").map((group) => [elements(group, "legend")[0].textContent, elements(group, "input").map(({ checked }) => checked)]);
-  assert.deepEqual(boxes, [["This is set back", [true, true]], ["Changed since by others, and left alone unless you tick it", [false]]]);
-  await click(root, "Set back 2 fields");
+  assert.deepEqual(boxes, [["Fields to revert", [true, true]], ["Changed later by other users. Select a field to revert it too.", [false]]]);
+  await click(root, "Revert 2 fields");
   assert.deepEqual(requests.at(-1).body, { ...wanted, force: ["/title"] });
   assert.match(requests.at(-1).path, /dryRun=false/);
   leave(root);

@@ -50,7 +50,7 @@ test("Retry all shown retries every video of the list and says in one sentence w
   const retried = requests.filter(({ method }) => method === "POST").map(({ path }) => path);
   assert.deepEqual(retried, ["b", "c", "d"].map((videoId) => `/v1/videos/${videoId}/jobs/probe/retry`));
   assert.ok(said(root, "status").includes(
-    "Done: 4 of 4 videos; 2 jobs retried, 1 video left out, which only another film can help, 1 video refused.",
+    "Done: 4 of 4 videos; 2 jobs retried, 1 video not retried because of the source file, 1 video failed.",
   ), said(root, "status").join("|"));
   assert.ok(offered().includes("Retry all shown"));
 });

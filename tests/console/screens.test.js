@@ -42,26 +42,26 @@ test("what fits is marked by characters, of which some are longer than others", 
 
 test("a webhook says in words what it does", () => {
   const state = (more, tested) => stateOf(/** @type {any} */ ({ paused: false, ...more }), tested);
-  assert.deepEqual(state({}), { word: "delivering", look: "ready", text: "Nothing is known to wait." });
-  assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*: what waits is being sent\.$/);
+  assert.deepEqual(state({}), { word: "Up to date", look: "ready", text: "No pending changes." });
+  assert.match(state({ behindSince: 4_000_000_000_000 }).text, /^Behind since 2 Oct 2096.*\. Sending pending changes\.$/);
   const failing = state({ failures: 1, behindSince: 4_000_000_000_000, nextAttemptAt: 4_000_000_000 });
-  assert.equal(failing.word, "failing");
-  assert.match(failing.text, /^The last attempt failed\. Behind since .*\. The next attempt is on 2 Oct 2096.*\.$/);
+  assert.equal(failing.word, "Delivery failed");
+  assert.match(failing.text, /^The last attempt failed\. Behind since .*\. Next attempt: 2 Oct 2096.*\.$/);
   assert.equal(state({ failures: 2 }).text, "The last 2 attempts failed.");
-  assert.deepEqual(state({ paused: true, pausedBecause: "410 Gone", failures: 3 }), { word: "paused", look: "failed", text: "410 Gone" });
-  assert.match(state({ paused: true }).text, /^Nothing is sent until somebody resumes it\./);
+  assert.deepEqual(state({ paused: true, pausedBecause: "410 Gone", failures: 3 }), { word: "Paused", look: "failed", text: "410 Gone" });
+  assert.match(state({ paused: true }).text, /^Changes are kept for 30 days\./);
   const [taken, refused] = [true, false].map((delivered) => /** @type {any} */ ({ delivered }));
-  assert.deepEqual(state({}, refused), { word: "test failed", look: "processing", text: "The receiver did not take the last test." });
-  assert.equal(state({}, taken).word, "delivering");
-  assert.equal(state({ failures: 1 }, refused).word, "failing");
+  assert.deepEqual(state({}, refused), { word: "Test failed", look: "processing", text: "The receiver did not accept the last test." });
+  assert.equal(state({}, taken).word, "Up to date");
+  assert.equal(state({ failures: 1 }, refused).word, "Delivery failed");
 });
 
 test("a webhook has a name, and says whose changes and which it follows", () => {
   assert.deepEqual([{ url: "https://a.example/x", description: "Mine" }, { url: "https://a.example/x" }, { url: "x" }].map(nameOf), ["Mine", "a.example", "x"]);
   const followed = (webhook, isOwn = true) => textOf(SubscribedTypes({ webhook, isOwn }));
-  assert.equal(followed({ userId: "alice" }), "Everybody’s changes");
-  assert.equal(followed({ userId: "alice", follows: "alice" }), "Changes of your own videos and playlists");
-  assert.equal(followed({ userId: "alice", follows: "bob" }), "Changes of what belongs to bob");
+  assert.equal(followed({ userId: "alice" }), "Changes of all users");
+  assert.equal(followed({ userId: "alice", follows: "alice" }), "Changes of your videos and playlists");
+  assert.equal(followed({ userId: "alice", follows: "bob" }), "Changes of videos and playlists of bob");
   assert.deepEqual(typesInWords(["release.*", "video.created", "new.type"]), ["Titles: all", "Videos: created", "new.type"]);
 });
 

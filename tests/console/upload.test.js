@@ -196,7 +196,7 @@ test("an upload goes on by itself when the connection is back, without a second 
   const upload = drafted();
   const sent = send(upload, upload.stop.signal);
   await settle();
-  assert.match(upload.trouble, /^There is no connection\./);
+  assert.match(upload.trouble, /^No connection\./);
   dispatchEvent(new Event("online"));
   await sent;
   assert.equal(upload.trouble, null);
@@ -248,8 +248,8 @@ test("films are taken by what browsers and names say of them, and all else says 
     file("empty.mp4", { size: 0 }), file("notes.txt", { type: "text/plain" }), file("huge.mp4", { size: 500e9 + 1 }), file("x.mp4", { type: "video/mp4; codecs=x" }),
   ], "alice");
   assert.deepEqual(faults, [
-    "empty.mp4: This file is empty.", "notes.txt: This is not a film, but of the type text/plain.",
-    "huge.mp4: This file is larger than 500 GB, the most that an upload may have.",
+    "empty.mp4: The file is empty. Select another file.", "notes.txt: The type text/plain is not a video. Select a video file.",
+    "huge.mp4: The file is larger than 500 GB. Select a smaller file.",
   ]);
   assert.deepEqual(all().map(({ details, about }) => [details.title, about.type]), [
     ["Summer 2026 at sea", "video/mp4"], ["old", "application/octet-stream"], ["old", "application/octet-stream"], ["x", "video/mp4"],
@@ -263,7 +263,7 @@ test("a file that is chosen again goes on with its upload, but not with that of 
   const one = drafted({ state: "interrupted", about, file: null, videoId: "one", isNew: false });
   choose([file("ride.mp4")], "alice", { videoId: "other", title: "Other" });
   assert.deepEqual(all().map(({ state, videoId }) => [state, videoId]), [["interrupted", "one"], ["draft", "other"]]);
-  assert.match(attachFile(one, file("ride.mp4", { lastModified: 2 })), /^This is not the file that was being sent: that is ride\.mp4/);
+  assert.match(attachFile(one, file("ride.mp4", { lastModified: 2 })), /^This is a different file\. Select the unchanged file ride\.mp4\./);
   choose([file("ride.mp4")], "alice", { videoId: "one", title: "One" });
   assert.equal(one.state, "sending");
   assert.equal(all().length, 2);
@@ -319,15 +319,15 @@ const steps = (seen) => seen.steps.map(({ name, state, note }) => `${name}: ${st
 
 test("each step of a film is shown until it is ready", () => {
   assert.deepEqual(steps(progressOf(video({ source: null, status: "uploaded" }), "u")), [
-    "Sent: done", "Arrived: running", "Looking at the film: waiting", "Poster: waiting", "Storyboard: waiting", "Versions: waiting", "Ready: waiting",
+    "Uploaded: done", "Received: running", "Probe: waiting", "Poster: waiting", "Storyboard: waiting", "Renditions: waiting", "Ready: waiting",
   ]);
   const jobs = [
     { ...DONE, kind: "probe" }, { ...DONE, kind: "poster", state: "running", progress: 40 }, { ...DONE, kind: "transcode.240p" },
     { ...DONE, kind: "transcode.1080p", state: "queued", error: { reason: "It stopped." } },
   ];
   assert.deepEqual(steps(progressOf(video({}, jobs), "u")), [
-    "Sent: done", "Arrived: done", "Looking at the film: done", "Poster: running (40 %)", "Storyboard: waiting",
-    "Version in 1080p: waiting (It stopped.)", "Version in 240p: done", "Ready: waiting",
+    "Uploaded: done", "Received: done", "Probe: done", "Poster: running (40 %)", "Storyboard: waiting",
+    "Rendition 1080p: waiting (It stopped.)", "Rendition 240p: done", "Ready: waiting",
   ]);
   const ready = progressOf(video({ status: "ready", thumbnails: { poster: { url: "p" } } }, [{ ...DONE, kind: "probe" }, { ...DONE, kind: "poster" }]), "u");
   assert.deepEqual([ready.isOver, ready.isReady, ready.end, ready.poster], [true, true, "ready.", "p"]);
@@ -342,24 +342,24 @@ test("a film that was sent and is not seen yet is not said to be missing", async
     return text;
   };
   const missing = await shown({ source: null, status: "uploaded" }, "No film has arrived.");
-  assert.match(missing, /Arrived: under way/);
+  assert.match(missing, /Received: in progress/);
   assert.doesNotMatch(missing, /No film has arrived/);
-  assert.match(await shown({}, "Reading the film begins within seconds."), /Arrived: done.*Reading the film begins within seconds\./);
+  assert.match(await shown({}, "Reading the film begins within seconds."), /Received: done.*Reading the film begins within seconds\./);
 });
 
 test("a film that failed, or whose video is deleted, shows nothing that is to come", () => {
   const jobs = [{ ...DONE, kind: "probe", state: "failed", error: { reason: "No film." } }];
   const failed = progressOf(video({ status: "failed", failure: { reason: "No film." } }, jobs), "u");
-  assert.deepEqual(steps(failed), ["Sent: done", "Arrived: done", "Looking at the film: failed (No film.)"]);
+  assert.deepEqual(steps(failed), ["Uploaded: done", "Received: done", "Probe: failed (No film.)"]);
   assert.deepEqual([failed.isOver, failed.failure], [true, undefined]); // its step says it
   const deleted = progressOf(video({ status: "deleted" }, [{ ...DONE, kind: "probe" }]), "u");
-  assert.deepEqual(steps(deleted), ["Sent: done", "Arrived: done", "Looking at the film: done"]);
+  assert.deepEqual(steps(deleted), ["Uploaded: done", "Received: done", "Probe: done"]);
   assert.equal(deleted.isOver, true);
 });
 
 test("jobs of the film before tell nothing of the new one, and a later film takes its place", () => {
   const old = [{ ...DONE, kind: "probe", queuedAt: 5 }];
-  assert.ok(steps(progressOf(video({}, old), "u")).includes("Looking at the film: waiting"));
-  assert.ok(steps(progressOf(video({ source: { uploadId: "t", arrivedAt: 1 } }), "u")).includes("Arrived: running"));
+  assert.ok(steps(progressOf(video({}, old), "u")).includes("Probe: waiting"));
+  assert.ok(steps(progressOf(video({ source: { uploadId: "t", arrivedAt: 1 } }), "u")).includes("Received: running"));
   assert.equal(progressOf(video({ source: { uploadId: "v", arrivedAt: 10 } }), "u").isReplaced, true);
 });

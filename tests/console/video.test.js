@@ -60,7 +60,7 @@ test("what cannot be read as a number or year is sent as it is typed, for the AP
 test("a key that stands twice, and a value that is no number, are said at their rows", () => {
   const pairs = [newPair("a", 1), newPair("a", "x"), { ...newPair("b"), kind: "number", value: "1,5" }, { ...newPair("c"), kind: "number", value: " " }, newPair()];
   assert.deepEqual([...faultsIn({ pairs })], [
-    [pairs[1].id, "This key stands above already"], [pairs[2].id, "This is not a number"], [pairs[3].id, "This is not a number"],
+    [pairs[1].id, "This key is already used."], [pairs[2].id, "Enter a number."], [pairs[3].id, "Enter a number."],
   ]);
 });
 
@@ -98,7 +98,7 @@ test("languages, regions and jobs have names, and codes without a name stand for
   assert.deepEqual(["en-NZ", "mi", "??"].map(languageName), ["English (New Zealand)", "Māori", "??"]);
   assert.deepEqual(["NZ", "XWW", "nowhere"].map(regionName), ["New Zealand", "Worldwide", "nowhere"]);
   assert.deepEqual([regionName("constructor"), nameOf("constructor")], ["constructor", "constructor"]);
-  assert.deepEqual(["probe", "transcode.720p", "new"].map(nameOf), ["Looking at the film", "Version in 720p", "new"]);
+  assert.deepEqual(["probe", "transcode.720p", "new"].map(nameOf), ["Probe", "Rendition 720p", "new"]);
 });
 
 test("the name of a file of captions says their language", () => {
@@ -112,7 +112,7 @@ test("chapters are put in the order of their starts, and a start that is none, o
   assert.deepEqual(sorted.map(({ row: { id }, start }) => [id, start]), [[2, 0], [3, 2_000], [1, 6_500]]);
   assert.equal(faults.size, 0);
   assert.deepEqual([...ordered([row(1, "0:75"), row(2, "0:05"), row(3, "0:05.0")]).faults], [
-    [1, "Write it as 5:30, 1:05:30 or 0:31.5."], [3, "Another chapter begins then."],
+    [1, "Enter a time such as 5:30, 1:05:30 or 0:31.5."], [3, "Another chapter starts at this time."],
   ]);
 });
 
@@ -139,15 +139,15 @@ test("a film that the service could not read is not blamed on the browser or the
   const qualities = [{ name: "source", type: "video/mp4", url: "u" }];
   const said = (video) => unplayable(/** @type {any} */ (video), qualities);
   assert.equal(said({ status: "failed", failure: { job: "probe", reason } }), reason);
-  const perhaps = "Either this browser does not know its format (video/mp4), or it cannot be fetched now.";
+  const perhaps = "The browser does not support the format (video/mp4), or the file cannot be loaded.";
   assert.equal(said({ status: "failed", failure: { job: "poster", reason } }), perhaps);
   assert.equal(said({ status: "ready", failure: { job: "probe", reason } }), perhaps);
-  assert.equal(said({ status: "processing" }), `${perhaps} Versions that every browser plays are being made.`);
+  assert.equal(said({ status: "processing" }), `${perhaps} Renditions for all browsers are being processed.`);
 });
 
 test("the facts of a video name its versions without addresses in the storage", () => {
   const shown = textOf(html`<${Known} video=${{ ...VIDEO, createdAt: 1, resolutions: { "240p": "s3://media/secret.mp4", mine: "https://a.example/b.mp4" } }} />`);
-  assert.match(shown, /Versions240pmine https:\/\/a\.example\/b\.mp4/);
+  assert.match(shown, /Renditions240pmine https:\/\/a\.example\/b\.mp4/);
   assert.doesNotMatch(shown, /secret|s3:/);
 });
 

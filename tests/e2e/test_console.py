@@ -104,7 +104,7 @@ def test_an_ended_session_waits_for_the_same_person_to_sign_in_again(console: Co
 
     stranger = _second_window(console, page)
     console.identify(stranger, "bob")
-    expect(stranger.get_by_role("alert")).to_contain_text("You signed in as bob, and the other window waits for alice.")
+    expect(stranger.get_by_role("alert")).to_contain_text("You signed in as bob, but the other window expects alice.")
     stranger.close()
     expect(ended).to_be_visible()
 
@@ -122,7 +122,7 @@ def test_signing_in_that_fails_says_why(console: Console) -> None:
     config = {"issuer": console.issuer, "clientId": None, "scopes": "", "audience": None}
     page.route("**/config.json", lambda route: route.fulfill(json=config))
     button(page, "Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("set consoleClient")
+    expect(page.get_by_role("alert")).to_contain_text("Set consoleClient")
 
 
 def test_files_that_are_refused_are_asked_for_again_until_the_page_says_so(console: Console) -> None:
@@ -150,7 +150,7 @@ def test_without_a_connection_each_screen_says_so_and_can_be_tried_again(console
     page.route("**/screens/webhooks.js", lambda route: route.abort())
     console.context.set_offline(True)
     link(page, "Webhooks").click()
-    expect(title).to_have_text("Not loaded")
+    expect(title).to_have_text("Page not loaded")
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     link(page, "Library").click()
     expect(title).to_have_text("Library")

@@ -59,7 +59,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     eventually(lambda: service.request("GET", f"{path}/chapters").status_code, lambda status: status == 200)
     page = opened(console, film)
 
-    expect(texts(page)).to_contain_text("There are no captions yet.")
+    expect(texts(page)).to_contain_text("No captions yet.")
     expect(send(page, "ride.en-NZ.srt", SUBRIP)).to_have_count(0)  # its name says the language
     announced(page, "Saved.")
     row = texts(page).get_by_role("listitem").filter(has_text="English (New Zealand)")
@@ -71,7 +71,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     page.wait_for_function(HAS_PICTURE)
     page.wait_for_function(SHOWS, arg=["en-NZ", CUES])
 
-    button(page, "Take the proposed chapters").click()
+    button(page, "Use proposed chapters").click()
     chapters = form(page, "Chapters")
     expect(field(chapters, "Title of chapter 2")).to_have_value("Chapter 2")
     field(chapters, "Title of chapter 1").fill("The harbour <1>")
@@ -85,12 +85,12 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     assert 6500 not in starts
 
     button(page, "Edit chapters").click()
-    button(chapters, "Add a chapter").click()
+    button(chapters, "Add chapter").click()
     start = field(chapters, f"Start of chapter {added}")
     start.fill("0:75")
     field(chapters, f"Title of chapter {added}").fill("Out at sea")
     button(chapters, "Save chapters").click()
-    expect(chapters).to_contain_text("Write it as 5:30")
+    expect(chapters).to_contain_text("Enter a time such as 5:30")
     start.fill("1:00")  # behind the end of the film, which the service knows
     button(chapters, "Save chapters").click()
     expect(start).to_have_accessible_description(re.compile("end"))
@@ -102,7 +102,7 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     page.wait_for_function(IS_AT, arg=6.5)
     expect(there).to_have_attribute("aria-current", "true")
     button(page, "Edit chapters").click()
-    button(chapters, "Add one where the player is").click()
+    button(chapters, "Add chapter at playback position").click()
     behind = 2 + sum(start < 6500 for start in starts)
     expect(field(chapters, f"Start of chapter {behind}")).to_have_value("0:06.5")
     require_good_layout(page)
@@ -113,13 +113,13 @@ def test_owners_write_captions_and_chapters_that_everybody_gets_in_the_player(co
     expect(button(texts(theirs), re.compile("^(Add|Edit|Replace|Remove)( .*)?$"))).to_have_count(0)
     field(theirs, "Captions").select_option("English (New Zealand)")
     theirs.wait_for_function(SHOWS, arg=["en-NZ", CUES])
-    button(texts(theirs), "Go there: 0:06.5, Out at sea").click()
+    button(texts(theirs), "Play from here: 0:06.5, Out at sea").click()
     theirs.wait_for_function(IS_AT, arg=6.5)
     theirs.close()
 
     button(page, f"Remove {NEW_ZEALAND}").click()
     button(dialog(page, f"Remove {NEW_ZEALAND}?"), "Remove").click()
-    expect(texts(page)).to_contain_text("There are no captions yet.")
+    expect(texts(page)).to_contain_text("No captions yet.")
     expect(field(page, "Captions")).to_have_count(0)
 
 
@@ -140,8 +140,8 @@ def test_a_faulty_file_says_in_which_line_and_whoever_was_slower_with_chapters_d
     theirs = {"chapters": [{"start": 0, "title": "Theirs"}]}
     assert console.service.request("PUT", path, json=theirs).status_code == 201
     button(chapters, "Save chapters").click()
-    expect(chapters.get_by_role("alert")).to_contain_text("Changed meanwhile")
-    button(chapters, "Keep yours").click()
+    expect(chapters.get_by_role("alert")).to_contain_text("Changed by another user")
+    button(chapters, "Keep my changes").click()
     expect(texts(page)).to_contain_text("0:00 Mine")
     assert console.service.request("GET", path).json()["chapters"] == [{"start": 0, "title": "Mine"}]
 
@@ -152,7 +152,7 @@ def test_a_faulty_file_says_in_which_line_and_whoever_was_slower_with_chapters_d
         ("facts", "Edit", "Title"),
         ("captions", "Add chapters", "Start of chapter 1"),
         ("captions", "Add captions", "File"),
-        ("credits", "Add a credit", "Person"),
+        ("credits", "Add credit", "Person"),
     ],
 )
 def test_a_form_has_the_focus_before_the_next_frame(console: Console, tab: str, opener: str, first: str) -> None:

@@ -24,7 +24,7 @@ def details(console: Console, video: dict[str, Any], shown: str = "facts", user:
 def edit(page: Page) -> Locator:
     """The form of the video."""
     button(page, "Edit").click()
-    return form(page, "Edit the video")
+    return form(page, "Edit video")
 
 
 def stored(console: Console, video: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,9 @@ def test_facts_are_found_by_tabs_and_only_the_owner_deletes_and_restores(console
     )
     published(console.service, title="Low tide", seriesId=series["videoId"], season=1, episode=2)
     theirs = details(console, series, user="bob")
-    expect(theirs.get_by_role("tab")).to_have_text(["Facts", "Credits", "Titles", "Captions and chapters", "Playlists"])
+    expect(theirs.get_by_role("tab")).to_have_text(
+        ["Details", "Credits", "Titles", "Captions and chapters", "Playlists"]
+    )
     expect(button(theirs, re.compile("^(Edit|Delete)( .*)?$"))).to_have_count(0)
     link(theirs, re.compile("^Low tide Season 1 · Episode 2$")).click()
     expect(heading(theirs, "Low tide")).to_be_visible()
@@ -80,21 +82,21 @@ def test_facts_are_found_by_tabs_and_only_the_owner_deletes_and_restores(console
     expect(panel(page, "Titles")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?tab=titles$"))
     tab(page, "Titles").press("Home")
-    facts = panel(page, "Facts")
-    expect(facts).to_contain_text("1:01 by a person")
+    facts = panel(page, "Details")
+    expect(facts).to_contain_text("1:01 edited")
     expect(facts).to_contain_text("English (New Zealand)")
     expect(facts).to_contain_text("camera: F5")
     expect(link(facts, "sea")).to_have_attribute("href", "#/?tag=sea")
     expect(link(facts, unique)).to_have_attribute("href", f"#/?category={unique}")
-    tab(page, "Facts").press("ArrowLeft")
+    tab(page, "Details").press("ArrowLeft")
     expect(tab(page, "History")).to_be_focused()
-    tab(page, "Facts").click()
+    tab(page, "Details").click()
 
     button(page, "Delete").click()
     asking = dialog(page, "Delete this video?")
     expect(asking).to_contain_text("The series")
     button(asking, "Delete").click()
-    expect(page.locator(".deleted")).to_contain_text(re.compile("Deleted. It can be restored until"))
+    expect(page.locator(".deleted")).to_contain_text(re.compile("Deleted. You can restore it until"))
     assert stored(console, series)["status"] == "deleted"
     button(page, "Restore").click()
     expect(button(page, "Edit")).to_be_visible()
@@ -122,7 +124,7 @@ def test_an_edit_sends_what_changed_once_it_is_valid_and_the_connection_is_back(
     expect(field(editing, "Category")).not_to_have_attribute("aria-invalid", "true")
     require_good_layout(page)
     button(page, "Cancel").click()
-    button(page, "Throw my changes away").click()
+    button(page, "Discard changes").click()
 
     edit(page)
     field(editing, "Season").fill("1")
@@ -136,12 +138,12 @@ def test_an_edit_sends_what_changed_once_it_is_valid_and_the_connection_is_back(
     field(editing, "Published from").fill("2030-01-02T03:04")
     field(editing, "Value of a/b").fill("y")
     button(editing, "Remove gone").click()
-    button(editing, "Add a key").click()
+    button(editing, "Add key").click()
     field(editing, "Key of row 2").fill("take")
-    field(editing, "Kind of take").select_option("number")
+    field(editing, "Type of take").select_option("number")
     field(editing, "Value of take").fill("2,5")
     button(editing, "Save").click()
-    expect(field(editing, "Value of take")).to_have_accessible_description("This is not a number")
+    expect(field(editing, "Value of take")).to_have_accessible_description("Enter a number.")
     field(editing, "Value of take").fill("2.5")
     console.context.set_offline(True)
     button(editing, "Save").click()
@@ -184,23 +186,23 @@ def test_two_people_who_edit_one_video_both_keep_what_they_choose(console: Conso
     field(editing, "Language").fill("mi")
     field(editing, "Value of take").fill("2")
     button(editing, "Save").click()
-    conflict = dialog(page, "Changed meanwhile")
-    button(conflict, "Back to the form").click()
+    conflict = dialog(page, "Changed by another user")
+    button(conflict, "Keep editing").click()
     expect(field(editing, "Title")).to_have_value("My title")
     button(editing, "Save").click()
     expect(conflict.get_by_role("group")).to_have_count(2)  # where both did
     expect(conflict).to_contain_text("travel → harbours")
-    expect(conflict).to_contain_text("nothing → mi")
+    expect(conflict).to_contain_text("none → mi")
     require_good_layout(page)
     title = group(conflict, "Title")
-    expect(title).to_contain_text("It was: The harbour")
-    field(title, "Keep yours: My title").check()
-    button(conflict, "Save all of this").click()
-    expect(group(conflict, "Description")).to_contain_text("Choose one.")
-    field(conflict, "Take theirs: Their description.").check()
-    button(conflict, "Save all of this").click()
+    expect(title).to_contain_text("Original: The harbour")
+    field(title, "My change: My title").check()
+    button(conflict, "Save").click()
+    expect(group(conflict, "Description")).to_contain_text("Choose a value.")
+    field(conflict, "Their change: Their description.").check()
+    button(conflict, "Save").click()
     expect(heading(page, "My title")).to_be_visible()
-    expect(panel(page, "Facts")).to_contain_text("Their description.")
+    expect(panel(page, "Details")).to_contain_text("Their description.")
     fields = ("title", "description", "category", "language", "metadata", "version")
     assert {name: stored(console, video)[name] for name in fields} == {
         "title": "My title",
@@ -226,18 +228,18 @@ def test_leaving_with_unsaved_changes_asks_first(console: Console) -> None:
     field(editing, "Title").fill("Typed")
     tab(page, "Credits").click()  # the form stays behind the other tabs
     expect(panel(page, "Credits")).to_be_visible()
-    asking = dialog(page, "Leave without saving?")
+    asking = dialog(page, "Discard changes?")
 
     link(page, "Playlists").click()
-    button(asking, "Stay and go on").click()
+    button(asking, "Keep editing").click()
     expect(field(editing, "Title")).to_have_value("Typed")
 
     page.go_back()
-    button(asking, "Stay and go on").click()
+    button(asking, "Keep editing").click()
     expect(field(editing, "Title")).to_have_value("Typed")
 
     button(page, "Sign out").click()
-    button(dialog(page, "Sign out without saving?"), "Stay").click()
+    button(dialog(page, "Discard changes?"), "Stay signed in").click()
     expect(field(editing, "Title")).to_have_value("Typed")
 
     with page.expect_event("dialog") as opened:
@@ -248,7 +250,7 @@ def test_leaving_with_unsaved_changes_asks_first(console: Console) -> None:
     link(page, "Playlists").click()
     expect(asking).to_be_visible()
     places = page.evaluate("history.length")
-    button(asking, "Throw my changes away").click()
+    button(asking, "Discard changes").click()
     expect(heading(page, "Playlists")).to_be_visible()
     assert stored(console, video)["title"] == "Before"
     assert page.evaluate("history.length") == places  # it is the place that was left, not another one like it
@@ -257,12 +259,12 @@ def test_leaving_with_unsaved_changes_asks_first(console: Console) -> None:
 def test_credits_are_added_edited_by_two_people_and_removed(console: Console, unique: str) -> None:
     video = published(console.service, title="Credited", releaseYear=1993)
     page = details(console, video, "credits")
-    button(page, "Add a credit").click()
-    adding = dialog(page, "Add a credit")
+    button(page, "Add credit").click()
+    adding = dialog(page, "Add credit")
     field(adding, "Person").fill("not an id")
     for _ in range(3):  # what was typed stays, however often somebody escapes
         page.keyboard.press("Escape")
-    button(page, "Stay and go on").click()
+    button(page, "Keep editing").click()
     field(adding, "Name").fill("Ada Mason")
     field(adding, "Category").fill("actor")
     field(adding, "Characters").fill("George\n\nThe pilot")
@@ -277,21 +279,21 @@ def test_credits_are_added_edited_by_two_people_and_removed(console: Console, un
     first = {"name": "First", "ordering": 1, "roles": [{"category": "director"}]}
     assert console.service.request("PUT", f"{path}/zz{unique}", json=first).status_code == 201
     button(page, "Edit Ada Mason").click()
-    editing = dialog(page, "Edit a credit")
-    field(editing, "Place").fill("0")
+    editing = dialog(page, "Edit credit")
+    field(editing, "Position").fill("0")
     button(editing, "Save").click()
-    expect(field(editing, "Place")).to_be_focused()
-    field(editing, "Place").fill("2")
+    expect(field(editing, "Position")).to_be_focused()
+    field(editing, "Position").fill("2")
     theirs = {"name": "Theirs", "ordering": 1, "roles": [{"category": "actor", "characters": ["George", "The pilot"]}]}
     assert console.service.request("PUT", f"{path}/{unique}", json=theirs).status_code == 200
     button(editing, "Save").click()
-    expect(editing.get_by_role("alert")).to_contain_text("Changed meanwhile")
+    expect(editing.get_by_role("alert")).to_contain_text("Changed by another user")
     expect(field(editing, "Name")).to_have_value("Ada Mason")
-    button(editing, "Keep yours").click()
+    button(editing, "Keep my changes").click()
     expect(link(shown, re.compile("^(First|Ada Mason|Theirs)$"))).to_have_text(["First", "Ada Mason"])
 
     link(shown, "Ada Mason").click()
-    films = region(page, "Films of a person")
+    films = region(page, "Videos of a person")
     expect(link(films, re.compile("^Credited .*$"))).to_contain_text("1993 actor as George, The pilot")
     button(page, "Remove Ada Mason").click()
     button(dialog(page, "Remove Ada Mason?"), "Remove").click()
@@ -319,7 +321,7 @@ def test_form_takes_no_input_while_it_is_saved(console: Console) -> None:
     expect(heading(page, "Sent")).to_be_visible()
     tab(page, "Credits").click()
     button(page, "Edit Ada").click()
-    saved_from(field(dialog(page, "Edit a credit"), "Name"))
+    saved_from(field(dialog(page, "Edit credit"), "Name"))
     expect(link(page, "Sent")).to_be_visible()
 
 
@@ -341,7 +343,7 @@ def test_titles_of_regions_are_added_changed_and_removed(console: Console) -> No
 
     button(page, "Edit the titles of New Zealand, Māori").click()
     editing = dialog(page, "Titles of New Zealand, Māori")
-    button(editing, "Add a title").click()
+    button(editing, "Add title").click()
     button(editing, "Save").click()
     second = field(group(editing, "Title 2"), "Title")
     expect(second).to_have_accessible_description("must not be empty")
@@ -350,14 +352,14 @@ def test_titles_of_regions_are_added_changed_and_removed(console: Console) -> No
     expect(titles).to_contain_text("Second title")
     button(page, "Remove the titles of New Zealand, Māori").click()
     button(dialog(page, "Remove the titles of New Zealand, Māori?"), "Remove").click()
-    expect(titles).to_contain_text("There are no titles for any region yet.")
+    expect(titles).to_contain_text("No regional titles yet.")
 
 
 def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) -> None:
     video = published(console.service, title="Rated")
     page = details(console, video, user="bob")
     rating = page.get_by_role("complementary", name="Rating", exact=True)
-    expect(rating).to_contain_text("Nobody has rated it yet.")
+    expect(rating).to_contain_text("No ratings yet.")
     button(rating, "8").click()
     announced(page, "You rated it 8 of 10.")
     expect(rating).to_contain_text("8 of 10, 1 vote")
@@ -365,26 +367,26 @@ def test_a_video_is_rated_and_put_into_playlists(console: Console, unique: str) 
     button(rating, "Dislike").click()
     expect(rating).to_contain_text("1 of 10, 1 vote0 likes, 1 dislike")
     button(rating, "Remove my rating").click()
-    announced(page, "Your rating is removed.")
+    announced(page, "Rating removed.")
     expect(rating.get_by_role("group")).to_be_focused()  # for the button is gone
-    expect(rating).to_contain_text("Nobody has rated it yet.")
+    expect(rating).to_contain_text("No ratings yet.")
     assert "own" not in console.service.request("GET", f"/v1/videos/{video['videoId']}/rating", "bob").json()
 
     old, new = f"Old {unique}", f"New {unique}"
     console.service.request("POST", "/v1/playlists", "bob", json={"title": old})
     tab(page, "Playlists").click()
     playlists = panel(page, "Playlists")
-    expect(playlists).to_contain_text("It is in no playlist that you may see.")
-    button(page, "Add to a playlist").click()
+    expect(playlists).to_contain_text("Not in any playlist that you can see.")
+    button(page, "Add to playlist").click()
     seek(page, old)
     button(page, f"Add to {old}").click()
     expect(link(playlists, old)).to_have_attribute("href", re.compile("^#/playlists/"))
-    button(page, "Add to a playlist").click()
+    button(page, "Add to playlist").click()
     expect(button(page, f"Add to {old}")).to_be_disabled()
-    adding = form(page, "A new playlist")
+    adding = form(page, "New playlist")
     button(adding, "Create and add").click()
-    expect(field(adding, "Or a new playlist")).to_have_accessible_description("must not be empty")
-    field(adding, "Or a new playlist").fill(new)
+    expect(field(adding, "New playlist")).to_have_accessible_description("must not be empty")
+    field(adding, "New playlist").fill(new)
     button(adding, "Create and add").click()
     expect(playlists.get_by_role("link")).to_have_text([new, old])
     button(page, f"Remove it from {old}").click()
@@ -419,16 +421,16 @@ def test_hostile_texts_of_a_video_run_nothing_and_break_no_layout(console: Conso
         assert answer.status_code == 201, answer.text
     eventually(lambda: console.service.request("GET", f"{path}/audit").json()["items"])
     page = details(console, video)
-    for name in ("Facts", "Credits", "Titles", "Captions and chapters", "Playlists", "History"):
+    for name in ("Details", "Credits", "Titles", "Captions and chapters", "Playlists", "History"):
         tab(page, name).click()
         shown = panel(page, name)
         expect(shown.filter(has_text="onerror")).to_be_visible()
         assert shown.locator("img").count() == 0
         require_good_layout(page, ("dark", 3840), ("light", 360))
-    tab(page, "Facts").click()
+    tab(page, "Details").click()
     editing = edit(page)
     field(editing, "Value of __proto__").fill("changed")
     require_good_layout(page, ("light", 360))
     button(editing, "Save").click()
-    expect(panel(page, "Facts")).to_contain_text("__proto__: changed")
+    expect(panel(page, "Details")).to_contain_text("__proto__: changed")
     require_good_layout(page)

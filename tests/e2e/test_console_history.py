@@ -125,30 +125,30 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
     field(page, "Compare version 3").check()
     field(page, "Compare version 1").check()
     button(page, "Compare").click()
-    expect(heading(page, "From version 1 to version 3")).to_be_focused()
+    expect(heading(page, "Changes from version 1 to version 3")).to_be_focused()
     expect(shown).to_contain_text("Title: The harbour → SPOILT")
     expect(shown).to_contain_text("Category: travel → spoilt")
     require_good_layout(page)
     field(page, "From version").fill("2")
     field(page, "To version").fill("3")
     field(page, "To version").press("Enter")
-    expect(heading(page, "From version 2 to version 3")).to_be_visible()
+    expect(heading(page, "Changes from version 2 to version 3")).to_be_visible()
     expect(shown).to_contain_text("Category: travel → spoilt")
     expect(shown).not_to_contain_text("Title:")
     field(page, "From version").fill("3")
     button(page, "Compare").click()
-    expect(shown).to_contain_text("Nothing differs between them.")
+    expect(shown).to_contain_text("These versions are identical.")
 
-    link(page, "Whole history").click()
-    link(page, "The video as it was in version 1").click()
+    link(page, "Full history").click()
+    link(page, "View version 1").click()
     was = page.get_by_role("article", name="Version 1", exact=True)
     expect(was).to_contain_text("The harbour")
     expect(was).to_contain_text("Ships at dawn.")
-    expect(was).to_contain_text("Not kept of this version: Views")
+    expect(was).to_contain_text("Not stored for this version: Views")
     require_good_layout(page)
     link(page, "Version 2").click()
     expect(page.get_by_role("article", name="Version 2", exact=True)).to_contain_text("SPOILT")
-    link(page, "What has changed since").click()
+    link(page, "Compare with current version").click()
     expect(shown).to_contain_text("Category: travel → spoilt")
 
     def at(query: str) -> None:
@@ -156,8 +156,8 @@ def test_versions_are_compared_and_shown_as_they_were(console: Console) -> None:
 
     at(f"asOf={stored(console.service, video)['updatedAt']}")
     expect(page.get_by_role("article", name="Version 3", exact=True)).to_contain_text("SPOILT")
-    link(page, "Whole history").click()
-    field(page, "As it was on").fill("2001-02-03T04:05")
+    link(page, "Full history").click()
+    field(page, "Video as of").fill("2001-02-03T04:05")
     button(page, "Show").click()
     expect(page.get_by_role("alert")).to_contain_text("There was no such video at that time")
     at("version=99")
@@ -169,13 +169,13 @@ def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console
     page = history(console, video)
     again = HeldRequests(page, "**/revert?*")
     meet_first(page, "**/revert?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "1"}, json=BEHIND))
-    button(page, "Go back to this: version 1").click()
-    asking = dialog(page, "Go back to version 1?")
-    expect(asking.get_by_role("status")).to_contain_text("still on their way")
+    button(page, "Revert to this version: 1").click()
+    asking = dialog(page, "Revert to version 1?")
+    expect(asking.get_by_role("status")).to_contain_text("not available yet")
     again.let_go()  # it tries again by itself
-    own = group(asking, "This is set back")
+    own = group(asking, "Fields to revert")
     expect(own).to_contain_text("Category: spoilt → travel")
-    others = group(asking, "Changed since by others, and left alone unless you tick it")
+    others = group(asking, "Changed later by other users. Select a field to revert it too.")
     expect(others).to_contain_text("Title: SPOILT → The harbour")
     title = field(others, "Title")
     expect(title).not_to_be_checked()
@@ -183,7 +183,7 @@ def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console
     require_good_layout(page)
     title.check()
     field(own, "Metadata \u203a take/one").uncheck()
-    button(asking, "Set back 2 fields").click()
+    button(asking, "Revert 2 fields").click()
     expect(heading(page, "The harbour")).to_be_visible()
     fields = ("title", "category", "description", "metadata", "version")
     assert {name: stored(console.service, video)[name] for name in fields} == {
@@ -199,8 +199,8 @@ def test_going_back_leaves_alone_what_others_changed_unless_it_is_ticked(console
 def test_undo_of_one_change_and_going_back_restart_after_a_concurrent_change(console: Console) -> None:
     video = spoilt(console.service)
     page = history(console, video)
-    button(page, "Undo this change: version 2").click()
-    button(dialog(page, "Undo the change to version 2?"), "Set back 2 fields").click()
+    button(page, "Revert this change: version 2").click()
+    button(dialog(page, "Revert the change to version 2?"), "Revert 2 fields").click()
     expect(heading(page, "The harbour")).to_be_visible()
     after = stored(console.service, video)
     assert (after["description"], after["category"], after["version"]) == ("Ships at dawn.", "spoilt", 4)
@@ -208,15 +208,15 @@ def test_undo_of_one_change_and_going_back_restart_after_a_concurrent_change(con
 
     settled(console.service, video)
     page = history(console, video)
-    button(page, "Go back to this: version 2").click()
-    asking = dialog(page, "Go back to version 2?")
+    button(page, "Revert to this version: 2").click()
+    asking = dialog(page, "Revert to version 2?")
     expect(field(asking, "Category")).to_be_checked()
     patched(console.service, video, "admin", category="faster")
-    button(asking, "Set back 4 fields").click()
-    expect(asking.get_by_role("alert")).to_contain_text("Somebody changed the video in the meantime")
-    others = group(asking, "Changed since by others, and left alone unless you tick it")
+    button(asking, "Revert 4 fields").click()
+    expect(asking.get_by_role("alert")).to_contain_text("Another user changed the video")
+    others = group(asking, "Changed later by other users. Select a field to revert it too.")
     expect(others).to_contain_text("Category: faster → travel")
-    button(asking, "Set back 3 fields").click()
+    button(asking, "Revert 3 fields").click()
     expect(asking).to_have_count(0)
     after = stored(console.service, video)
     assert (after["category"], after["metadata"]) == ("faster", {})
@@ -229,20 +229,20 @@ def test_going_back_says_where_the_model_refuses_it_and_when_nothing_would_chang
     settled(console.service, video)
     settled(console.service, series)
     page = history(console, video)
-    button(page, "Go back to this: version 1").click()
-    asking = dialog(page, "Go back to version 1?")
+    button(page, "Revert to this version: 1").click()
+    asking = dialog(page, "Revert to version 1?")
     field(asking, "Series").uncheck()
-    button(asking, "Set back 2 fields").click()
+    button(asking, "Revert 2 fields").click()
     expect(asking).to_contain_text("season and episode need the seriesId")
     field(asking, "Series").check()
-    button(asking, "Set back 3 fields").click()
+    button(asking, "Revert 3 fields").click()
     expect(asking).to_have_count(0)
     assert stored(console.service, video)["seriesId"] == series["videoId"]
 
     page.goto(f"{console.service.base_url}/console/#/videos/{series['videoId']}?tab=history")
     expect(heading(page, "The series")).to_be_visible()
-    button(page, "Go back to this: version 1").click()
-    expect(asking).to_contain_text("Nothing would change")
+    button(page, "Revert to this version: 1").click()
+    expect(asking).to_contain_text("Nothing to revert")
     button(asking, "Close").click()
     expect(asking).to_have_count(0)
 
@@ -270,34 +270,34 @@ def test_a_change_set_is_looked_at_undone_and_put_back(console: Console) -> None
 
     theirs = console.open(f"changesets/{set_id}", "bob")
     # It looks some times, because the trail may be behind, and then it ends.
-    expect(theirs.get_by_role("main")).to_contain_text("There is no such change set, or nothing of it is yours.")
+    expect(theirs.get_by_role("main")).to_contain_text("Change set not found.")
     theirs.close()
     page = console.open("changesets")
-    field(page, "Id of the change set").fill(f" {set_id} ")
+    field(page, "Change set ID").fill(f" {set_id} ")
     button(page, "Show").click()
     expect(entries(page)).to_have_count(3)
     expect(entries(page).filter(has_text="Film 1 → SPOILT 1").get_by_role("link")).to_have_text("SPOILT 1")
-    button(page, "See what taking it back would do").click()
-    undo = region(page, "Take it back")
-    expect(heading(undo, "What taking it back would do")).to_be_focused()
-    expect(undo).to_contain_text("Left alone: Title, changed by admin in version 3")
+    button(page, "Preview revert").click()
+    undo = region(page, "Revert")
+    expect(heading(undo, "Revert preview")).to_be_focused()
+    expect(undo).to_contain_text("Skipped: Title, changed by admin in version 3")
     require_good_layout(page)
     assert titles() == ["Mended", "SPOILT 1", "SPOILT 2"]
 
-    button(undo, "Take it back now").click()
-    expect(heading(undo, "Taken back")).to_be_visible()
+    button(undo, "Revert now").click()
+    expect(heading(undo, "Reverted")).to_be_visible()
     assert titles() == ["Mended", "Film 1", "Film 2"]
     assert not any("category" in stored(console.service, video) for video in videos)
     require_good_layout(page)
 
-    again = link(undo, "The change set of this undo: take this back too")  # the undo is a change set as well
+    again = link(undo, "View the change set of this revert")  # the undo is a change set as well
     undo_id = str(again.get_attribute("href")).rpartition("/")[2]
     listed(console.service, f"/v1/changesets/{undo_id}?limit=100", len(videos))
     again.click()
     expect(entries(page).filter(has_text="Title: SPOILT 1 → Film 1")).to_have_count(1)
-    button(page, "See what taking it back would do").click()
-    button(page, "Take it back now").click()
-    expect(heading(page, "Taken back")).to_be_visible()
+    button(page, "Preview revert").click()
+    button(page, "Revert now").click()
+    expect(heading(page, "Reverted")).to_be_visible()
     assert titles() == ["Mended", "SPOILT 1", "SPOILT 2"]
 
 
@@ -306,11 +306,11 @@ def test_a_change_set_is_set_back_also_where_others_changed_it_if_that_is_ticked
     patched(console.service, videos[0], "admin", title="Mended")
     settled(console.service, videos[0])
     page = console.open(f"changesets/{set_id}")
-    button(page, "See what taking it back would do").click()
-    forced = group(page, "Set back as well, although others changed it since")
+    button(page, "Preview revert").click()
+    forced = group(page, "Also revert fields that were changed later")
     field(forced, re.compile("^Title.*$")).check()
-    button(page, "Take it back now").click()
-    expect(heading(page, "Taken back")).to_be_visible()
+    button(page, "Revert now").click()
+    expect(heading(page, "Reverted")).to_be_visible()
     assert stored(console.service, videos[0])["title"] == "Film 0"
 
 
@@ -318,16 +318,16 @@ def test_a_large_change_set_goes_on_by_itself_and_is_watched(console: Console, t
     set_id, videos = imported(console.service, tmp_path)
     eventually(lambda: size_of(console.service, set_id), lambda size: size == LARGE)
     page = console.open(f"changesets/{set_id}")
-    undo = region(page, "Take it back")
-    button(undo, "See what taking it back would do").click()
+    undo = region(page, "Revert")
+    button(undo, "Preview revert").click()
     expect(page).to_have_url(re.compile(r"\?revert="))
-    expect(heading(undo, "What taking it back would do")).to_be_visible()
-    expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} would be set back")
-    button(undo, "Take it back now").click()
-    expect(heading(undo, re.compile("^(Taking it back|Taken back)$"))).to_be_visible()
+    expect(heading(undo, "Revert preview")).to_be_visible()
+    expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} would be reverted")
+    button(undo, "Revert now").click()
+    expect(heading(undo, re.compile("^(Reverting|Reverted)$"))).to_be_visible()
     page.reload()  # the address says which run it is
-    expect(heading(undo, "Taken back")).to_be_visible()
-    expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} set back")
+    expect(heading(undo, "Reverted")).to_be_visible()
+    expect(undo.get_by_role("status")).to_contain_text(f"{LARGE} reverted")
     assert {stored(console.service, {"videoId": video})["status"] for video in videos[::20]} == {"deleted"}
 
 
@@ -374,10 +374,10 @@ def test_a_playlist_has_a_history_and_is_brought_back_by_it(console: Console) ->
     expect(entries(page)).to_have_text(
         [
             re.compile("Title: An evening → A night"),
-            re.compile("First: taken out"),
+            re.compile("First: removed"),
             re.compile("Second: moved"),
-            re.compile("Second: put in"),
-            re.compile("First: put in"),
+            re.compile("Second: added"),
+            re.compile("First: added"),
             re.compile("Playlist: created by alice"),
         ]
     )
@@ -386,14 +386,14 @@ def test_a_playlist_has_a_history_and_is_brought_back_by_it(console: Console) ->
     sent(service, "DELETE", path)
     listed(service, f"{path}/audit", 7)
     page.reload()
-    expect(heading(page, "It is deleted")).to_be_visible()
+    expect(heading(page, "Playlist deleted")).to_be_visible()
     require_good_layout(page)
     deletion = entries(page).filter(has_text="Playlist: deleted by alice")
     link(deletion, re.compile("^Change set of .*$")).click()
-    button(page, "See what taking it back would do").click()
-    button(page, "Take it back now").click()
-    expect(heading(page, "Taken back")).to_be_visible()
-    link(region(page, "Take it back"), "A night").click()
+    button(page, "Preview revert").click()
+    button(page, "Revert now").click()
+    expect(heading(page, "Reverted")).to_be_visible()
+    link(region(page, "Revert"), "A night").click()
     expect(page.get_by_role("article")).to_contain_text("Second")
 
 
@@ -411,8 +411,8 @@ def test_hostile_texts_of_a_history_run_nothing_and_break_no_layout(console: Con
     expect(entries(page)).to_have_count(3)
     require_good_layout(page)
 
-    button(page, "Go back to this: version 1").click()
-    expect(field(dialog(page, "Go back to version 1?"), "Metadata \u203a __proto__")).to_be_checked()
+    button(page, "Revert to this version: 1").click()
+    expect(field(dialog(page, "Revert to version 1?"), "Metadata \u203a __proto__")).to_be_checked()
     require_good_layout(page)
     page.keyboard.press("Escape")
     for place in ("tab=history&version=1", "tab=history&from=1&to=2"):

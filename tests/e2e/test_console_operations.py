@@ -80,27 +80,27 @@ def test_failed_films_say_why_and_are_retried_where_that_can_help(console: Conso
     rows = {title: failures.get_by_role("listitem").filter(has_text=title) for title in ids}
     for row in rows.values():
         expect(row).to_contain_text("The file is not a film in a supported format")
-    expect(rows[hopeless]).to_contain_text("only another film can help")
+    expect(rows[hopeless]).to_contain_text("Upload a different file")
     expect(link(rows[hopeless], hopeless)).to_have_attribute("href", f"#/videos/{ids[hopeless]}")
     expect(rows[hopeless].get_by_role("button")).to_have_count(0)  # to try this film again cannot help
-    expect(button(rows[worth], f"Retry: Looking at the film, {worth}")).to_be_visible()
+    expect(button(rows[worth], f"Retry: Probe, {worth}")).to_be_visible()
 
     # Else it may have failed again before anybody saw it queued.
     looks = HeldRequests(page, f"**/v1/videos/{ids[worth]}/jobs", lambda _: bool(retried))
     button(failures, "Retry all shown").click()
     expect(failures.get_by_role("status").filter(has_text="Done")).to_have_text(
-        "Done: 2 of 2 videos; 1 job retried, 1 video left out, which only another film can help."
+        "Done: 2 of 2 videos; 1 job retried, 1 video not retried because of the source file."
     )
     assert retried == [f"{console.service.base_url}/v1/videos/{ids[worth]}/jobs/probe/retry"]
-    expect(rows[worth]).to_contain_text("queued")
+    expect(rows[worth]).to_contain_text("Queued")
     looks.let_go()
     expect(rows[worth]).to_contain_text("The file is not a film in a supported format")  # once it has failed again
     jobs = console.service.request("GET", f"/v1/videos/{ids[worth]}/jobs").json()["items"]
     assert [(job["kind"], job["state"], job["attempt"]) for job in jobs] == [("probe", "failed", 2)]
     with page.expect_response(re.compile("/jobs/probe/retry$")) as retry:
-        button(rows[worth], f"Retry: Looking at the film, {worth}").click()
+        button(rows[worth], f"Retry: Probe, {worth}").click()
     assert retry.value.status == 202
-    link(rows[hopeless], f"Upload another film: {hopeless}").click()
+    link(rows[hopeless], f"Upload another file: {hopeless}").click()
     expect(heading(page, f"A new film for {hopeless}")).to_be_visible()
 
 
@@ -115,10 +115,10 @@ def test_reasons_are_asked_for_when_they_come_into_view_whatever_videos_are_call
     rows = region(page, "Failed videos").get_by_role("listitem")
     expect(rows).to_have_count(len(TITLES))
     rows.first.scroll_into_view_if_needed()
-    expect(rows.first).to_contain_text("None of its jobs has failed")
+    expect(rows.first).to_contain_text("No job failed")
     assert 0 < len(asked) < len(TITLES)
     rows.last.scroll_into_view_if_needed()
-    expect(rows.last).to_contain_text("None of its jobs has failed")
+    expect(rows.last).to_contain_text("No job failed")
     require_good_layout(page)
 
 
@@ -132,11 +132,11 @@ def test_a_video_that_is_long_in_processing_says_what_it_waits_for(console: Cons
         page.set_viewport_size(
             {"width": 1280, "height": 10_000}
         )  # rows ask why once they are seen, and panels above them grow
-        waiting = region(page, "Long in processing")
+        waiting = region(page, "Long processing")
         row = waiting.get_by_role("listitem").filter(has_text=unique)
         reason = console.service.request("GET", f"/v1/videos/{video_id}/why-not-ready", "admin").json()["reason"]
         expect(row).to_contain_text(reason)
-        field(waiting, "Created more than this long ago").select_option("a day")
+        field(waiting, "Older than").select_option("a day")
         expect(row).to_contain_text(reason)
     finally:
         console.service.request("DELETE", f"/v1/videos/{video_id}", "admin")
@@ -151,33 +151,33 @@ def test_numbers_are_looked_up_and_a_panel_that_fails_takes_no_other_along(conso
     link(page, "Operations").click()
     chart = region(page, "Tags")
     expect(chart.get_by_role("alert")).to_contain_text("Try again later.")
-    expect(region(page, "Health")).to_contain_text("The service and its table answer")
+    expect(region(page, "Health")).to_contain_text("The service and its table respond")
     button(chart, "Try again").click()
     expect(link(chart, f"tag {unique}")).to_have_attribute("href", f"#/?tag=tag+{unique}")
     button(chart, "Table").click()
     expect(chart.get_by_role("row", name=f"tag {unique} 1", exact=True)).to_be_visible()
     expect(chart.get_by_role("alert")).to_have_count(0)
 
-    totals = region(page, "Totals of a user")
-    expect(totals).to_contain_text("Name a user")
+    totals = region(page, "User totals")
+    expect(totals).to_contain_text("Enter a user ID")
     field(totals, "User").fill("alice")
     button(totals, "Show").click()
     expect(heading(totals, "alice")).to_be_visible()
-    for name in ("Videos", "ready", "failed", "Size of films", "Duration", "Playlists"):
+    for name in ("Videos", "Ready", "Failed", "File size", "Duration", "Playlists"):
         number = totals.locator("div", has=page.locator("dt").get_by_text(name, exact=True)).locator("dd")
         expect(number.first).to_have_text(re.compile(r"\d"))
     expect(page).to_have_url(re.compile(r"#/operations\?user=alice$"))
 
     top = region(page, "Most viewed")
-    expect(top).to_contain_text(re.compile("Computed|not been computed"))
-    field(top, "In the last").select_option("month")
-    field(top, "First").select_option("largest rise")
+    expect(top).to_contain_text(re.compile("Computed|Not computed yet"))
+    field(top, "Period").select_option("month")
+    field(top, "Sort by").select_option("largest rise")
     with page.expect_response(re.compile(f"/v1/top.*category={unique}")) as answer:
         field(top, "Category").fill(unique)
         field(top, "Category").press("Enter")
     assert re.search("window=month&sort=-rise", answer.value.url)
-    expect(top).to_contain_text("No published video was viewed")
-    expect(top).to_contain_text("not been computed yet")
+    expect(top).to_contain_text("No views of published videos")
+    expect(top).to_contain_text("Not computed yet")
     require_good_layout(page)
 
 

@@ -96,7 +96,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     button(page, "Create").click()
     expect(field(page, "Title")).to_have_accessible_description("must not be empty")
     field(page, "Title").fill(name)
-    field(page, "Who may see it").select_option("public")
+    field(page, "Visibility").select_option("public")
     button(page, "Create").click()
     expect(heading(page, name)).to_be_visible()
     expect(page).to_have_url(re.compile(r"#/playlists/[0-9a-f-]{36}$"))
@@ -125,7 +125,7 @@ def test_a_playlist_is_created_filled_and_deleted(console: Console, unique: str)
     assert order(console, playlist_id) == [film]
 
     button(page, "Delete").click()
-    asking = dialog(page, "Delete the playlist?")
+    asking = dialog(page, "Delete playlist?")
     button(asking, "Cancel").click()
     button(page, "Delete").click()
     button(asking, "Delete").click()
@@ -164,7 +164,7 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     with HeldRequests(page, f"**{path}", lambda request: request.method != "GET") as saving:
         title.press("Enter")
         saving.wait_for(1)
-        for label in ("Title", "Description", "Who may see it"):
+        for label in ("Title", "Description", "Visibility"):
             expect(field(page, label)).to_be_editable(editable=False)
     expect(heading(page, f"New {unique}")).to_be_visible()
 
@@ -174,11 +174,11 @@ def test_playlist_form_loses_no_input_while_saving_or_after_a_concurrent_change(
     assert console.service.request("PATCH", path, json=theirs).status_code == 200
     title.fill(f"Mine {unique}")
     button(page, "Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("Changed meanwhile")
+    expect(page.get_by_role("alert")).to_contain_text("Changed by another user")
     expect(page.get_by_role("alert")).to_contain_text(f"Theirs {unique}")
     expect(title).to_have_value(f"Mine {unique}")
     expect(field(page, "Description")).to_have_value("As they want it")
-    button(page, "Keep mine").click()
+    button(page, "Keep my changes").click()
     expect(heading(page, f"Mine {unique}")).to_be_visible()
     now = console.service.request("GET", path).json()
     assert (now["title"], now["description"]) == (f"Mine {unique}", "As they want it")
@@ -239,21 +239,21 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     handle = handle_of(page, "One")
     said = page.locator("[aria-live=assertive]")
     handle.press("Enter")
-    expect(said).to_contain_text("Lifted, at place 1 of 3")
+    expect(said).to_contain_text("Picked up. Position 1 of 3")
     page.keyboard.press("ArrowDown")
-    expect(said).to_have_text("Place 2.")
+    expect(said).to_have_text("Position 2.")
     page.keyboard.press("ArrowDown")
     wait_for_order(page, "Two", "Three", "One")
     expect(handle).to_be_focused()
     page.keyboard.press("Escape")
-    expect(said).to_have_text("Put back at place 1.")
+    expect(said).to_have_text("Move cancelled. Position 1.")
     wait_for_order(page, "One", "Two", "Three")
     expect(handle).to_be_focused()
 
     page.keyboard.press("Space")
     page.keyboard.press("ArrowDown")
     moves(page, lambda: page.keyboard.press("Enter"))
-    expect(said).to_have_text("Dropped at place 2.")
+    expect(said).to_have_text("Dropped at position 2.")
     expect(handle).to_be_focused()
     assert order(console, playlist_id) == ["Two", "One", "Three"]
 
@@ -267,7 +267,7 @@ def test_videos_are_reordered_by_keyboard_and_by_buttons(console: Console) -> No
     button(page, "Up").click()
     wait_for_order(page, "One", "Two", "Three")
     require_good_layout(page)
-    moves(page, button(page, "Drop here").click)
+    moves(page, button(page, "Drop").click)
     assert order(console, playlist_id) == ["One", "Two", "Three"]
 
 
@@ -277,7 +277,7 @@ def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Cons
     wait_for_order(page, "One", "Two", "Three")
     console.context.set_offline(True)
     drag(page, "One", onto="Three")
-    expect(page.get_by_role("main")).to_contain_text("“One” is back in its place.")
+    expect(page.get_by_role("main")).to_contain_text("“One” was not moved.")
     expect(page.get_by_role("alert")).to_contain_text("No connection")
     wait_for_order(page, "One", "Two", "Three")
     console.context.set_offline(False)
@@ -287,7 +287,7 @@ def test_a_move_that_is_refused_is_put_back_and_can_be_tried_again(console: Cons
 
     console.service.request("DELETE", f"/v1/playlists/{playlist_id}/entries/{two}")
     drag(page, "One", onto="Three")  # behind one that is gone
-    expect(page.get_by_role("main")).to_contain_text("“One” is back in its place.")
+    expect(page.get_by_role("main")).to_contain_text("“One” was not moved.")
     button(page, "Try again").click()
     wait_for_order(page, "Three", "One")
 
@@ -310,7 +310,7 @@ def test_public_playlists_are_read_only_for_other_users(console: Console, unique
     seek(page, name)
     link(page, re.compile(f"^{name}.*$")).click()
     expect(heading(page, name)).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("There are no videos in it")
+    expect(page.get_by_role("main")).to_contain_text("No videos")
     for action in ("Edit", "Delete", "Add"):
         expect(button(page, action)).to_have_count(0)
     page.goto(f"{console.service.base_url}/console/#/playlists/{hidden_id}")
@@ -334,7 +334,7 @@ def test_a_long_playlist_goes_on_and_its_end_is_where_end_puts_a_video(console: 
         moves(page, lambda: page.keyboard.press("End"))
         wait_for_order(page, "Two", "Three")
     wait_for_order(page, "Two", "Three", "Four", "Five", "One")
-    expect(button(page, "More")).to_have_count(0)
+    expect(button(page, "Load more")).to_have_count(0)
     assert order(console, playlist_id) == ["Two", "Three", "Four", "Five", "One"]
 
 

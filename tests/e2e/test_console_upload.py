@@ -56,7 +56,7 @@ def zeros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     file.unlink()
 
 
-def choose(page: Page, *files: Path | str, label: str = "Choose films") -> None:
+def choose(page: Page, *files: Path | str, label: str = "Select files") -> None:
     """Choose files as people do."""
     field(page, label).set_input_files(list(files))
 
@@ -126,8 +126,8 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     page = console.open("upload", "bob")
     choose(page, tmp_path / "empty.mp4", tmp_path / "notes.txt", clip("bikes"))
     faults = page.get_by_role("alert")
-    expect(faults).to_contain_text("empty.mp4: This file is empty.")
-    expect(faults).to_contain_text("notes.txt: This is not a film, but of the type text/plain.")
+    expect(faults).to_contain_text("empty.mp4: The file is empty.")
+    expect(faults).to_contain_text("notes.txt: The type text/plain is not a video.")
     title, tags = field(page, "Title"), field(page, "Tags")
     expect(title).to_have_value("bikes")
     title.fill(" ")
@@ -140,15 +140,15 @@ def test_a_film_becomes_a_video_once_what_is_wrong_is_put_right(console: Console
     title.fill(unique)
     tags.fill("bikes, street,")
     field(page, "Category").fill("cycling")
-    field(page, "Who may see it").select_option("Everybody")
+    field(page, "Visibility").select_option("Public")
     title.press("Enter")
     shown = row(page, unique)
     expect(shown.get_by_role("heading")).to_be_focused()
-    for name in ("Sent", "Arrived", "Looking at the film", "Poster", "Storyboard", "Version in 240p", "Ready"):
+    for name in ("Uploaded", "Received", "Probe", "Poster", "Storyboard", "Version in 240p", "Ready"):
         expect(step(shown, f"{name}: done")).to_be_visible()
     expect(shown.locator(".poster img")).to_have_js_property("complete", True)
     require_good_layout(page)
-    link(shown, "To the video").click()
+    link(shown, "View video").click()
     expect(heading(page, unique)).to_be_visible()
     (video,) = videos(console.service, unique, "bob")
     assert (video["category"], sorted(video["tags"]), video["visibility"]) == ("cycling", ["bikes", "street"], "public")
@@ -171,22 +171,22 @@ def test_a_file_that_is_dropped_anywhere_and_is_no_film_makes_place_for_another(
     button(page, "Upload").click()
     failed = row(page, title)
     expect(step(failed, "Looking at the film: failed")).to_contain_text("not a film in a supported format")
-    link(failed, "Upload another film").click()
-    expect(heading(page, f"A new film for {title}")).to_be_visible()
+    link(failed, "Upload another file").click()
+    expect(heading(page, f"Replace the file of {title}")).to_be_visible()
     button(failed, "Dismiss").click()
 
-    choose(page, clip(SMALL), label="Choose a film")
+    choose(page, clip(SMALL), label="Select file")
     expect(button(page, "Upload")).to_be_visible()
     expect(field(page, "Title")).to_have_count(0)
     button(page, "Upload").click()
-    expect(step(row(page, title), "Arrived: done")).to_be_visible()
+    expect(step(row(page, title), "Received: done")).to_be_visible()
     (video,) = videos(console.service, title, "bob")
     assert video["source"]["fileSize"] == clip(SMALL).stat().st_size
     link(page, "Library").click()
     assert console.service.request("DELETE", f"/v1/videos/{video['videoId']}", "bob").status_code == 204
     link(page, "Upload").click()
     expect(row(page, title)).to_contain_text("The video is deleted.")
-    expect(row(page, title)).not_to_contain_text("to come")
+    expect(row(page, title)).not_to_contain_text("waiting")
 
 
 def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_sent(
@@ -198,7 +198,7 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     shown = send(page, zeros, unique)
     # Another screen does not disturb it, and leads back.
     link(page, "Library").click()
-    link(page, re.compile(r"^Uploading, \d+ %$")).click()
+    link(page, re.compile(r"^Uploading, \d+%$")).click()
     expect(shown).to_contain_text(SO_FAR)
     wait_until(page, lambda: taken == ["1"])  # all of it is sent a moment before S3 has it
     page.wait_for_function(HOLDS_BOTH)
@@ -208,12 +208,12 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
     assert "X-Amz" not in page.evaluate("JSON.stringify(sessionStorage)"), "whoever has a URL may upload with it"
     # Wherever somebody is then, the way to what waits for its file is near.
     link(page, "Playlists").click()
-    link(page, "Go on uploading").click()
-    choose(page, clip(SMALL), label="Choose the file again")
-    expect(shown.get_by_role("alert")).to_contain_text("This is not the file that was being sent")
+    link(page, "Resume upload").click()
+    choose(page, clip(SMALL), label="Select file again")
+    expect(shown.get_by_role("alert")).to_contain_text("This is a different file")
     require_good_layout(page)
-    field(shown, "Choose the file again").focus()
-    choose(page, zeros, label="Choose the file again")
+    field(shown, "Select file again").focus()
+    choose(page, zeros, label="Select file again")
     expect(shown).to_contain_text(SO_FAR)
     expect(shown.get_by_role("heading")).to_be_focused()  # the button has gone
     page.wait_for_function(HOLDS_BOTH)
@@ -225,7 +225,7 @@ def test_neither_a_pause_nor_a_reload_nor_the_end_of_a_session_loses_what_was_se
         button(ended, "Sign in again").click()
     console.identify(popup.value, "alice")
     expect(ended).to_be_hidden()
-    expect(step(shown, "Arrived: done")).to_be_visible()
+    expect(step(shown, "Received: done")).to_be_visible()
     wait_until(page, lambda: len(taken) >= 3)
     assert sorted(taken) == ["1", "2", "3"]
     assert len(videos(console.service, unique)) == 1
@@ -248,14 +248,14 @@ def test_an_upload_goes_on_after_a_quota_a_pause_and_a_lost_connection(console: 
     expect(button(shown, "Pause")).to_be_focused()
     transit.wait_for(1)
     page.keyboard.press("Enter")
-    expect(button(shown, "Go on")).to_be_focused()
+    expect(button(shown, "Resume")).to_be_focused()
     page.keyboard.press("Enter")
     expect(button(shown, "Pause")).to_be_focused()
     transit.wait_for(1)
     transit.cut()
-    expect(shown.locator(".trouble")).to_contain_text("There is no connection.")
+    expect(shown.locator(".trouble")).to_contain_text("No connection.")
     page.context.set_offline(False)
-    expect(step(shown, "Arrived: done")).to_be_visible()
+    expect(step(shown, "Received: done")).to_be_visible()
     assert len(videos(console.service, unique, "bob")) == 1
 
 
@@ -267,20 +267,20 @@ def test_two_films_are_sent_at_a_time_and_one_can_be_given_up(console: Console, 
     transit = HeldRequests(page, TO_S3)
     choose(page, *(tmp_path / f"{name}.mp4" for name in names))
     button(page, "Upload all 3").click()
-    expect(field(page, "Sending")).to_have_count(2)
+    expect(field(page, "Uploading")).to_have_count(2)
     expect(row(page, names[0]).get_by_role("heading")).to_be_focused()
-    (waiting,) = [name for name in names if not field(row(page, name), "Sending").is_visible()]
-    expect(row(page, waiting)).to_contain_text("Waits for its turn.")
+    (waiting,) = [name for name in names if not field(row(page, name), "Uploading").is_visible()]
+    expect(row(page, waiting)).to_contain_text("Waiting to upload.")
     given_up, other = [name for name in names if name != waiting]
     transit.wait_for(2)
     button(row(page, given_up), "Cancel").click()
-    button(dialog(page, "Cancel this upload?"), "Cancel the upload").click()
+    button(dialog(page, "Cancel this upload?"), "Cancel upload").click()
     expect(row(page, given_up)).to_have_count(0)
     expect(heading(page, "Upload")).to_be_focused()
-    expect(field(row(page, waiting), "Sending")).to_be_visible()
+    expect(field(row(page, waiting), "Uploading")).to_be_visible()
     transit.let_go()
     for name in (waiting, other):
-        expect(step(row(page, name), "Arrived: done")).to_be_visible()
+        expect(step(row(page, name), "Received: done")).to_be_visible()
     assert [len(videos(console.service, name, "admin")) for name in (given_up, waiting, other)] == [0, 1, 1]
 
 
@@ -295,17 +295,17 @@ def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Consol
     asked: list[str] = []
     page.on("dialog", lambda dialog: asked.append(dialog.type))
     page.reload()
-    expect(field(page, "Choose films")).to_be_attached()
+    expect(field(page, "Select files")).to_be_attached()
     assert asked == []
 
     transit = HeldRequests(page, TO_S3)
     shown = send(page, clip(SMALL), unique)
     transit.wait_for(1)
     button(page, "Sign out").click()
-    asking = dialog(page, "Sign out while films are being sent?")
-    button(asking, "Stay").click()
-    expect(field(shown, "Sending")).to_be_visible()
+    asking = dialog(page, "Sign out during an upload?")
+    button(asking, "Stay signed in").click()
+    expect(field(shown, "Uploading")).to_be_visible()
     button(page, "Sign out").click()
     expect(asking).to_be_visible()
-    console.sign_out(page, "Sign out and stop them")
+    console.sign_out(page, "Sign out and cancel uploads")
     assert page.evaluate("sessionStorage.length") == 0

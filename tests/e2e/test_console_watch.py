@@ -73,13 +73,13 @@ def test_a_film_is_watched_while_it_is_made_and_after_it_was_deleted_and_restore
     video = console.service.create(title="To be made")
     page = console.open(f"videos/{video['videoId']}")
     expect(page.get_by_role("main")).to_contain_text("No film has arrived.")
-    expect(link(page, "Upload a film")).to_have_attribute("href", f"#/upload?video={video['videoId']}")
+    expect(link(page, "Upload a file")).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     console.service.upload(video, clip("bikes").read_bytes())
-    for name in ("Looking at the film", "Poster", "Storyboard", "Version in 240p"):
-        expect(job(page, name)).to_contain_text("done")
-    expect(page.locator(".facts")).to_contain_text("ready")
+    for name in ("Probe", "Poster", "Storyboard", "Rendition 240p"):
+        expect(job(page, name)).to_contain_text("Done")
+    expect(page.locator(".facts")).to_contain_text("Ready")
     page.locator("media-poster-image img").evaluate(LOADED)
-    expect(page.get_by_role("main")).to_contain_text("Nobody else can play it now. The video is private.")
+    expect(page.get_by_role("main")).to_contain_text("Only you can play this video. The video is private.")
     expect(player(page)).to_have_attribute("src", RENDITION)
     expect(text(page, "4 jobs, all done")).to_be_visible()  # so that nothing changes it from here on
     before = play(page)
@@ -110,9 +110,9 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
 
     is_lost.append(True)
     field(page, "Quality").select_option("240p")
-    lost = page.get_by_role("alert").filter(has_text="The film does not come")
+    lost = page.get_by_role("alert").filter(has_text="Playback interrupted")
     expect(lost).to_be_visible()
-    expect(page.get_by_role("main")).not_to_contain_text("This browser does not play")
+    expect(page.get_by_role("main")).not_to_contain_text("The browser cannot play")
     is_lost.clear()
     button(lost, "Try again").click()
     assert played(page, before) >= before
@@ -124,7 +124,7 @@ def test_a_film_goes_on_in_another_quality_and_after_a_lost_connection(console: 
           video.dispatchEvent(new Event("error"));
           delete video.error;
         }""")
-    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    expect(page.get_by_role("main")).to_contain_text("This video cannot be played in this browser")
     button(page, "Try again").click()
     assert play(page, before) >= before
 
@@ -191,12 +191,12 @@ def test_an_address_that_has_ended_is_renewed_and_another_film_plays_for_one_tha
     page.route(RENDITION, lambda route: route.fulfill(status=200, body="not a film", content_type="video/mp4"))
     page.route(SOURCE, lambda route: route.abort() if is_lost else route.fallback())
     page.goto(f"{console.service.base_url}/console/#/videos/{film['videoId']}")
-    expect(page.get_by_role("main")).to_contain_text("This browser does not play 240p")
+    expect(page.get_by_role("main")).to_contain_text("The browser cannot play 240p")
     expect(player(page)).to_have_attribute("src", SOURCE)
     assert play(page) > 1
     is_lost.append(True)
     page.reload()
-    expect(page.get_by_role("main")).to_contain_text("This film does not play here")
+    expect(page.get_by_role("main")).to_contain_text("This video cannot be played in this browser")
     is_lost.clear()
     button(page, "Try again").click()
     assert play(page) > 1
@@ -217,22 +217,22 @@ def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_post
     path = f"/v1/videos/{film['videoId']}/views"
     eventually(lambda: console.service.request("GET", path).json()["total"])
     page = console.open(f"videos/{film['videoId']}", "alice")
-    expect(page.get_by_role("img", name=re.compile("^1 view in 30 days.*$"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^1 view in the last 30 days.*$"))).to_be_visible()
     expect(page.get_by_role("main")).to_contain_text("A view of the same viewer was counted")
     field(page, "24 hours").check()
-    expect(page.get_by_role("img", name=re.compile("^1 view in 24 hours.*$"))).to_be_visible()
-    text(page, "As a table").click()
+    expect(page.get_by_role("img", name=re.compile("^1 view in the last 24 hours.*$"))).to_be_visible()
+    text(page, "Show as table").click()
     expect(page.get_by_role("table").locator("tbody tr")).to_have_count(24)
 
     poster = page.locator("media-poster-image")
     before = poster.get_attribute("src") or ""
-    text(page, "Choose the moment that it shows").press("Enter")
-    expect(group(page, "Moments of the film").get_by_role("radio")).to_have_count(10)
+    text(page, "Choose poster frame").press("Enter")
+    expect(group(page, "Frames").get_by_role("radio")).to_have_count(10)
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    announced(page, "The new poster is there.")
+    announced(page, "Poster updated.")
     expect(poster).not_to_have_attribute("src", before)
     poster.locator("img").evaluate(LOADED)
     expect(text(page, "4 jobs, all done")).to_be_attached()
@@ -241,18 +241,18 @@ def test_a_view_counts_once_for_each_visit_and_owners_see_it_and_choose_the_post
 
 def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     page = console.open(f"videos/{console.service.create(user='bob', title='Mine alone')['videoId']}", "alice")
-    expect(heading(page, "You cannot see this video")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("it is private, not ready, not published yet, or expired")
+    expect(heading(page, "Video unavailable")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text("It may be private, not ready, not yet published, or expired")
 
     video = console.service.create(title="Not a film")
     console.service.upload(video, b"Minutes of the meeting. " * 100)
     page.goto(f"{console.service.base_url}/console/#/videos/{video['videoId']}")
     probe = job(page, "Looking at the film")
     expect(probe).to_contain_text("The file is not a film in a supported format")
-    another = link(probe, "Upload another film")
+    another = link(probe, "Upload another file")
     expect(another).to_have_attribute("href", f"#/upload?video={video['videoId']}")
     expect(probe.get_by_role("button")).to_have_count(0)
-    expect(page.get_by_role("main")).to_contain_text("This film cannot be played.")
+    expect(page.get_by_role("main")).to_contain_text("This video cannot be played.")
     expect(page.get_by_role("main")).not_to_contain_text("Either this browser")
     expect(page.get_by_role("main")).not_to_contain_text("POST")  # which is what programs are told to do
     require_good_layout(page)
@@ -276,7 +276,7 @@ def test_a_film_that_cannot_be_shown_says_why(console: Console) -> None:
     page.route("**/jobs", jobs)
     page.reload()
     with page.expect_response("**/jobs/probe/retry") as retried:
-        button(probe, "Try again: Looking at the film").click()
+        button(probe, "Retry: Probe").click()
     assert retried.value.status == 202
     eventually(attempt, lambda number: number > before)  # it may have failed again before the page looked
     is_final.append(True)

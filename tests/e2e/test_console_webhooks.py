@@ -79,7 +79,7 @@ def tries(page: Page, video_id: str) -> Locator:
 
 def show_news(page: Page, within: Locator, noun: str) -> None:
     """From now on show what a list offers as soon as it does; what other tests made may be offered first. Open no dialog after it."""
-    offered = button(within, re.compile(rf"^\d+ new {noun}s?: show$"))
+    offered = button(within, re.compile(rf"^Show \d+ new {noun}s?$"))
     page.add_locator_handler(offered, lambda offer: offer.click())
 
 
@@ -107,15 +107,15 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     button(making, "Create").click()
     expect(url).to_be_focused()
     expect(url).to_have_accessible_description(re.compile("private address"))
-    field(making, "Only some").check()
+    field(making, "Selected events").check()
     making.get_by_role("checkbox", name="Videos", exact=True).uncheck()
     button(making, "Create").click()
-    expect(group(making, "What it follows")).to_contain_text("Choose at least one kind of change.")
+    expect(group(making, "Events")).to_contain_text("Select at least one event.")
     making.get_by_role("checkbox", name="Titles", exact=True).check()
     url.fill(receiver.url)
     button(making, "Create").click()
 
-    keeping = dialog(page, "Keep this secret")
+    keeping = dialog(page, "Signing secret")
     secret = text(keeping, re.compile("^whsec_.+$")).inner_text()
     button(keeping, "Copy").click()
     expect(keeping).to_contain_text("Copied.")
@@ -123,10 +123,10 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     expect(keeping).to_be_visible()  # nobody can see it again
-    button(keeping, "I have kept it").click()
+    button(keeping, "I stored the secret").click()
     expect(heading(page, named)).to_be_visible()
     expect(page.get_by_role("main")).not_to_contain_text("whsec_")
-    expect(page.get_by_role("main")).to_contain_text("Changes of your own videos and playlists")
+    expect(page.get_by_role("main")).to_contain_text("Changes of your videos and playlists")
     expect(page.get_by_role("main")).to_contain_text("Titles: all")
 
     video_id = released(console.service)
@@ -135,7 +135,7 @@ def test_a_webhook_is_made_with_a_secret_that_is_shown_once_and_delivers(
     show_news(page, region(page, "Deliveries"), "attempt")
     expect(tries(page, video_id)).to_contain_text("Titles: created")
     expect(tries(page, video_id)).to_contain_text(re.compile(r"200.* \d+ ms"))
-    expect(state(page)).to_contain_text("delivering")
+    expect(state(page)).to_contain_text("Up to date")
 
 
 def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, receiver: Receiver, named: str) -> None:
@@ -144,13 +144,13 @@ def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, r
     moved, mine = f"{receiver.url}/moved", f"{named} of mine"
     page = opened(console, hook)
     acting(page, "Pause").press("Enter")
-    expect(state(page)).to_contain_text("Nothing is sent until somebody resumes it.")
+    expect(state(page)).to_contain_text("Changes are kept for 30 days.")
     assert console.service.request("GET", path).json()["paused"]
     acting(page, "Resume").press("Enter")
-    expect(state(page)).to_contain_text("delivering")
+    expect(state(page)).to_contain_text("Up to date")
     acting(page, "Edit").press("Enter")
     field(page, "URL").fill(moved)
-    field(page, "All kinds of changes").check()
+    field(page, "All events").check()
     field(page, "Description").press("Enter")
     expect(text(page, moved)).to_be_visible()
     changed = console.service.request("GET", path).json()
@@ -160,7 +160,7 @@ def test_a_webhook_is_paused_changed_and_deleted_by_keyboard(console: Console, r
     field(page, "Description").fill(mine)
     assert console.service.request("PATCH", path, json={"url": f"{moved}/theirs"}).status_code == 200
     acting(page, "Save").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("Changed meanwhile")
+    expect(page.get_by_role("alert")).to_contain_text("Changed by another user")
     expect(field(page, "URL")).to_have_value(f"{moved}/theirs")
     acting(page, "Save").press("Enter")
     expect(heading(page, mine)).to_be_visible()
@@ -182,14 +182,14 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     receiver.status, receiver.said = 503, b"Closed for the night."
     page = opened(console, hooked(console.service, receiver.url, named))
     video_id = released(console.service)
-    expect(state(page)).to_contain_text(re.compile("failing.*Behind since .*The next attempt is on"))
+    expect(state(page)).to_contain_text(re.compile("Delivery failed.*Behind since .*Next attempt: "))
     show_news(page, region(page, "Deliveries"), "attempt")
     answered = tries(page, video_id).last  # later ones come before it
     expect(answered).to_contain_text("503")
-    text(answered, "What it answered").click()
+    text(answered, "Response body").click()
     expect(text(answered, "Closed for the night.")).to_be_visible()
-    button(page, "Send a test").click()
-    tested = page.get_by_role("status").filter(has_text="The test was not taken.")
+    button(page, "Send test").click()
+    tested = page.get_by_role("status").filter(has_text="Test failed.")
     expect(tested).to_contain_text("503")
 
     button(page, "Pause").click()
@@ -198,11 +198,11 @@ def test_a_webhook_that_fails_says_so_with_the_answer_and_why_it_is_paused(
     button(page, "Resume").click()  # it tries again at once
     expect(state(page)).to_contain_text("410 Gone")
     link(page.get_by_role("article"), "Webhooks").click()
-    expect(card_of(page, named)).to_contain_text(re.compile("paused.*410 Gone"))
+    expect(card_of(page, named)).to_contain_text(re.compile("Paused.*410 Gone"))
     card_of(page, named).click()
     receiver.status = 200
     button(page, "Resume").click()
-    expect(state(page)).to_contain_text("Nothing is known to wait.")
+    expect(state(page)).to_contain_text("No pending changes.")
 
 
 def test_a_webhook_sends_again_and_signs_with_both_secrets_for_a_day(
@@ -213,25 +213,25 @@ def test_a_webhook_sends_again_and_signs_with_both_secrets_for_a_day(
     video_id = released(console.service)
     (first, _), *_ = eventually(lambda: receiver.about(video_id))
     receiver.received.clear()
-    button(page, "Send again …").click()
-    sending = dialog(page, "Send again")
-    field(sending, "Since").fill("2099-01-01T00:00")
-    button(sending, "Send again").click()
-    expect(field(sending, "Since")).to_have_attribute("aria-invalid", "true")
-    field(sending, "Since").fill(f"{datetime.now() - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S}")
-    button(sending, "Send again").click()
+    button(page, "Replay …").click()
+    sending = dialog(page, "Replay")
+    field(sending, "Replay from").fill("2099-01-01T00:00")
+    button(sending, "Replay").click()
+    expect(field(sending, "Replay from")).to_have_attribute("aria-invalid", "true")
+    field(sending, "Replay from").fill(f"{datetime.now() - timedelta(minutes=5):%Y-%m-%dT%H:%M:%S}")
+    button(sending, "Replay").click()
     expect(sending).to_have_count(0)
     (again, _), *_ = eventually(lambda: receiver.about(video_id))
     assert again["webhook-id"] == first["webhook-id"]
 
-    button(page, "Another secret …").click()
-    button(dialog(page, "Make another secret?"), "Make another secret").click()
-    keeping = dialog(page, "Keep this secret")
+    button(page, "Rotate secret …").click()
+    button(dialog(page, "Rotate secret?"), "Rotate secret").click()
+    keeping = dialog(page, "Signing secret")
     new = text(keeping, re.compile("^whsec_.+$")).inner_text()
-    button(keeping, "I have kept it").click()
-    expect(page.get_by_role("main")).to_contain_text("signs as well until")
-    button(page, "Send a test").click()
-    expect(text(page, "The test was taken.")).to_be_visible()
+    button(keeping, "I stored the secret").click()
+    expect(page.get_by_role("main")).to_contain_text("valid until")
+    button(page, "Send test").click()
+    expect(text(page, "Test delivered.")).to_be_visible()
     (headers, body), *_ = receiver.about("webhook.test")
     assert new != hook["secret"]
     for secret in (new, hook["secret"]):
@@ -245,10 +245,10 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     button(page, "New webhook").click()
     field(page, "URL").fill(receiver.url)
     field(page, "Description").fill(named)
-    field(page, "Whose changes").select_option("everybody")
+    field(page, "Changes of").select_option("everybody")
     button(page, "Create").click()
-    button(page, "I have kept it").click()
-    expect(page.get_by_role("main")).to_contain_text("Everybody\u2019s changes")
+    button(page, "I stored the secret").click()
+    expect(page.get_by_role("main")).to_contain_text("Changes of all users")
     hooked(console.service, receiver.url, f"{named} of alice")
     link(page.get_by_role("article"), "Webhooks").click()
     page.get_by_role("textbox", name="Webhooks of a user", exact=True).fill("alice")
@@ -259,7 +259,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     page = console.open("webhooks")
     button(page, "New webhook").click()
     expect(field(page, "URL")).to_be_visible()
-    expect(field(page, "Whose changes")).to_have_count(0)
+    expect(field(page, "Changes of")).to_have_count(0)
     page.close()
 
     # Nobody signs in here with just the scope of followers, so the page gets a token of the test's, and the test's answers.
@@ -278,7 +278,7 @@ def test_webhooks_of_everybodys_changes_are_for_administrators_and_followers(
     page.reload()
     button(page, "New webhook").click()
     field(page, "URL").fill("https://example.com/all")
-    field(page, "Whose changes").select_option("everybody")
+    field(page, "Changes of").select_option("everybody")
     button(page, "Create").click()
     expect(page.get_by_role("alert")).to_contain_text("Unavailable")
     assert sent[0]["userId"] == "*"
@@ -300,17 +300,17 @@ def test_hostile_answers_and_names_of_webhooks_break_no_layout(
     expect(card_of(page, named)).to_be_visible()
     require_good_layout(page, *WIDTHS)
     button(page, "New webhook").click()
-    field(page, "Only some").check()
+    field(page, "Selected events").check()
     require_good_layout(page)
     button(page, "Cancel").click()
     page.goto(f"{console.service.base_url}/console/#/webhooks/{hook['webhookId']}")
-    button(page, "Send a test").click()
-    expect(text(page, "The test was taken.")).to_be_visible()
-    text(page, "What it answered").first.click()
+    button(page, "Send test").click()
+    expect(text(page, "Test delivered.")).to_be_visible()
+    text(page, "Response body").first.click()
     require_good_layout(page)
-    button(page, "Another secret …").click()
-    button(dialog(page, "Make another secret?"), "Make another secret").click()
-    text(page, "How a receiver checks a change").click()
+    button(page, "Rotate secret …").click()
+    button(dialog(page, "Rotate secret?"), "Rotate secret").click()
+    text(page, "Verify a signature").click()
     require_good_layout(page)
 
 
@@ -345,7 +345,7 @@ def films(page: Page) -> Locator:
 def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Console, unique: str) -> None:
     service = console.service
     page = followed(console, f"?userId=me&category={unique}")
-    expect(page.get_by_role("main")).to_contain_text("No video here fits all the filters.")
+    expect(page.get_by_role("main")).to_contain_text("No videos match these filters.")
     made = [service.create(title="Film 0", category=unique)]
     soon(page)
     expect(films(page)).to_contain_text(["Film 0"])  # an empty list begins by itself
@@ -366,7 +366,7 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     soon(page)
     renamed = films(page).filter(has_text="Renamed")
     expect(renamed).to_be_focused()
-    shows = button(page, "2 new changes: show")
+    shows = button(page, "Show 2 new changes")
     expect(shows).to_be_visible()
     assert renamed.bounding_box() == before
     shows.click()
@@ -381,14 +381,14 @@ def test_a_library_changes_in_place_and_offers_what_would_move_it(console: Conso
     service.create(title="Came meanwhile", category=unique)
     page.go_back()
     soon(page)
-    button(page, "1 new change: show").click()
+    button(page, "Show 1 new change").click()
     expect(films(page).filter(has_text="Came meanwhile")).to_have_count(1)
 
     # A feed that no longer has what was missed: the list is read again.
     meet_first(page, FEED, lambda route: route.fulfill(status=410, json={"title": "Gone", "status": 410}))
     service.create(title="Missed", category=unique)
     soon(page)
-    button(page, "1 new change: show").click()
+    button(page, "Show 1 new change").click()
     expect(films(page).filter(has_text="Missed")).to_have_count(1)
 
 
@@ -399,7 +399,7 @@ def test_a_video_is_shown_as_others_change_it_and_what_is_typed_stays(console: C
     patched(console.service, film, "admin", title="After", status="failed")
     soon(page)
     expect(heading(page, "After")).to_be_visible()
-    expect(page.locator(".facts .status")).to_have_text("failed")
+    expect(page.locator(".facts .status").first).to_have_text("Failed")
     button(page, "Edit").click()
     field(page, "Description").fill("Mine")
     patched(console.service, film, "admin", title="Last")
