@@ -35,7 +35,7 @@ TOTALS = (
         "0.5 RRU per 4 KB",
     ),
     AccessPattern(
-        "How much does a user have?",
+        "Read a user's totals",
         "GET /v1/users/{userId}",
         ("GetItem",),
         None,
@@ -43,73 +43,75 @@ TOTALS = (
         "0.5 RRU",
     ),
     AccessPattern(
-        "Move totals to a video's present state",
+        "Update totals to a video's current state",
         "the stream: aggregates",
         ("BatchGetItem", "TransactWriteItems", "BatchGetItem"),
         None,
-        f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if it is as read, with ADD on "
-        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; the video again, as it may "
-        "have changed meanwhile",
-        "3 RRU, 4 WRU, 1 more for a new video's place in the index, and 4 for each tag that comes or goes; less for videos "
-        "that come together",
-        beyond="One transaction, so that a marker and the totals agree and nothing counts twice; the video is read again, as it may have changed meanwhile.",
+        f"the video and pk = {MARKER.pk}, sk = {MARKER.sk}; then the marker if unchanged, with ADD on "
+        f"pk = {PROFILE.pk}, sk = {PROFILE.sk} and pk = {TAG_COUNT.pk}, sk = {TAG_COUNT.sk}; the video again, because it "
+        "may have changed since",
+        "3 RRU, 4 WRU, 1 more for a new video's index entry, and 4 for each added or removed tag; less for videos "
+        "in one batch",
+        beyond="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
     ),
     AccessPattern(
-        "Move a video's entries to where its present state has them",
+        "Update a video's list entries to its current state",
         "the stream: aggregates (entries)",
         ("GetItem", "Query", "Query", "TransactWriteItems"),
         None,
         f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
-        "then those that stand elsewhere, with a check of the video",
-        "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a check of the video, and the indexes",
-        beyond="The transaction checks the video, so that no entry moves to where an earlier state had it; the reads compare all entries with it.",
+        "then outdated entries, with a condition on the video",
+        "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a condition on the video, and the indexes",
+        beyond="The reads compare all entries with the video. The condition on the video prevents a move to the position of an earlier state.",
     ),
 )
 
 TALLIES = (
     AccessPattern(
-        "Add what the stream counted",
+        "Add views and ratings that the stream counted",
         "the stream: tallies",
         ("GetItem", "UpdateItem"),
         None,
-        f"pk = {VIEW_COUNTER.pk}, sk = {VIEW_COUNTER.sk}, shard 0, or pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}: which changes it has "
-        f"counted; then ADD, if it is as read. Older changes: pk = {PROCESSED_PAGE.pk}, sk = {PROCESSED_PAGE.sk}",
+        f"pk = {VIEW_COUNTER.pk}, sk = {VIEW_COUNTER.sk}, shard 0, or pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}, with the processed ids; then "
+        f"ADD if unchanged. Older changes: pk = {PROCESSED_PAGE.pk}, sk = {PROCESSED_PAGE.sk}",
         "1 RRU and 1 WRU for up to 32 views or ratings of a video; 1 WRU more for each 32 beyond 40 in 25 hours",
-        beyond="The read says which changes were counted, so that each counts once without a transaction.",
+        beyond="The read returns the processed ids, so that each change counts once without a transaction.",
     ),
     AccessPattern(
-        "Keep what a counter had when an hour began",
+        "Store the value of a counter at the start of an hour",
         "the stream: tallies (hours)",
         ("GetItem", "PutItem", "PutItem"),
         None,
-        f"the video; pk = {VIEW_HOUR.pk}, sk = {VIEW_HOUR.sk}, and of a new day sk = {VIEW_DAY.sk}, if there is none yet",
-        "1 RRU and 2 WRU (the item and its place in the index) for each hour in which a video is viewed, 2 WRU more for each day",
-        beyond="The read says whether the video is still there, and its category; an hour and a day are found by different keys.",
+        f"the video; pk = {VIEW_HOUR.pk}, sk = {VIEW_HOUR.sk}, and for a new day sk = {VIEW_DAY.sk}, if absent",
+        "1 RRU and 2 WRU (the item and its index entry) for each hour in which a video is viewed, 2 WRU more for each day",
+        beyond="The read checks that the video exists, and returns its category. An hour and a day have different keys.",
     ),
 )
 
 UPKEEP = (
     AccessPattern(
-        "Jobs whose time is up, videos that enter or leave the lists, and webhooks that are due",
+        "Find overdue jobs, videos whose publication starts or ends, and due webhooks",
         "every minute: the sweeper",
         ("Query",) * (3 + SHARDS),
         RELATION_INDEX,
-        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0: those that are due, and up to "
-        f"1,000 others, whose number and age are measured; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
+        f"rel = {job_relation('running')}, and rel = {job_relation('queued')}; relShard = 0: overdue jobs, and up to "
+        f"1,000 others for metrics of number and age; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
         f"90 seconds ahead; rel = {DUE}, relShard = 0, relSort up to now",
-        "3.5 RRU when there are none: 151,200 a month; 0.5 RRU per 4 KB of them",
-        beyond="Two states of jobs, webhooks that are due, and schedules in four partitions: one Query each.",
+        "3.5 RRU without results: 151,200 a month; 0.5 RRU per 4 KB of results",
+        beyond="One Query for each of two job states, due webhooks, and the four partitions of schedules.",
     ),
     AccessPattern(
-        "Which videos were viewed in these hours or days, and how often?",
+        "Rank the videos by their views in recent hours or days",
         "every five minutes: the rankings",
         ("Query",) * (2 * 24 * SHARDS) + ("BatchGetItem", "GetItem", "GetItem", "GetItem"),
         RELATION_INDEX,
-        f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos that were viewed in 24; the "
+        f"rel = {viewed_relation('{hour}')} of 48 hours, relShard = 0..{SHARDS - 1}; the counters of the videos viewed in 24; the "
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
-        "97.5 RRU when nothing was viewed, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
+        "97.5 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
         "changed is written, up to 11 KB",
-        beyond="The views of a window are a difference of counts, so each view costs nothing here, and each video that was viewed one read.",
+        beyond="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",
     ),
-    AccessPattern("Does the table answer?", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"),
+    AccessPattern(
+        "Check that the table responds", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"
+    ),
 )

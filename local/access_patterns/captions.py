@@ -5,7 +5,7 @@ from shared.schema import CAPTION, CHAPTERS
 
 _CAPTIONS = f"pk = {CAPTION.pk}, sk = {CAPTION.sk}"
 _CHAPTERS = f"pk = {CHAPTERS.pk}, sk = {CHAPTERS.sk}"
-_SIGNED_FIRST = "The read says who may change it, and what it is changed from; the first write says who removes it, because a removal in the stream does not."
+_AUTHOR_FIRST = "The read checks the caller's permission. The first write records the author of the delete, which its stream record lacks."
 
 CAPTIONS = (
     AccessPattern(
@@ -14,59 +14,59 @@ CAPTIONS = (
         ("BatchGetItem", "Query", "PutItem"),
         None,
         f"the video and {_CAPTIONS}; sk begins with CAPTION#, to count the languages; PutObject of the text; then {_CAPTIONS}, if "
-        "nobody wrote it meanwhile",
+        "unchanged",
         "2.5 RRU, 1 WRU; 1 PutObject",
-        beyond="The reads say who may write it, what is there, and that the video has not too many; to replace captions, nothing is counted.",
+        beyond="The reads check the caller's permission, the previous state and the number of languages. A replacement skips the count.",
     ),
     AccessPattern(
-        "Remove the captions of a language",
+        "Delete the captions of a language",
         "DELETE /v1/videos/{videoId}/captions/{language}",
         ("BatchGetItem", "UpdateItem", "DeleteItem"),
         None,
-        f"the video and {_CAPTIONS}; that twice, if nobody wrote it meanwhile: signed, and removed",
-        "2 RRU, 2 WRU; the object stays until the video goes",
-        beyond=_SIGNED_FIRST,
+        f"the video and {_CAPTIONS}; the item twice if unchanged: an update that records the author, and the delete",
+        "2 RRU, 2 WRU; the object is deleted with the video",
+        beyond=_AUTHOR_FIRST,
     ),
     AccessPattern(
-        "Which captions are there?",
+        "List the captions of a video",
         "GET /v1/videos/{videoId}/captions",
         ("GetItem", "Query"),
         None,
-        f"the video, to know who asks; pk = {CAPTION.pk}, sk begins with CAPTION#",
+        f"the video, to check access; pk = {CAPTION.pk}, sk begins with CAPTION#",
         "0.5 RRU, and 0.5 per 4 KB",
     ),
     AccessPattern(
-        "What do they say?",
+        "Read the captions of a language",
         "GET /v1/videos/{videoId}/captions/{language}",
         ("BatchGetItem",),
         None,
-        f"the video, to know who asks, and {_CAPTIONS}; GetObject of the text, unless the client has it",
+        f"the video, to check access, and {_CAPTIONS}; GetObject of the text, unless the client has cached it",
         "1 RRU; 1 GetObject",
     ),
     AccessPattern(
-        "Divide a film into chapters",
+        "Set the chapters of a video",
         "PUT /v1/videos/{videoId}/chapters",
         ("BatchGetItem", "PutItem"),
         None,
-        f"the video and {_CHAPTERS}; then that, if nobody wrote it meanwhile",
+        f"the video and {_CHAPTERS}; then the item if unchanged",
         "2 RRU, 1 WRU per KB",
         beyond=READ_FIRST,
     ),
     AccessPattern(
-        "Remove the chapters",
+        "Delete the chapters",
         "DELETE /v1/videos/{videoId}/chapters",
         ("BatchGetItem", "UpdateItem", "DeleteItem"),
         None,
-        f"the video and {_CHAPTERS}; that twice, if nobody wrote it meanwhile: signed, and removed",
+        f"the video and {_CHAPTERS}; the item twice if unchanged: an update that records the author, and the delete",
         "2 RRU, 2 WRU per KB",
-        beyond=_SIGNED_FIRST,
+        beyond=_AUTHOR_FIRST,
     ),
     AccessPattern(
-        "Which chapters does a film have?",
+        "Read the chapters of a video",
         "GET /v1/videos/{videoId}/chapters",
         ("BatchGetItem",),
         None,
-        f"the video, to know who asks, {_CHAPTERS}, and sk = JOB#storyboard, which proposes some to the owner",
+        f"the video, to check access, {_CHAPTERS}, and sk = JOB#storyboard, which contains suggestions for the owner",
         "1.5 RRU",
     ),
 )

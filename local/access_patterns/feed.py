@@ -8,41 +8,41 @@ _OWN = f"pk = {OWNER_CHANGES.pk}"
 
 FEED = (
     AccessPattern(
-        "What has changed since?",
+        "List changes since a cursor",
         "GET /v1/changes",
         ("Query",) * 4,
         None,
-        f"{_ALL}, sk from the block that was read last",
+        f"{_ALL}, sk from the last block read",
         "2 RRU, and 0.5 RRU per 4 KB of changes",
-        beyond="All changes of one moment stand in four partitions, so that four times as many can be written.",
+        beyond="Changes are spread over four partitions, which accept four times the writes of one.",
     ),
     AccessPattern(
-        "What has changed of a user's things since?",
+        "List changes of one owner since a cursor",
         "GET /v1/changes?userId=u",
         ("Query",),
         None,
-        f"{_OWN}, sk from the block that was read last",
+        f"{_OWN}, sk from the last block read",
         "0.5 RRU per 4 KB of changes",
     ),
     AccessPattern(
-        "From where on are changes new?",
+        "Get a cursor at the end of the feed",
         "GET /v1/changes?after=now",
         ("GetItem",) * 4,
         None,
-        f"{_ALL}, sk = {TAIL}, consistent; with userId that of one log",
+        f"{_ALL}, sk = {TAIL}, consistent; with userId only one log",
         "4 RRU; 1 RRU with userId",
-        beyond=f"{FOUR_PARTITIONS} Consistent, so that who takes a cursor and then an export misses nothing between them.",
+        beyond=f"{FOUR_PARTITIONS} Consistent, so that a client that takes a cursor and then an export misses no change.",
     ),
     AccessPattern(
-        "Keep what happened, and tell of it",
+        "Record changes in the audit trail and the feed",
         "the stream: the audit trail",
         ("GetItem", "GetItem", "PutItem", "PutItem", "PutItem"),
         None,
-        f"sk = {TAIL} of pk = {CHANGES.pk} and {_OWN}, when an instance meets them first; pk = {AUDIT.pk}, if absent; both tails, if they "
-        "are as read",
-        "2 RRU, 3 WRU: the entry, whose size counts, and once in a batch the two tails, and what leaves them",
-        beyond="Each change stands in the log of all and in that of its owner, who may not see the other one. What is behind a known tail "
-        "is where a change would be that somebody else appended.",
+        f"sk = {TAIL} of pk = {CHANGES.pk} and {_OWN}, at an instance's first use; pk = {AUDIT.pk}, if absent; both tails, if "
+        "unchanged",
+        "2 RRU, 3 WRU: the entry, by size, and once in a batch the two tails and the blocks that they fill",
+        beyond="Each change is in a log of all changes and in its owner's log, because an owner may read only the latter. A cached tail shows "
+        "where another writer would have appended a repeated change.",
     ),
 )
 """Reads and writes of the logs, by `history` and `audit`."""

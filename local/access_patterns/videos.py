@@ -1,6 +1,6 @@
 """Access patterns of videos: single videos, lists and views."""
 
-from local.access_patterns.pattern import ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, WHO_ASKS, AccessPattern
+from local.access_patterns.pattern import CHECK_ACCESS, ENTRIES_TOO, FOUR_PARTITIONS, READ_FIRST, AccessPattern
 from shared.schema import (
     CATEGORY_INDEX,
     EPISODE,
@@ -32,13 +32,13 @@ VIDEOS = (
         "1 WRU, and 1 for each index it enters",
     ),
     AccessPattern(
-        "Create a video once, however often it is retried",
+        "Create a video idempotently",
         "POST /v1/videos (Idempotency-Key)",
         ("TransactWriteItems",),
         None,
         f"the video, and pk = {IDEMPOTENCY.pk}, both if absent",
         "4 WRU, and the indexes",
-        beyond="One transaction, so that neither the video nor the record of its key is there without the other.",
+        beyond="One transaction, so that the video and the record of its key exist together or not at all.",
     ),
     AccessPattern(
         "Read a video and its view count",
@@ -61,8 +61,8 @@ VIDEOS = (
         "PATCH /v1/videos/{videoId}",
         ("GetItem", "UpdateItem"),
         None,
-        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
-        "1 RRU, 1 WRU; an index only when what it shows changes",
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
+        "1 RRU, 1 WRU; an index only if its attributes change",
         beyond=READ_FIRST,
     ),
     AccessPattern(
@@ -70,7 +70,7 @@ VIDEOS = (
         "DELETE /v1/videos/{videoId}",
         ("GetItem", "UpdateItem"),
         None,
-        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
         "1 RRU, 1 WRU, and the indexes it leaves or changes",
         beyond=ENTRIES_TOO,
     ),
@@ -79,21 +79,21 @@ VIDEOS = (
         "POST /v1/videos/{videoId}/restore",
         ("GetItem", "UpdateItem"),
         None,
-        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if the version is the one read",
+        f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
         "1 RRU, 1 WRU, and the indexes it enters or changes",
         beyond=READ_FIRST,
     ),
     AccessPattern(
-        "Restore a deleted video once, however often it is retried",
+        "Restore a deleted video idempotently",
         "POST /v1/videos/{videoId}/restore (Idempotency-Key)",
         ("GetItem", "GetItem", "TransactWriteItems"),
         None,
-        f"the video, the key's record, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is the one read",
+        f"the video, the key's record, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is unchanged",
         "2 RRU, 4 WRU, and the indexes",
-        beyond="One transaction for the video and the record of its key; the record is read after the video, so that a retry finds the first answer.",
+        beyond="One transaction for the video and the record of its key. The record is read after the video, so that a retry returns the first response.",
     ),
     AccessPattern(
-        "One owner's videos in a time range",
+        "List an owner's videos in a time range",
         "GET /v1/videos?userId=u&from=t&to=t",
         ("Query",),
         USER_INDEX,
@@ -101,15 +101,15 @@ VIDEOS = (
         "0.5 RRU per 4 KB examined",
     ),
     AccessPattern(
-        "One's own videos with a tag, listed or not",
+        "List the caller's own videos with a tag",
         "GET /v1/videos?userId=u&tag=t",
         ("Query", "BatchGetItem"),
         USER_INDEX,
-        "userId = u, createdAt between; then the videos, which know their tags",
+        "userId = u, createdAt between; then the videos, which contain their tags",
         "0.5 RRU per 4 KB examined, 0.5 RRU for each video examined",
     ),
     AccessPattern(
-        "One category's published videos in a time range",
+        "List a category's published videos in a time range",
         "GET /v1/videos?category=c&from=t&to=t",
         ("Query",) * SHARDS,
         CATEGORY_INDEX,
@@ -118,7 +118,7 @@ VIDEOS = (
         beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
-        "The feed of published videos",
+        "List published videos",
         "GET /v1/videos?from=t&to=t",
         ("Query",) * SHARDS,
         RELATION_INDEX,
@@ -127,15 +127,15 @@ VIDEOS = (
         beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
-        "Any list of videos with their view counts",
+        "Any list of videos, with view counts",
         "GET /v1/videos?userId=u&include=stats",
         ("Query", "BatchGetItem"),
         USER_INDEX,
-        f"as without them; then pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk} of each video on the page",
+        f"the list; then pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk} of each video on the page",
         "0.5 RRU per 4 KB examined, 0.5 RRU for each video",
     ),
     AccessPattern(
-        "Videos in one status, for admins",
+        "List videos in one status, for admins",
         "GET /v1/videos?status=failed",
         ("Query",) * SHARDS,
         RELATION_INDEX,
@@ -144,16 +144,16 @@ VIDEOS = (
         beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
-        "Ready videos, for admins",
+        "List ready videos, for admins",
         "GET /v1/videos?status=ready",
         ("Query",) * (2 * SHARDS),
         RELATION_INDEX,
         f"rel = {FEED} and rel = {status_relation('ready')} (listed or not), relShard = 0..{SHARDS - 1}, all merged",
         f"0.5 RRU per 4 KB examined, at least {2 * SHARDS} x 0.5",
-        beyond="A ready video stands in the feed or below its status, in four partitions each, all read side by side. A second entry for each listed video would make every publication dearer, and only admins ask this.",
+        beyond="A ready video is in the feed or below its status, in four partitions each, all read concurrently. A second index entry for listed videos would add to the cost of each publication, for a query of admins only.",
     ),
     AccessPattern(
-        "One tag's videos in a time range",
+        "List a tag's videos in a time range",
         "GET /v1/videos?tag=t&from=t&to=t",
         ("Query",) * SHARDS + ("BatchGetItem",),
         RELATION_INDEX,
@@ -162,32 +162,32 @@ VIDEOS = (
         beyond=FOUR_PARTITIONS,
     ),
     AccessPattern(
-        "Videos released in a region, in a time range",
+        "List videos released in a region, in a time range",
         "GET /v1/videos?region=NZ&from=t&to=t",
         ("Query",) * SHARDS + ("BatchGetItem",),
         RELATION_INDEX,
         f"rel = {region_relation('NZ')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
-        beyond="Four partitions take four times the writes of one; a video with several languages has several entries, so a page may take a second look.",
+        beyond="Four partitions accept four times the writes of one. A video with several languages has several entries, so a page may need a second round of queries.",
     ),
     AccessPattern(
-        "The episodes of a series, in order",
+        "List the episodes of a series, in order",
         "GET /v1/videos/{videoId}/episodes",
         ("GetItem", "Query", "BatchGetItem"),
         RELATION_INDEX,
-        f"the series, to know who asks and whose it is; rel = {series_relation('{videoId}', '{userId}')}, relShard = 0, relSort by season and episode; "
+        f"the series, to check access and read its owner; rel = {series_relation('{videoId}', '{userId}')}, relShard = 0, relSort by season and episode; "
         "then the videos",
         "0.5 RRU, 0.5 RRU per 4 KB examined, 0.5 RRU for each video",
-        beyond=WHO_ASKS,
+        beyond=CHECK_ACCESS,
     ),
     AccessPattern(
         "Publish or hide a video with tags, or change the tags of a published one",
         "PATCH /v1/videos/{videoId} (tags)",
         ("GetItem", "TransactWriteItems"),
         None,
-        f"the video if its version is the one read, and pk = {TAG.pk}, sk = {TAG.sk} for each tag that comes or goes; "
-        f"sk = {EPISODE.sk} likewise",
-        "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its place in the index)",
+        f"the video if its version is unchanged, and pk = {TAG.pk}, sk = {TAG.sk} for each added or removed tag; "
+        f"also sk = {EPISODE.sk}",
+        "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its index entry)",
         beyond=ENTRIES_TOO,
     ),
     AccessPattern(
@@ -199,11 +199,11 @@ VIDEOS = (
         "1 RRU, 0.5 RRU per 4 KB of at most 100 releases",
     ),
     AccessPattern(
-        "Read a video with all that belongs to it",
+        "Read a video with its child items",
         "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs",
         ("Query", "GetItem"),
         None,
-        f"pk = {VIDEO.pk}, sk up to the last kind that is asked for; and the counter",
+        f"pk = {VIDEO.pk}, sk up to the last requested kind; and the counter",
         "0.5 RRU per 4 KB of all items together, 0.5 for the counter",
     ),
     AccessPattern(
@@ -212,7 +212,7 @@ VIDEOS = (
         ("BatchGetItem",),
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}; pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
-        "1 RRU for each video (0.5 each for video and counter); two requests side by side for more than 50",
+        "1 RRU for each video (0.5 each for video and counter); two concurrent requests for more than 50",
     ),
 )
 
@@ -224,54 +224,54 @@ VIEWS = (
         None,
         f"pk = {VIDEO.pk} (cached for seconds), then ADD on pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
         "1 WRU; 0.5 RRU when the video is not cached",
-        beyond="The read says who may see the video; its answer is kept for five seconds.",
+        beyond="The read checks that the caller may see the video; the result is cached for five seconds.",
     ),
     AccessPattern(
-        "Count a view of a viewer, or with a key, once",
+        "Count a view of a viewer or with a key idempotently",
         "POST /v1/videos/{videoId}/views (Idempotency-Key)",
         ("GetItem", "PutItem", "BatchGetItem"),
         None,
-        f"pk = {VIEWER.pk}, sk = {VIEWER.sk} unless its time is less than a window ago; then pk = VIEWS#{{videoId}}#0, "
+        f"pk = {VIEWER.pk}, sk = {VIEWER.sk} unless its time is within the window; then pk = VIEWS#{{videoId}}#0, "
         f"sk = {VIEW_COUNTER.sk}",
         "1 WRU, 0.5 RRU; 0.5 more when the video is not cached; the stream adds many views to the counter with 1 WRU",
-        beyond="The first read says who may see the video, and its answer is kept for five seconds; the last one is the count.",
+        beyond="The first read checks that the caller may see the video; the result is cached for five seconds. The last read returns the count.",
     ),
     AccessPattern(
-        "Count up to 100 views that were kept offline",
+        "Count up to 100 views that a client recorded offline",
         "POST /v1/views",
         ("BatchGetItem", "BatchGetItem", "PutItem"),
         None,
-        f"pk = {VIDEO.pk} of those that are not cached; pk = VIEWS#{{videoId}}#0; then pk = {VIEWER.pk}, sk = {VIEWER.sk} for "
-        "each view, side by side",
+        f"pk = {VIDEO.pk} of videos that are not cached; pk = VIEWS#{{videoId}}#0; then pk = {VIEWER.pk}, sk = {VIEWER.sk} for "
+        "each view, concurrently",
         "1 WRU for each view; 1 RRU for each video (0.5 each for video and counter)",
-        beyond="What is read says who may see the videos, and how often they were viewed.",
+        beyond="The reads check that the caller may see the videos, and return their counts.",
     ),
     AccessPattern(
-        "The views of a video by hour or day",
+        "Read a video's views by hour or day",
         "GET /v1/videos/{videoId}/views?granularity=hour",
         ("GetItem", "BatchGetItem", "Query"),
         None,
-        f"the video, to know whose it is; its counter; pk = {VIEW_HOUR.pk}, sk between {VIEW_HOUR.sk} of the first hour and the last, or "
+        f"the video, to check the owner; its counter; pk = {VIEW_HOUR.pk}, sk between {VIEW_HOUR.sk} of the first hour and the last, or "
         f"{VIEW_DAY.sk} for days in UTC",
         "1 RRU, and 0.5 per 4 KB of hours or days in which it was viewed",
-        beyond=WHO_ASKS,
+        beyond=CHECK_ACCESS,
     ),
     AccessPattern(
-        "Which views of the last day counted, and why others did not",
+        "Explain which views of the last day counted",
         "GET /v1/videos/{videoId}/views/explain",
         ("GetItem", "BatchGetItem", "Query"),
         None,
-        f"the video, to know whose it is; its counter; pk = {VIEW_HOUR.pk}, sk from {VIEW_HOUR.sk} 24 hours ago",
+        f"the video, to check the owner; its counter; pk = {VIEW_HOUR.pk}, sk from {VIEW_HOUR.sk} 24 hours ago",
         "1 RRU, and 0.5 per 4 KB of hours in which it was viewed",
-        beyond=WHO_ASKS,
+        beyond=CHECK_ACCESS,
     ),
     AccessPattern(
-        "What is viewed most in a window of time",
+        "List the most viewed videos of a time window",
         "GET /v1/top?window=day",
         ("GetItem", "BatchGetItem"),
         None,
         f"pk = {TOP.pk}, sk = {TOP.sk} (`*` for all videos); then the videos",
         "0.5 RRU per 4 KB of the list, at most 1.5; 0.5 RRU for each video",
-        beyond="Titles, posters and who may see the videos are those of now.",
+        beyond="Titles, posters and visibility are read from the videos, so that they are current.",
     ),
 )

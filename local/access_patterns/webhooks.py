@@ -16,9 +16,9 @@ from shared.schema import (
 _HOOK = f"pk = {WEBHOOK.pk}, sk = {WEBHOOK.sk}"
 _BOTH = f"{_HOOK} and sk = {WEBHOOK_STATE.sk}"
 _LISTED = f"pk = {WEBHOOKS.pk}, sk = {WEBHOOKS.sk}"
-_TAKES_THE_TURN = (
-    "The read says whose it is, and what it is changed from. The place changes with the webhook, so that a worker that is delivering "
-    "writes nothing more about it as it was."
+_FENCE_WORKER = (
+    "The read checks the owner, and returns the state that the change starts from. The checkpoint changes with the webhook, so that "
+    "later writes of a worker that is delivering the old state fail."
 )
 
 WEBHOOKS_PATTERNS = (
@@ -27,29 +27,29 @@ WEBHOOKS_PATTERNS = (
         "POST /v1/webhooks",
         ("GetItem", "TransactWriteItems"),
         None,
-        f"pk = {OWNER_CHANGES.pk}, sk = TAIL in VideoAudit, or those of the four logs of all; {_BOTH}, if absent; ADD on {_LISTED} if that "
+        f"pk = {OWNER_CHANGES.pk}, sk = TAIL in VideoAudit, or of the four logs of all changes; {_BOTH}, if absent; ADD on {_LISTED} if it "
         "has fewer than 20",
-        "1 RRU, 8 WRU with the index; 4 RRU when it follows everybody",
-        beyond="It begins where the log ends, so that it misses nothing from then on; one transaction, so that the number of a user's "
-        "webhooks has a limit.",
+        "1 RRU, 8 WRU with the index; 4 RRU if it subscribes to all changes",
+        beyond="The subscription starts at the end of the log, so that it misses no later change. The transaction limits the number of a "
+        "user's webhooks.",
     ),
     AccessPattern(
-        "A user's webhooks",
+        "List a user's webhooks",
         "GET /v1/webhooks",
         ("GetItem", "BatchGetItem"),
         None,
         f"{_LISTED}; then {_BOTH} of each, consistent",
         "3 RRU for one webhook; 2 more with each further one",
-        beyond="Consistent, so that who creates one sees it; beside each is how far it is.",
+        beyond="Consistent, so that a client sees a webhook that it has just created. The response includes the checkpoint.",
     ),
     AccessPattern(
-        "Webhooks that follow everybody's changes, or a user's",
+        "List webhooks that subscribe to all changes, or to a user's",
         "GET /v1/webhooks?follows=*",
         ("Query", "BatchGetItem"),
         RELATION_INDEX,
         f"rel = {follower_relation(None)}, or rel = {follower_relation('{userId}')}; relShard = 0; then {_BOTH} of each, consistent",
         "2.5 RRU for one webhook; 2 more with each further one",
-        beyond="The index has their ids alone; beside each is how far it is.",
+        beyond="The index projects only ids. The response includes the checkpoint.",
     ),
     AccessPattern(
         "Read a webhook",
@@ -58,82 +58,82 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, consistent",
         "2 RRU",
-        beyond="Consistent, so that who changes one sees it; beside it is how far it is.",
+        beyond="Consistent, so that a client sees its own change. The response includes the checkpoint.",
     ),
     AccessPattern(
-        "Describe a webhook",
+        "Change the description of a webhook",
         "PATCH /v1/webhooks/{webhookId} (description)",
         ("BatchGetItem", "UpdateItem"),
         None,
-        f"{_BOTH}; then the first, if its version is the one read",
+        f"{_BOTH}; then the first, if its version is unchanged",
         "2 RRU, 1 WRU",
         beyond=READ_FIRST,
     ),
     AccessPattern(
-        "Pause a webhook, or change what it delivers, or where",
+        "Pause a webhook, or change its URL or subscription",
         "PATCH /v1/webhooks/{webhookId}",
         ("BatchGetItem", "TransactWriteItems"),
         None,
-        f"{_BOTH}; then both, if the version is the one read",
+        f"{_BOTH}; then both, if its version is unchanged",
         "2 RRU, 4 WRU, and the index",
-        beyond=_TAKES_THE_TURN,
+        beyond=_FENCE_WORKER,
     ),
     AccessPattern(
         "Delete a webhook",
         "DELETE /v1/webhooks/{webhookId}",
         ("BatchGetItem", "TransactWriteItems"),
         None,
-        f"{_BOTH}; then both, if the version is the one read, and DELETE on {_LISTED}",
+        f"{_BOTH}; then both, if its version is unchanged, and DELETE on {_LISTED}",
         "2 RRU, 6 WRU, and the index",
-        beyond="The read says whose it is; one transaction, so that the number of a user's webhooks has a limit.",
+        beyond="The read checks the owner. The transaction keeps the number of a user's webhooks exact.",
     ),
     AccessPattern(
-        "Replace the secret of a webhook",
+        "Rotate the secret of a webhook",
         "POST /v1/webhooks/{webhookId}/rotate",
         ("BatchGetItem", "UpdateItem"),
         None,
-        f"{_BOTH}; then the first, if its version is the one read",
+        f"{_BOTH}; then the first, if its version is unchanged",
         "2 RRU, 1 WRU",
         beyond=READ_FIRST,
     ),
     AccessPattern(
-        "Send changes again",
+        "Replay changes",
         "POST /v1/webhooks/{webhookId}/replay",
         ("BatchGetItem", "Query", "GetItem", "BatchGetItem", "TransactWriteItems"),
         None,
         f"{_BOTH}; pk = {OWNER_CHANGES.pk} in VideoAudit, its first block and its tail, and one block for each time that the log has "
-        "doubled, or the same of four logs; then both, if the version is the one read",
+        "doubled, or the same of four logs; then both, if its version is unchanged",
         "6 RRU, 4 WRU, and the index",
-        beyond="A log is searched by halves for the time; the rest is as for other changes.",
+        beyond="A binary search in the log finds the position of the time.",
     ),
     AccessPattern(
         "Send a test event",
         "POST /v1/webhooks/{webhookId}/test",
         ("BatchGetItem", "UpdateItem"),
         None,
-        f"{_BOTH}, consistent; then the second, if it was not tested within 10 seconds",
+        f"{_BOTH}, consistent; then the second, if its last test is at least 10 seconds old",
         "2 RRU, 1 WRU",
-        beyond="Consistent, so that it goes where the webhook leads now; the write keeps tests apart.",
+        beyond="Consistent, so that the event is sent to the current URL. The write limits the rate of tests.",
     ),
     AccessPattern(
-        "What a webhook has sent, and what its receiver answered",
+        "List the deliveries of a webhook",
         "GET /v1/webhooks/{webhookId}/deliveries",
         ("BatchGetItem", "Query"),
         None,
-        f"{_BOTH}, to know whose it is; pk = {WEBHOOK_ATTEMPTS.pk}, sk begins with ATTEMPTS#, the latest first",
+        f"{_BOTH}, to check the owner; pk = {WEBHOOK_ATTEMPTS.pk}, sk begins with ATTEMPTS#, newest first",
         "2 RRU, 0.5 per 4 KB of attempts",
-        beyond="It is read first: it says who may see the answer.",
+        beyond="The first read checks whether the caller may see the result.",
     ),
     AccessPattern(
-        "Who follows these changes?",
+        "Find the subscriptions to a batch of changes",
         "the queue: deliveries (changes)",
         ("Query", "Query", "BatchGetItem"),
         RELATION_INDEX,
-        f"rel = {follower_relation(None)}, and of each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
-        "then their places",
-        "2 RRU: 0.5 for the webhooks of everybody's changes, 0.5 for those of each owner, and 1 for each place",
-        beyond="Once for each batch of the stream, however many changes are in it. While the queue is behind, the place of each webhook that is sent a message is "
-        "written: 1 WRU.",
+        f"rel = {follower_relation(None)}, and for each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
+        "then their checkpoints",
+        "2 RRU: 0.5 for the webhooks of all changes, 0.5 for the webhooks of each owner, and 1 for each checkpoint",
+        beyond="Once for each batch of the stream, independent of its size. While the queue is behind, the checkpoint of each webhook that is "
+        "sent a message is written: 1 WRU.",
     ),
     AccessPattern(
         "Deliver changes to a webhook",
@@ -143,12 +143,13 @@ WEBHOOKS_PATTERNS = (
             *("PutItem", "UpdateItem", "Query", "UpdateItem", "Query"),
         ),
         None,
-        f"pk = {WEBHOOK_STATE.pk}, sk = {WEBHOOK_STATE.sk}, then sk = {WEBHOOK.sk}; pk = {OWNER_CHANGES.pk} in VideoAudit from the place on, or "
-        f"those of the four logs of all; ADD on pk = {SHARE.pk}, sk = {SHARE.sk} below the quota; the place with a lease, if its turn is the one read; sk = {WEBHOOK_ATTEMPTS.sk}, if absent; the place "
-        "behind what was taken, if its turn is; then the logs again; DELETE on the quota, and the first of "
+        f"pk = {WEBHOOK_STATE.pk}, sk = {WEBHOOK_STATE.sk}, then sk = {WEBHOOK.sk}; pk = {OWNER_CHANGES.pk} in VideoAudit from the checkpoint on, or "
+        f"the four logs of all changes; ADD on pk = {SHARE.pk}, sk = {SHARE.sk} below the quota; the checkpoint with a lease, if its turn is unchanged; sk = {WEBHOOK_ATTEMPTS.sk}, if absent; the checkpoint "
+        "behind the delivered changes, if its turn is unchanged; then the logs again; DELETE on the quota, and the first of "
         f"sk = {WAITING.sk}",
-        "5 RRU, 11 when it follows everybody; 5 WRU for 8 changes, 8 for a page of 64. Changes of other types alone: 1 WRU; nothing new: none",
-        beyond="The lease keeps two workers from calling a receiver at once. What is written last says that a page is done; the last look "
-        "is for changes whose message found the lease. The quota keeps one owner from taking all workers. Reads are consistent, as no later message makes up for what they miss.",
+        "5 RRU, 11 if it subscribes to all changes; 5 WRU for 8 changes, 8 for a page of 64. 1 WRU if all changes have other types; none without new changes",
+        beyond="The lease excludes concurrent deliveries to a receiver. The last write commits the page. The last read finds changes whose message "
+        "arrived during the lease. The quota prevents one owner from occupying all workers. Reads are consistent, because no later "
+        "message would repeat a change that they miss.",
     ),
 )

@@ -130,7 +130,7 @@ def _alarm_row(name: str, alarm: Json) -> tuple[str, ...]:
 
 
 def setting_table() -> dict[str, str]:
-    """Return the table of docs/environments.md with all context values, and those of each environment in cdk.json."""
+    """Return the table of docs/environments.md with all context values, and the values of each environment in cdk.json."""
     environments = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]["environments"]
     columns = {**environments, "`make run`": LOCAL_VALUES}
     return {
