@@ -31,7 +31,27 @@ MODULES_WITH_EXAMPLES = [
     for file in sorted((ROOT / folder).rglob("*.py"))
     if re.search(r"^ *>>> ", file.read_text(encoding="utf-8"), re.MULTILINE)
 ]
+PAGES = {
+    str(page.relative_to(DOCS)): re.sub(
+        r"<!-- generated: (.+?) -->.*?<!-- end: \1 -->", "", page.read_text("utf-8"), flags=re.DOTALL
+    )
+    for page in sorted(DOCS.rglob("*.md"))
+}
+"""Text of each page, without its generated parts."""
 EXAMPLE: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)```", QUEUE_PAGE, re.DOTALL)[0])
+
+
+def test_every_page_has_at_most_1200_words_and_all_pages_48000() -> None:
+    words = {name: len(text.split()) for name, text in PAGES.items()}
+    assert {name: count for name, count in words.items() if count > 1_200} == {}
+    assert sum(words.values()) <= 48_000
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_sentences_of_a_page_have_at_most_25_words(name: str) -> None:
+    text = re.sub(r"```.*?```|^(?:[#|!<]| {4}).*?$|\]\(.*?\)", "", PAGES[name], flags=re.DOTALL | re.MULTILINE)
+    sentences = re.split(r"(?<=[.!?:])\**\)?\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", text)
+    assert [sentence for sentence in sentences if len(sentence.split()) > 25] == []
 
 
 def test_the_example_message_fits_the_schema_and_what_the_router_sends() -> None:
