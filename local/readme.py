@@ -1,9 +1,10 @@
-"""Writes generated files: tables of endpoints, parameters, the data model and job kinds, job messages' JSON Schema, console labels.
+"""Writes generated files: tables of endpoints, parameters, functions, the data model and job kinds, job messages' JSON Schema, console labels.
 
 It also writes the modules of local/prebuilt.py.
 `--check` only compares: the exit status is 1 if a file is out of date.
 """
 
+import ast
 import json
 import re
 import sys
@@ -28,6 +29,7 @@ API_REFERENCE = ROOT / "docs" / "api-reference.md"
 VIDEOS = ROOT / "docs" / "videos.md"
 DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
+PERMISSIONS = ROOT / "docs" / "permissions.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
 CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
 
@@ -38,6 +40,7 @@ def generated() -> dict[Path, str]:
         API_REFERENCE: {"endpoints": _endpoints()},
         DATA_MODEL: _data_model(),
         JOBS: {"job kinds": _job_kinds()},
+        PERMISSIONS: {"functions": _functions()},
         VIDEOS: {"parameters of listVideos": _parameters(ListVideos)},
     }
     filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
@@ -207,6 +210,21 @@ def _job_kinds() -> str:
         for kind in KINDS.values()
     )
     return table((*about, "Lease", "Waits for a worker", "Required for `ready`"), rows)
+
+
+def _functions() -> str:
+    """The table of all functions with the summaries of their handlers."""
+    handlers = sorted((ROOT / "functions").glob("*/handler.py"))
+    return table(
+        ("Function", "Purpose"),
+        (
+            (
+                f"[{file.parent.name}](#{file.parent.name})",
+                (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n\n")[0].replace("\n", " "),
+            )
+            for file in handlers
+        ),
+    )
 
 
 def _parameters(query: type[Query]) -> str:

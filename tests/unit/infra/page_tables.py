@@ -3,7 +3,6 @@
 `python -m tests.unit.infra.page_tables` writes them into the pages.
 """
 
-import ast
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -86,14 +85,12 @@ def permissions(templates: Templates) -> dict[str, str]:
     )
     return {
         "wildcards": table(("Resource", "Reason"), ((f"`{name}`", reason) for name, reason in WILDCARDS.items())),
-        "functions": "\n".join(_function_section(templates, folder) for folder in folders),
+        "roles": "\n".join(_role_section(templates, folder) for folder in folders),
     }
 
 
-def _function_section(templates: Templates, folder: str) -> str:
-    """The purpose of a function, and a table with a row for each resource, with the required keys and attributes."""
-    handler = ast.parse((ROOT / "functions" / folder / "handler.py").read_text(encoding="utf-8"))
-    purpose = (ast.get_docstring(handler) or "").partition("\n\n")[0].replace("\n", " ")
+def _role_section(templates: Templates, folder: str) -> str:
+    """The section of a function's role, with a row for each resource, the required keys and the attributes."""
     rows = defaultdict(list)
     for line in sorted(templates.allowed(folder)):
         if not line.startswith("logs:"):
@@ -107,7 +104,7 @@ def _function_section(templates: Templates, folder: str) -> str:
         may.append(
             (", ".join(actions), f"`{resource}`", "; ".join(f"{what} `{names}`" for what, names in parts if names))
         )
-    return f"### {folder}\n\n{purpose}\n" + ("\n" + table(("Actions", "Resource", "Only"), may) if may else "")
+    return f"### {folder}\n\n" + (table(("Actions", "Resource", "Only"), may) if may else "No permissions.\n")
 
 
 def alarm_table(templates: Templates) -> dict[str, str]:
