@@ -10,6 +10,7 @@ whole partition.
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from operator import itemgetter
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -31,11 +32,20 @@ TABLE = None
 
 QUERY: FunctionType = dynamodb._query
 INDEX_ITEM: FunctionType = dynamodb._index_item
+PARSERS = {name: getattr(dynamodb, name) for name in ("_tokenize", "_condition_syntax_error")}
+"""Functions of an expression's text alone. Their results are never changed."""
+MAX_EXPRESSIONS = 1_000
+"""Maximum parsed expressions to cache. The service sends a few hundred different ones."""
 
 
 def install() -> None:
-    """Let MiniStack answer a Query from ordered partitions, and update them with each write."""
+    """Let MiniStack answer a Query from ordered partitions, update them with each write, and parse an expression once.
+
+    MiniStack parses each condition again for each item, which is a third of the CPU of a Query.
+    """
     dynamodb._query, dynamodb._index_item = query, index_item
+    for name, parse in PARSERS.items():
+        setattr(dynamodb, name, lru_cache(MAX_EXPRESSIONS)(parse))
 
 
 def query(request: Any) -> Any:

@@ -55,7 +55,7 @@ SCHEMA: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def ministack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """MiniStack's DynamoDB in this process, with ordered partitions, empty before and after."""
-    for name in ("_query", "_index_item"):
+    for name in ("_query", "_index_item", *queries.PARSERS):
         monkeypatch.setattr(dynamodb, name, getattr(dynamodb, name))
     queries.install()
     yield
