@@ -12,7 +12,7 @@ import pytest
 
 from local import ROOT, readme
 from local.testbed.background import BackgroundWork
-from local.testbed.harness import Api
+from local.testbed.harness import Api, create_table, make_api
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
 from shared.media.sandbox import Sandbox
@@ -78,6 +78,30 @@ def test_the_waits_between_attempts() -> None:
 def test_every_state_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \|", JOBS_PAGE.partition("## States")[2].partition("## ")[0], re.MULTILINE)
     assert set(explained) == {*job_states.STATES, "withdrawn"}
+
+
+def test_two_regions_where_the_last_writer_wins_lose_a_view_and_a_change(api: Api, table: Table) -> None:
+    create_table(table.client, "Replica")
+    replica = Table("Replica", table.client)
+    regions = [api, make_api(replica)]
+    video_id = api.publish()["videoId"]
+    replicate(table, replica)
+
+    for region, title in zip(regions, ("First", "Second"), strict=True):
+        path = f"/v1/videos/{video_id}"
+        version = region.get(path).json["version"]
+        assert region.patch(path, {"title": title}, headers={"If-Match": f'"{version}"'}).status == 200
+        assert region.post(f"{path}/views", user="bob").status == 200
+    replicate(replica, table)
+
+    video = api.get(f"/v1/videos/{video_id}").json
+    assert (video["title"], video["viewCount"]) == ("Second", 1)
+
+
+def replicate(source: Table, target: Table) -> None:
+    """Overwrite the items of a region with the whole items that another region wrote later."""
+    for item in source.client.scan(TableName=source.name)["Items"]:
+        target.client.put_item(TableName=target.name, Item=item)
 
 
 @pytest.mark.parametrize("module", MODULES_WITH_EXAMPLES)

@@ -12,6 +12,8 @@ import pytest
 from bench.cost import __main__ as command
 from bench.cost.background import FIFO_QUEUES, FOLLOWED, RENDITIONS, BackgroundCost, follow, measure_behind
 from bench.cost.bill import (
+    DAYS_A_MONTH,
+    MILLION,
     PRICES,
     SIGN_IN,
     SWEEPER,
@@ -24,6 +26,7 @@ from bench.cost.bill import (
     idle,
     month,
     sign_in,
+    storage,
     units_cost,
 )
 from bench.cost.naive import LISTS
@@ -59,14 +62,14 @@ from local.testbed.calls import CALLS
 from local.testbed.harness import Api, Context, FakeResources
 from local.testbed.meter import Meter
 from local.testbed.units import CapacityUnits, StoredSize, index_entry, read, size, write, written
-from shared.aws.dynamodb import Table, make_client
+from shared.aws.dynamodb import LONGEST_WAIT, REQUEST_ATTEMPTS, SHORTEST_WAIT, Table, make_client
 from shared.aws.expressions import Expression
 from shared.aws.failures import ConditionFailed
 from shared.aws.s3 import Objects
 from shared.core.attributes import Item, encode_item
 from shared.core.telemetry import METRICS
 from shared.job_kinds import KINDS
-from shared.schema import CATEGORY_INDEX, USER_INDEX
+from shared.schema import CATEGORY_INDEX, LANES, MAX_VIEW_SHARDS, USER_INDEX
 
 if TYPE_CHECKING:
     from tests.unit.infra.templates import Templates
@@ -359,6 +362,45 @@ def test_repeated_measurements_of_upload_url_bytes_are_equal() -> None:
             return measure_alone("GET /v1/videos/{videoId}/upload/{uploadId}", place, place.api()).bytes_out
 
     assert {bytes_out() for _ in range(5)} == {bytes_out()}
+
+
+def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, followed: dict[str, BackgroundCost]) -> None:
+    page = " ".join((PAGE.parent / "dynamodb.md").read_text(encoding="utf-8").split())
+    usd, times, hours = report.prices.usd, report.workload.calls, DAYS_A_MONTH * 24
+    reads = sum(report.measured[request].units.reads * number for request, number in times.items())
+    for request in times.keys() & followed.keys():
+        cost = followed[request]
+        looks = cost.looks.reads / report.workload.figures["changes_together"]
+        reads += times[request] * ((cost.work + cost.trail + cost.feed).reads + looks)
+    nodes = 3 * hours * usd["dax_node_hour"]
+    video = report.catalogue.video
+    short = {f"{number:x}": value for number, value in enumerate(video.values())}
+    assert written(size(video)) == written(size(short)) == 2
+    assert read(size(video), consistent=False) == read(size(short), consistent=False) == CapacityUnits(0.5)
+    saved = storage(StoredSize(report.workload.figures["videos"] * (size(video) - size(short))), report.prices)
+    entries = followed[ARRIVAL]
+    transactions = sum("TransactWriteItems" in pattern.operations for pattern in ACCESS_PATTERNS)
+    title_page = "GET /v1/videos/{videoId}?include=credits,releases,ratings,tags,jobs"
+    bill = total(report.bill.values())
+    for figure in (
+        f"{report.sizes()['stored for each video']:,} bytes with its related items",
+        f"about {round(10 * 2**30 / report.sizes()['stored for each video'], -3):,.0f} videos",
+        f"{reads / MILLION:.0f} million units, cost ${reads * usd['dynamodb_read'] / MILLION:.2f}",
+        f"smallest cost ${nodes:.2f} a month",
+        f"from {nodes / usd['dynamodb_read']:.0f} million units",
+        f"which {transactions} of the {len(ACCESS_PATTERNS)} access patterns use",
+        f"at most {REQUEST_ATTEMPTS} attempts and waits at most {SHORTEST_WAIT} to {LONGEST_WAIT} seconds",
+        f"{2 * entries.audited} RRU more for the {entries.audited} records",
+        f"which now takes {entries.work.reads:g}",
+        f"from {size(video):,} to {size(short):,} bytes",
+        f"would store ${sum(saved.values()):.2f} less a month",
+        f"takes {len(report.measured[title_page].operations)} requests",
+        f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
+        f"DynamoDB takes ${bill['DynamoDB']:.2f} for the whole month, and "
+        f"${idle(report.measured, report.prices, report.workload)['DynamoDB']:.2f} without requests",
+        f"{LANES} lanes, a counter up to {MAX_VIEW_SHARDS}",
+    ):
+        assert figure in page, figure
 
 
 def test_a_page_without_the_marks_is_not_up_to_date(report: CostReport) -> None:
