@@ -5,12 +5,12 @@ import { useEffect, useErrorBoundary, useLayoutEffect, useRef, useState } from "
 import { Problem } from "./core/api.js";
 import { allowOrigins } from "./core/media.js";
 import { lookUp } from "./core/lookup.js";
-import { isHeld, hrefTo, useRoute } from "./core/route.js";
+import { hrefTo, useRoute } from "./core/route.js";
 import { startSession, hasEnded, onSession, signIn, signInAgain, signOut, user } from "./core/session.js";
 import { visit } from "./core/history-entry.js";
-import { Announcer, Dialog, Failure, Loading, UserText } from "./parts/components.js";
+import { Announcer, Dialog, Failure, Loading, UserText } from "./design/parts.js";
+import Header from "./frame/header.js";
 import Library from "./screens/library.js";
-import { useProgress } from "./upload/list.js";
 
 /**
  * @typedef {import("./core/session.js").User} User
@@ -28,6 +28,7 @@ const SCREENS = {
   changesets: () => import("./screens/changesets.js"),
   webhooks: () => import("./screens/webhooks.js"),
   operations: () => import("./screens/operations.js"),
+  design: () => import("./design/page.js"),
 };
 
 function App() {
@@ -53,36 +54,6 @@ function App() {
 function toMain(event) {
   event.preventDefault(); // the part behind # is the route
   document.getElementById("main")?.focus();
-}
-
-/** @param {{ user: User }} props */
-function Header({ user: { subject, isAdmin } }) {
-  const { path } = useRoute();
-  const { percent, isInterrupted, isAtRisk } = useProgress();
-  const [isLeaving, setLeaving] = useState(false);
-  const links = [["", "Library"], ["search", "Search"], ["upload", "Upload"], ["playlists", "Playlists"], ["webhooks", "Webhooks"]];
-  if (isAdmin) links.push(["operations", "Operations"]);
-  return html`<header>
-    <a class="brand" href=${hrefTo([])}><img src=${new URL("icon.svg", import.meta.url).href} alt="" width="24" height="24" />Video metadata</a>
-    <nav aria-label="Screens">
-      ${links.map(([name = "", title]) => html`<a
-        href=${hrefTo(name ? [name] : [])} aria-current=${(path[0] ?? "") === name ? "page" : undefined}>${title}</a>`)}
-    </nav>
-    ${percent !== null && html`<a class="uploading" href=${hrefTo(["upload"])}>
-      <progress max="100" value=${percent} aria-hidden="true"></progress> Uploading, ${percent}%
-    </a>`}
-    ${percent === null && isInterrupted && html`<a class="uploading" href=${hrefTo(["upload"])}>Resume upload</a>`}
-    <span class="who"><${UserText}>${subject}<//>
-      <button type="button" class="quiet" onClick=${() => (isAtRisk || isHeld() ? setLeaving(true) : void signOut())}>Sign out</button>
-    </span>
-    ${isLeaving && html`<${Dialog} title=${percent === null ? "Discard changes?" : "Sign out during an upload?"} onClose=${() => setLeaving(false)}>
-      <p>${percent === null ? "Your changes are not saved. Signing out discards them." : "Signing out cancels the uploads and discards unsaved changes."}</p>
-      <div class="actions">
-        <button type="button" class="primary" onClick=${signOut}>${percent === null ? "Sign out" : "Sign out and cancel uploads"}</button>
-        <button type="button" onClick=${() => setLeaving(false)}>Stay signed in</button>
-      </div>
-    <//>`}
-  </header>`;
 }
 
 /** The screen of the present route. @param {{ user: User }} props */

@@ -123,7 +123,7 @@ def _signed_in(
     page.goto(f"{studio.base_url}/console/")
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("link", name=user, exact=True).click()
-    page.get_by_role("button", name="Sign out").wait_for()
+    page.get_by_role("button", name=f"Account: {user}", exact=True).wait_for()
     yield page
     context.close()
 

@@ -2,6 +2,8 @@
 
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const COUNT = new Intl.NumberFormat();
 
 /** @param {number} seconds of the epoch */
@@ -12,6 +14,22 @@ export function date(seconds) {
 /** @param {number} seconds of the epoch */
 export function time(seconds) {
   return TIME.format(seconds * 1000);
+}
+
+/** The time to the second. @param {number} milliseconds of the epoch */
+export function exactTime(milliseconds) {
+  return EXACT.format(milliseconds);
+}
+
+/** Such as `5 minutes ago` or `yesterday`; null if the time is in the future or more than 30 days ago.
+ * @param {number} milliseconds of the epoch @param {number} now */
+export function relativeTime(milliseconds, now) {
+  const seconds = (now - milliseconds) / 1000;
+  if (seconds < -60 || seconds >= 30 * 86_400) return null;
+  if (seconds < 45) return RELATIVE.format(0, "second");
+  if (seconds < 3600) return RELATIVE.format(-Math.round(seconds / 60), "minute");
+  if (seconds < 86_400) return RELATIVE.format(-Math.round(seconds / 3600), "hour");
+  return RELATIVE.format(-Math.round(seconds / 86_400), "day");
 }
 
 /** Such as `1:05:30`. @param {number} milliseconds */

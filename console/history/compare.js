@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Empty, Field, Loading } from "../parts/components.js";
+import { Empty, Field, Loading } from "../design/parts.js";
 import { difference, retryUntilCurrent } from "./requests.js";
 import { Changes } from "./entries.js";
 import { RevertError } from "./errors.js";

@@ -4,13 +4,13 @@ import { html } from "htm/preact";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { formatClock, count, duration, size, time } from "../core/words.js";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 import { By, entryOf, fieldName, describeAction, partsOf, changeSetLink } from "./words.js";
 
 /**
  * @typedef {import("./requests.js").Entry} Entry
  * @typedef {import("./requests.js").Change} Change
- * @typedef {import("../parts/components.js").Children} Children
+ * @typedef {import("../design/parts.js").Children} Children
  * @typedef {import("./subjects.js").Titles} Titles
  */
 

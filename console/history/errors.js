@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { Problem } from "../core/api.js";
-import { Failure } from "../parts/components.js";
+import { Failure } from "../design/parts.js";
 import { fieldName } from "./words.js";
 
 /** What does not succeed, with the fields that it is about; or that the newest changes are waited for.

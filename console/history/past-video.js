@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Loading, Status, UserText } from "../parts/components.js";
+import { Loading, Status, UserText } from "../design/parts.js";
 import { Known } from "../video/overview.js";
 import { retryUntilCurrent, readPastVideo } from "./requests.js";
 import { RevertError } from "./errors.js";

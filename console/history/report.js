@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useEffect, useState } from "preact/hooks";
 import { count, countOf } from "../core/words.js";
-import { Failure, UserText } from "../parts/components.js";
+import { Failure, UserText } from "../design/parts.js";
 import { readRevert } from "./requests.js";
 import { UnchangedSince } from "./entries.js";
 import { Subject, useTitles } from "./subjects.js";

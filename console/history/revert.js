@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { countOf } from "../core/words.js";
-import { Dialog, Loading, announceText, UserText } from "../parts/components.js";
+import { Dialog, Loading, announceText, UserText } from "../design/parts.js";
 import { retryUntilCurrent, revert } from "./requests.js";
 import { FromTo, UnchangedSince } from "./entries.js";
 import { RevertError } from "./errors.js";

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { hrefTo } from "../core/route.js";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 import { entryOf, subjectName } from "./words.js";
 
 /** @typedef {import("./requests.js").Subject} Of @typedef {Map<string, string>} Titles */

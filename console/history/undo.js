@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { countOf } from "../core/words.js";
-import { Loading, announceText } from "../parts/components.js";
+import { Loading, announceText } from "../design/parts.js";
 import { retryUntilCurrent, revertChangeSet, readRevert } from "./requests.js";
 import Report from "./report.js";
 import { RevertError } from "./errors.js";

@@ -4,7 +4,7 @@ import { Fragment } from "preact";
 import { html } from "htm/preact";
 import { lookUp } from "../core/lookup.js";
 import { hrefTo } from "../core/route.js";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 import { LABELS as VIDEO } from "../video/labels.js";
 import { languageName, nameOf, regionName } from "../video/names.js";
 

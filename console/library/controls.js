@@ -1,12 +1,12 @@
 // What is shown in the library: each change is another address.
 
 import { html } from "htm/preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate } from "../core/route.js";
 import { count } from "../core/words.js";
-import { Field, UserText, stateName } from "../parts/components.js";
+import { Field, UserText, stateName } from "../design/parts.js";
 import { regionName } from "../video/names.js";
 import { KINDS, STATUSES, countFilters, filtersOf, withKind, withValue, withoutFilters } from "./filters.js";
 
@@ -25,15 +25,13 @@ const ORDERS = { desc: "Newest first", asc: "Oldest first" };
 /** @param {Props & { user: User }} props */
 export default function Controls({ choice, user, problem }) {
   const { kind } = choice;
-  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useSlash(form);
   const kinds = Object.fromEntries(Object.entries(KINDS).filter(([name]) => name !== "status" || user.isAdmin || kind === "status"));
   const filters = filtersOf(choice, user);
   const set = countFilters(choice, user);
   const props = { choice, problem };
-  return html`<form class="choice" role="search" aria-label="Library filters" ref=${form} onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+  return html`<form class="choice" role="search" aria-label="Library filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <div class="controls">
-      <${Field} kind="select" label="Show" value=${kind} aria-keyshortcuts="/"
+      <${Field} kind="select" label="Show" value=${kind}
         onInput=${(/** @type {string} */ name) => navigate(withKind(choice, /** @type {Kind} */ (name)))}><${Options} of=${kinds} chosen=${kind} /><//>
       <${Selector} ...${props} />
       ${kind === "top"
@@ -188,21 +186,4 @@ function Tag(props) {
         <a class="button" href=${withValue(props.choice, "tag", tag)}><${UserText}>${tag}<//> <span class="number">${count(number)}</span></a>
       </li>`)}
     </ul>`}`;
-}
-
-/** Let `/` lead to the first control. @param {{ current: HTMLFormElement | null }} form */
-function useSlash(form) {
-  useEffect(() => {
-    const lead = (/** @type {KeyboardEvent} */ event) => {
-      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-      const target = /** @type {HTMLElement} */ (event.target);
-      if (target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
-      const first = form.current?.querySelector("select");
-      if (!first) return;
-      event.preventDefault();
-      first.focus();
-    };
-    addEventListener("keydown", lead);
-    return () => removeEventListener("keydown", lead);
-  }, []);
 }

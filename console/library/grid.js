@@ -3,8 +3,8 @@
 import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hrefTo } from "../core/route.js";
-import { countOf, date, duration, time } from "../core/words.js";
-import { Poster, Status, UserText } from "../parts/components.js";
+import { countOf, duration, time } from "../core/words.js";
+import { Poster, Status, Time, UserText } from "../design/parts.js";
 
 /** @typedef {import("../screens/library.js").Summary} Summary */
 
@@ -47,7 +47,7 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
         </a>
       </li>`)}
     </ul>
-    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, and Enter to open one.</p>`;
+    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, and Enter to open one. Press / to search.</p>`;
 }
 
 /** @param {{ video: Summary, isMine: boolean }} props */
@@ -56,13 +56,13 @@ function Card({ video, isMine }) {
   return html`
     <${UserText} class="title" title=${title.length > 40 ? title : undefined}>${title}<//>
     <span class="frame">
-      <${Poster} url=${poster} />
+      <${Poster} url=${poster} of=${video} />
       ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
     </span>
     <span class="about">
       <${State} video=${video} />
       ${!isMine && html`<${UserText} class="owner">${userId}<//><span class="dot"> · </span>`}
-      <time datetime=${new Date(createdAt * 1000).toISOString()}>${date(createdAt)}</time>
+      <${Time} at=${createdAt * 1000} />
       ${views !== undefined
         ? html`<span class="dot"> · </span>${countOf(views, "view")}`
         : viewCount !== undefined && html`<span class="dot"> · </span>${countOf(viewCount, "view")}`}

@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf, time } from "../core/words.js";
-import { Empty, Failure, Loading, News, Status, UserText } from "../parts/components.js";
+import { Empty, Failure, Loading, News, Status, UserText } from "../design/parts.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
-import { Failure, Loading } from "../parts/components.js";
+import { Failure, Loading } from "../design/parts.js";
 import { Panel } from "./panel.js";
 
 const PAUSE_MS = 30_000;

@@ -3,10 +3,9 @@
 import { html } from "htm/preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { hrefTo } from "../core/route.js";
-import { time } from "../core/words.js";
-import { Failure, Loading, Poster, UserText } from "../parts/components.js";
+import { Failure, Icon, Loading, Poster, Time, UserText } from "../design/parts.js";
 
-/** @typedef {import("../parts/components.js").Children} Children */
+/** @typedef {import("../design/parts.js").Children} Children */
 /** @typedef {import("../core/api.js").Schemas["VideoSummary"]} Summary */
 
 /** @param {{ title: string, refresh?: () => void, class?: string, children?: Children }} props */
@@ -15,7 +14,7 @@ export function Panel({ title, refresh, class: name = "", children }) {
   return html`<section class=${`panel ${name}`} aria-labelledby=${id}>
     <div class="panel-head">
       <h2 id=${id}>${title}</h2>
-      ${refresh && html`<button type="button" class="quiet" aria-label=${`Refresh: ${title}`} onClick=${refresh}>Refresh</button>`}
+      ${refresh && html`<button type="button" class="quiet" aria-label=${`Refresh: ${title}`} onClick=${refresh}><${Icon} name="refresh-cw" />Refresh</button>`}
     </div>
     ${children}
   </section>`;
@@ -47,12 +46,12 @@ export function VideoRow({ video, seen, children }) {
   const row = useRef(/** @type {HTMLElement | null} */ (null));
   useSeen(row, seen);
   return html`<li class="panel-row" ref=${row}>
-    <${Poster} url=${video.poster} />
+    <${Poster} url=${video.poster} of=${video} />
     <div class="panel-text">
       <a class="title" href=${hrefTo(["videos", video.videoId])}><${UserText}>${video.title}<//></a>
       <p class="panel-facts">
         <span>by <a href=${hrefTo(["operations"], { user: video.userId })}><${UserText}>${video.userId}<//></a></span>
-        <span>created ${time(video.createdAt)}</span>
+        <span>created <${Time} at=${video.createdAt * 1000} /></span>
       </p>
       ${children}
     </div>

@@ -5,7 +5,7 @@ import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { count } from "../core/words.js";
-import { Empty } from "../parts/components.js";
+import { Empty } from "../design/parts.js";
 import { Chart, Panel, ShowMore } from "./panel.js";
 
 const COLUMNS = ["Tag", "Videos"];

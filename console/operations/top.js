@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { count, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading } from "../parts/components.js";
+import { Empty, Failure, Field, Loading } from "../design/parts.js";
 import { Chart, Panel } from "./panel.js";
 
 /** @typedef {import("../core/api.js").Schemas["TopVideo"]} TopVideo */

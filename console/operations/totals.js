@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { count, duration, size } from "../core/words.js";
-import { Empty, Failure, Field, Loading, UserText, stateName } from "../parts/components.js";
+import { Empty, Failure, Field, Loading, UserText, stateName } from "../design/parts.js";
 import { Panel } from "./panel.js";
 
 /** @typedef {import("../core/api.js").Schemas["User"]} User */

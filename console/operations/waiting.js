@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { countOf, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading, News, Status, UserText } from "../parts/components.js";
+import { Empty, Failure, Field, Loading, News, Status, UserText } from "../design/parts.js";
 import { nameOf } from "../video/names.js";
 import { Panel, ShowMore, useNews, VideoRow } from "./panel.js";
 

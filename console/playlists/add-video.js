@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Failure, Field, messageOf, announceText } from "../parts/components.js";
+import { Failure, Field, messageOf, announceText } from "../design/parts.js";
 import { useIdempotencyKey } from "./idempotency.js";
 
 /** @typedef {import("../core/api.js").Schemas["ListedEntry"]} Entry */

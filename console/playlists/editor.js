@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
-import { Dialog, Failure, Field, Loading, announceText, UserText } from "../parts/components.js";
+import { Dialog, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "./idempotency.js";
 
 /** @typedef {import("../core/api.js").Schemas["Playlist"]} Playlist */
@@ -118,7 +118,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
     <p>“<${UserText}>${title}<//>” is no longer visible. Its videos are kept. You can restore it from the history at this address for a limited time.</p>
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${run}>Delete</button>
       <button type="button" onClick=${onClose}>Cancel</button>
     </div>
   <//>`;
@@ -126,7 +126,7 @@ export function Delete({ playlist: { playlistId, title }, onClose, onDeleted }) 
 
 /** While it is saved it takes no input, which would be lost when it closes; the focus stays where it is.
  * @param {{ content: Content, onInput: (content: Content) => void, error: unknown, isBusy: boolean, onSubmit: () => void,
- *   children?: import("../parts/components.js").Children }} props */
+ *   children?: import("../design/parts.js").Children }} props */
 function Form({ content, onInput, error, isBusy, onSubmit, children }) {
   const at = (/** @type {keyof Content} */ name) => (error instanceof Problem ? error.at(`/${name}`) : undefined);
   const set = (/** @type {keyof Content} */ name) => (/** @type {string} */ value) => onInput({ ...content, [name]: value });

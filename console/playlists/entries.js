@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf, duration } from "../core/words.js";
-import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText } from "../parts/components.js";
+import { Empty, Failure, Loading, LoadMore, Poster, announceText, Status, UserText } from "../design/parts.js";
 import AddVideo from "./add-video.js";
 import { reorder, useSorting } from "./sorting.js";
 
@@ -124,7 +124,7 @@ function Row({ entry, number, sorting, remove }) {
     </button>`}
     <span class="entry-number">${number}</span>
     <a class="entry-video" href=${hrefTo(["videos", videoId])} draggable="false">
-      <${Poster} url=${video.poster} />
+      <${Poster} url=${video.poster} of=${video} />
       <span class="entry-text">
         <${UserText} class="title">${video.title}<//>
         <span class="entry-facts">

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useLoad, usePages } from "../core/load.js";
-import { Empty, Failure, Loading } from "../parts/components.js";
+import { Empty, Failure, Loading } from "../design/parts.js";
 import { listPlaylistEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
 import { withSubject, useTitles } from "../history/subjects.js";

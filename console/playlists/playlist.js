@@ -5,8 +5,8 @@ import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { countOf, time } from "../core/words.js";
-import { Failure, Loading, Status, announceText, UserText } from "../parts/components.js";
+import { countOf } from "../core/words.js";
+import { Breadcrumbs, Failure, Icon, Loading, Status, Time, announceText, UserText } from "../design/parts.js";
 import { Delete, Edit, read } from "./editor.js";
 import Entries from "./entries.js";
 import History, { Deleted } from "./history.js";
@@ -21,7 +21,7 @@ export default function PlaylistScreen({ playlistId, user }) {
   const [difference, setDifference] = useState(0);
   const close = () => setDialog("");
   if (!loaded.value) {
-    return html`<p class="playlist-up"><a href=${hrefTo(["playlists"])}>Playlists</a></p><h1>Playlist</h1>
+    return html`<${Breadcrumbs} path=${[["Playlists", hrefTo(["playlists"])]]} here="Playlist" /><h1>Playlist</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${loaded.reload} />` : html`<${Loading} />`}
       ${loaded.error instanceof Problem && loaded.error.status === 404 && html`<${Deleted} playlistId=${playlistId} />`}`;
   }
@@ -40,18 +40,18 @@ export default function PlaylistScreen({ playlistId, user }) {
     navigate(lists, { replace: true });
   };
   return html`<article class="playlist">
-    <p class="playlist-up"><a href=${lists}>${userId === user.subject ? "Playlists" : html`Playlists of <${UserText}>${userId}<//>`}</a></p>
+    <${Breadcrumbs} path=${[[userId === user.subject ? "Playlists" : `Playlists of ${userId}`, lists]]} here=${title} />
     <h1><${UserText}>${title}<//></h1>
     <p class="playlist-facts">
       <${Status} of=${visibility} />
       ${count !== undefined && html`<span>${countOf(count, "video")}</span>`}
       <span>by <${UserText}>${userId}<//></span>
-      <span>Updated ${time(updatedAt)}</span>
+      <span>Updated <${Time} at=${updatedAt * 1000} /></span>
     </p>
     ${description && html`<p class="playlist-text"><${UserText}>${description}<//></p>`}
     ${isOwner && html`<div class="actions">
-      <button type="button" onClick=${() => setDialog("edit")}>Edit</button>
-      <button type="button" onClick=${() => setDialog("delete")}>Delete</button>
+      <button type="button" onClick=${() => setDialog("edit")}><${Icon} name="pencil" />Edit</button>
+      <button type="button" class="quiet danger" onClick=${() => setDialog("delete")}><${Icon} name="trash" />Delete</button>
     </div>`}
     <${Entries} playlistId=${playlistId} isOwner=${isOwner} count=${count}
       changed=${(/** @type {number} */ by) => setDifference((before) => before + by)} />

@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useInterval, usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Failure, Field, Loading, LoadMore } from "../parts/components.js";
+import { Breadcrumbs, Failure, Field, Loading, LoadMore } from "../design/parts.js";
 import { listChangeSetEntries } from "../history/requests.js";
 import { Timeline } from "../history/entries.js";
 import { withSubject, Subject, useTitles } from "../history/subjects.js";
@@ -54,7 +54,7 @@ function ChangeSet({ changesetId, query }) {
   const first = pages.items[0];
   const known = useRef(first);
   known.current ??= first;
-  const head = html`<h1 tabindex="-1">Change set</h1>
+  const head = html`<${Breadcrumbs} path=${[["Change sets", hrefTo(["changesets"])]]} here=${changesetId.slice(0, 8)} /><h1 tabindex="-1">Change set</h1>
     <p class="set-facts"><code>${changesetId}</code>${known.current && html`<span>by <${By} by=${known.current.by} /></span>`}</p>`;
   if (!known.current) {
     return html`${head}

@@ -12,7 +12,7 @@ import Controls from "../library/controls.js";
 import { toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
-import { Empty, LoadMore, News } from "../parts/components.js";
+import { Empty, Icon, LoadMore, News } from "../design/parts.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
@@ -86,7 +86,7 @@ function List({ here, choice, user, onError }) {
     if (kept.list && kept.opened) void refresh([kept.opened]).catch(later);
   }, []);
 
-  if (!query) return html`<${Empty}>Enter a value above to list videos.<//>`;
+  if (!query) return html`<${Empty} icon="list-filter"><p>Enter a value above to list videos.</p><//>`;
   const isFirst = isLoading && !items.length;
   return html`
     <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
@@ -95,7 +95,7 @@ function List({ here, choice, user, onError }) {
     <${Grid} items=${items} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null}
       isMine=${choice.kind === "mine"} onOpen=${(/** @type {string} */ videoId) => (kept.opened = videoId)} />
     ${isFirst ? null : isShownAbove(error, choice, user)
-      ? html`<${Empty}>These filters are not valid. Correct the marked fields.<//>`
+      ? html`<${Empty} icon="list-filter"><p>These filters are not valid. Correct the marked fields.</p><//>`
       : html`<${LoadMore} pages=${pages} />`}`;
 }
 
@@ -150,20 +150,20 @@ function tally(number, isDone, computedAt) {
 /** @param {{ choice: Choice, user: User, isComputed: boolean }} props */
 function EmptyLibrary({ choice, user, isComputed }) {
   if (countFilters(choice, user)) {
-    return html`<${Empty}><p>No videos match these filters.</p><a class="button" href=${withoutFilters(choice)}>Clear filters</a><//>`;
+    return html`<${Empty} icon="list-filter"><p>No videos match these filters.</p><a class="button" href=${withoutFilters(choice)}>Clear filters</a><//>`;
   }
-  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}>Upload a video</a>`;
+  const upload = html`<a class="button primary" href=${hrefTo(["upload"])}><${Icon} name="upload" />Upload a video</a>`;
   switch (choice.kind) {
     case "mine":
-      return html`<${Empty}><p>You have no videos yet.</p>${upload}<//>`;
+      return html`<${Empty} icon="film"><p>You have no videos yet.</p>${upload}<//>`;
     case "everyone":
-      return html`<${Empty}><p>No videos are published yet. Upload the first one.</p>${upload}<//>`;
+      return html`<${Empty} icon="film"><p>No videos are published yet. Upload the first one.</p>${upload}<//>`;
     case "top":
-      return html`<${Empty}>
+      return html`<${Empty} icon="activity">
         <p>${isComputed ? "No views in this period." : "No views counted yet. Views appear after a few minutes."}</p>
         <a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a>
       <//>`;
     default:
-      return html`<${Empty}><p>No published videos match.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a><//>`;
+      return html`<${Empty} icon="film"><p>No published videos match.</p><a class="button" href=${hrefTo([], { show: "everyone" })}>All videos</a><//>`;
   }
 }

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useErrorBoundary, useState } from "preact/hooks";
 import { EVERYBODY, useChanges } from "../core/changes.js";
 import { hrefTo } from "../core/route.js";
-import { Failure } from "../parts/components.js";
+import { Failure } from "../design/parts.js";
 import FailedJobs from "../operations/failed.js";
 import Health from "../operations/health.js";
 import Tags from "../operations/tags.js";

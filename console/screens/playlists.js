@@ -5,8 +5,8 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { countOf, date } from "../core/words.js";
-import { Empty, Field, Loading, LoadMore, Status, UserText } from "../parts/components.js";
+import { countOf } from "../core/words.js";
+import { Empty, Field, Icon, Loading, LoadMore, Status, Time, UserText } from "../design/parts.js";
 import { Create } from "../playlists/editor.js";
 import PlaylistScreen from "../playlists/playlist.js";
 
@@ -30,7 +30,7 @@ function Lists({ owner, user }) {
     return (await ask(api.GET("/v1/playlists", { params: { query }, signal }))).data;
   }, [owner]);
   const isFirst = pages.isLoading && !pages.items.length;
-  const create = html`<button type="button" class="primary" onClick=${() => setIsCreating(true)}>New playlist</button>`;
+  const create = html`<button type="button" class="primary" onClick=${() => setIsCreating(true)}><${Icon} name="plus" />New playlist</button>`;
   return html`
     <div class="playlists-head">
       <h1>${isOwn ? "Playlists" : html`Playlists of <${UserText}>${owner}<//>`}</h1>
@@ -38,9 +38,9 @@ function Lists({ owner, user }) {
       <${OwnerForm} owner=${isOwn ? "" : owner} />
     </div>
     ${!isOwn && html`<p><a href=${hrefTo(["playlists"])}>Your playlists</a></p>`}
-    ${pages.isDone && !pages.items.length && html`<${Empty}>
+    ${pages.isDone && !pages.items.length && html`<${Empty} icon="list-video">
       ${isOwn
-        ? html`<p>You have no playlists yet. Create one to arrange videos in order.</p>`
+        ? html`<p>You have no playlists yet. Create one to arrange videos in order.</p>${create}`
         : html`<p>No playlists of <${UserText}>${owner}<//> are visible to you.</p>`}
     <//>`}
     <ul class="playlists">
@@ -60,7 +60,7 @@ function Card({ playlist: { playlistId, title, description, visibility, entryCou
     <span class="playlist-facts">
       <${Status} of=${visibility} />
       ${entryCount !== undefined && html`<span>${countOf(entryCount, "video")}</span>`}
-      <span>Updated ${date(updatedAt)}</span>
+      <span>Updated <${Time} at=${updatedAt * 1000} /></span>
     </span>
   </a>`;
 }

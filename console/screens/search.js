@@ -1,12 +1,12 @@
-// Search: what is typed is looked for as it is typed, and each choice is another address.
+// Search results. The header has the text; each filter is part of the address.
 
 import { html } from "htm/preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { navigate, hrefTo } from "../core/route.js";
-import { formatClock, countOf, date, duration, time } from "../core/words.js";
-import { Empty, Failure, Field, Loading, LoadMore, Poster, UserText } from "../parts/components.js";
+import { hrefTo } from "../core/route.js";
+import { formatClock, countOf, duration, time } from "../core/words.js";
+import { Empty, Failure, Icon, Loading, LoadMore, Poster, Time, UserText } from "../design/parts.js";
 import { languageName } from "../video/names.js";
 
 /**
@@ -15,44 +15,21 @@ import { languageName } from "../video/names.js";
  * @typedef {{ q: string, category: string, tag: string }} Choice
  */
 
-const PAUSE_MS = 250; // after a key, before it is looked for
 const PAGE = 25;
 const MOST_SHOWN = 12;
-const LONGEST = 256;
 /** The facets that are choices, by the name of the parameter. @type {Record<"category" | "tag", string>} */
 const CHOICES = { category: "Categories", tag: "Tags" };
 
-/** @param {{ route: import("../core/route.js").Route }} props */
+/** The text is typed in the header. @param {{ route: import("../core/route.js").Route }} props */
 export default function Search({ route }) {
   const choice = useMemo(() => parseChoices(route.query), [route]);
-  const [typed, setTyped] = useState(choice.q);
-  const timer = useRef(0);
-  const [error, setError] = useState(/** @type {unknown} */ (null));
-  const look = (/** @type {string} */ q) => navigate(address({ ...choice, q }), { replace: true });
-  useEffect(() => () => clearTimeout(timer.current), []);
-  // An address that was linked to, or gone back to, says what is looked for.
-  useEffect(() => setTyped((before) => (before.trim() === choice.q.trim() ? before : choice.q)), [choice.q]);
-  const type = (/** @type {string} */ q) => {
-    setTyped(q);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(look, PAUSE_MS, q);
-  };
-  const submit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    clearTimeout(timer.current);
-    look(typed);
-  };
   return html`<h1 tabindex="-1">Search</h1>
-    <form class="search-box" role="search" onSubmit=${submit}>
-      <${Field} kind="search" label="Titles, people, tags, descriptions and captions" value=${typed} onInput=${type}
-        maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false} error=${error instanceof Problem ? error.on("q") : undefined}
-        hint='Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.' />
-    </form>
-    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} onError=${setError} />` : html`<${Empty}>Search by title, person, tag or spoken words.<//>`}`;
+    <p class="hint">Searches titles, people, tags, descriptions and captions. Typos are tolerated. Use "quotes" for a phrase and -word to exclude a word.</p>
+    ${choice.q.trim() ? html`<${Results} key=${address(choice)} choice=${choice} />` : html`<${Empty} icon="search"><p>Search by title, person, tag or spoken words.</p><//>`}`;
 }
 
-/** @param {{ choice: Choice, onError: (error: unknown) => void }} props */
-function Results({ choice, onError }) {
+/** @param {{ choice: Choice }} props */
+function Results({ choice }) {
   const [about, setAbout] = useState(/** @type {{ total: number, complete: boolean, asOf: number, facets: Facets } | null} */ (null));
   const pages = usePages(async (cursor, signal) => {
     const { q, category, tag } = choice;
@@ -62,10 +39,9 @@ function Results({ choice, onError }) {
     if (!cursor) setAbout({ total: data.total, complete: data.complete, asOf: data.asOf, facets: data.facets ?? {} });
     return { items: /** @type {Found[]} */ (data.items), nextCursor: data.nextCursor };
   }, [], { key: ({ video }) => video.videoId });
-  useEffect(() => onError(pages.error), [pages.error]);
   if (!about) {
-    const isShownAbove = pages.error instanceof Problem && pages.error.on("q");
-    return isShownAbove ? null : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
+    const fault = pages.error instanceof Problem ? pages.error.on("q") : undefined; // trying again cannot help
+    return fault ? html`<p class="fault" role="alert">${fault}</p>` : pages.error ? html`<${Failure} error=${pages.error} retry=${pages.reload} />` : html`<${Loading} what="Searching" />`;
   }
   const { total, complete, asOf, facets } = about;
   return html`<p class="hint tally" role="status">${total ? countOf(total, "video") : "No videos"}, as of ${time(asOf / 1000)}</p>
@@ -73,7 +49,7 @@ function Results({ choice, onError }) {
     <div class="found">
       <${Choices} choice=${choice} facets=${facets} />
       <div>
-        ${!total && html`<${Empty}>No videos match. Remove a word or a filter.<//>`}
+        ${!total && html`<${Empty} icon="search"><p>No videos match. Remove a word or a filter.</p><//>`}
         <ol class="results" aria-label="Videos">
           ${pages.items.map((item) => html`<li key=${item.video.videoId}><${Result} ...${item} /></li>`)}
         </ol>
@@ -90,7 +66,7 @@ function Choices({ choice, facets }) {
       const values = (facets[name] ?? []).slice(0, MOST_SHOWN);
       if (!values.length && !choice[name]) return null;
       return html`<section><h2>${title}</h2><ul>
-        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Remove filter: ${choice[name]}`}><${UserText}>${choice[name]}<//> ✕</a></li>`}
+        ${choice[name] && html`<li><a class="button" href=${address({ ...choice, [name]: "" })} aria-label=${`Remove filter: ${choice[name]}`}><${UserText}>${choice[name]}<//><${Icon} name="x" /></a></li>`}
         ${!choice[name] && values.map(({ value, count }) => html`<li>
           <a href=${address({ ...choice, [name]: String(value) })}><${UserText}>${value}<//></a> <span class="hint">${count}</span>
         </li>`)}
@@ -106,12 +82,12 @@ function Result({ video, highlights = [], quote }) {
   const others = highlights.filter(({ field }) => field !== "title");
   return html`<article class="result">
     <a class="frame" href=${hrefTo(["videos", video.videoId])} tabindex="-1" aria-hidden="true">
-      <${Poster} url=${video.poster} />
+      <${Poster} url=${video.poster} of=${video} />
       ${video.duration !== undefined && html`<span class="length">${duration(video.duration)}</span>`}
     </a>
     <div>
       <h2><a href=${hrefTo(["videos", video.videoId])}><${UserText}>${title ? highlight(title.text, title.ranges) : video.title}<//></a></h2>
-      <p class="hint"><${UserText}>${video.userId}<//> · ${date(video.createdAt)}</p>
+      <p class="hint"><${UserText}>${video.userId}<//> · <${Time} at=${video.createdAt * 1000} /></p>
       ${quote && html`<p><a class="quote" href=${hrefTo(["videos", video.videoId], { t: String(quote.start / 1000), captions: quote.language })}>
         <span class="at">${formatClock(quote.start)}</span> <q lang=${quote.language}><${UserText}>${highlight(quote.text, quote.ranges)}<//></q>
         <span class="hint"> ${languageName(quote.language)}</span></a></p>`}

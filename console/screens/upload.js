@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Failure, Loading, UserText } from "../parts/components.js";
+import { Failure, Icon, Loading, UserText } from "../design/parts.js";
 import Draft from "../upload/draft.js";
 import { useUploads } from "../upload/list.js";
 import { ACCEPTED, choose, submit } from "../upload/queue.js";
@@ -53,6 +53,7 @@ function Uploads({ user, video }) {
     <h1 tabindex="-1" ref=${title}>${video ? html`Replace the file of <${UserText}>${video.title}<//>` : "Upload"}</h1>
     ${video && html`<p>The new file replaces the current one when the upload is complete. <a href=${hrefTo(["upload"])}>Upload a new video instead</a></p>`}
     <div class=${`drop ${isOver ? "over" : ""}`}>
+      <${Icon} name="upload" />
       <p>${video ? "Drag and drop a video file here, or" : "Drag and drop video files here, or"}</p>
       <${Choose} several=${!video} onChoose=${take} />
       <p class="hint">MP4, MOV, MKV, WebM, AVI and others, up to 500 GB</p>

@@ -6,8 +6,8 @@ import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, date } from "../core/words.js";
-import { Failure, Loading, Status, UserText } from "../parts/components.js";
+import { countOf } from "../core/words.js";
+import { Breadcrumbs, Failure, Loading, Status, Time, UserText } from "../design/parts.js";
 import Details from "../video/details.js";
 import Processing from "../video/processing.js";
 import Player from "../video/player.js";
@@ -58,7 +58,8 @@ function Shown({ route, user }) {
     changed: (after, tag = null) => (after ? loaded.set({ video: after, etag: tag }) : loaded.reload()),
     viewed: setViewed,
   };
-  return html`<article class="video">
+  return html`<${Breadcrumbs} path=${[["Library", hrefTo([])]]} here=${video.title} />
+  <article class="video">
     <div class="watch">
       <${Player} ...${props} />
       <h1><${UserText}>${video.title}<//></h1>
@@ -66,7 +67,7 @@ function Shown({ route, user }) {
         ${isOwner && html`<${Status} of=${video.status} />`}
         ${isOwner && video.status !== "deleted" && html`<${Status} of=${video.visibility} />`}
         <span>${countOf(views.current, "view")}</span>
-        <span>${date(video.createdAt)}</span>
+        <span><${Time} at=${video.createdAt * 1000} /></span>
         <${UserText}>${video.userId}<//>
       </p>
     </div>

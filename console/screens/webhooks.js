@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
-import { Empty, Failure, Field, Loading, UserText } from "../parts/components.js";
+import { Empty, Failure, Field, Icon, Loading, UserText } from "../design/parts.js";
 import { webhooksOf } from "../webhooks/requests.js";
 import { Create } from "../webhooks/form.js";
 import WebhookScreen from "../webhooks/webhook.js";
@@ -30,7 +30,7 @@ function List({ owner, user }) {
   const [isCreating, setCreating] = useState(false);
   const [made, setMade] = useState(/** @type {import("../webhooks/requests.js").WithSecret | null} */ (null));
   useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isCreating && !made);
-  const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}>New webhook</button>`;
+  const create = html`<button type="button" class="primary" onClick=${() => setCreating(true)}><${Icon} name="plus" />New webhook</button>`;
   return html`<div class="webhooks-head">
       <h1 tabindex="-1">${isOwn ? "Webhooks" : html`Webhooks of <${UserText}>${owner}<//>`}</h1>
       ${isOwn && create}
@@ -40,7 +40,7 @@ function List({ owner, user }) {
     <p class="hint">A webhook sends each change to your server as a signed request. Changes of one video are sent in order.</p>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
     ${!loaded.value && loaded.isLoading && html`<${Loading} />`}
-    ${loaded.value?.length === 0 && html`<${Empty}>${isOwn ? "You have no webhooks yet." : "This user has no webhooks."}<//>`}
+    ${loaded.value?.length === 0 && html`<${Empty} icon="webhook"><p>${isOwn ? "You have no webhooks yet. Create one to receive changes on your server." : "This user has no webhooks."}</p>${isOwn && create}<//>`}
     <ul class="webhooks">${loaded.value?.map((webhook) => html`<li key=${webhook.webhookId}><${Card} webhook=${webhook} isOwn=${isOwn} /></li>`)}</ul>
     ${isCreating && html`<${Create} followsAll=${user.followsAll} onClose=${() => setCreating(false)}
       onCreated=${(/** @type {import("../webhooks/requests.js").WithSecret} */ webhook) => {

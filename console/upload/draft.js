@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size } from "../core/words.js";
-import { Failure, Field, UserText } from "../parts/components.js";
+import { Failure, Field, UserText } from "../design/parts.js";
 import { forget } from "./list.js";
 import { describe } from "./queue.js";
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { size, formatRange } from "../core/words.js";
-import { Dialog, Failure, Poster, announceText, UserText } from "../parts/components.js";
+import { Dialog, Failure, Poster, announceText, UserText } from "../design/parts.js";
 import { forget } from "./list.js";
 import { cancel, attachFile, pause, resume } from "./queue.js";
 import Steps from "./steps.js";
@@ -116,7 +116,7 @@ function Cancelling({ upload, onClose, onGone }) {
       onChange=${() => setWithVideo(!withVideo)} /> Also delete the video</label>`}
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${confirm}>Cancel upload</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${confirm}>Cancel upload</button>
       <button type="button" disabled=${isBusy} onClick=${onClose}>Keep uploading</button>
     </div>
   <//>`;

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Failure, Loading, announceText } from "../parts/components.js";
+import { Failure, Loading, announceText } from "../design/parts.js";
 import { JOBS } from "../video/labels.js";
 import { nameOf } from "../video/names.js";
 import { humanize } from "../video/sentences.js";

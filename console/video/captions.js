@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { countOf, size } from "../core/words.js";
-import { Empty, Failure, Field, LoadMore } from "../parts/components.js";
+import { Empty, Failure, Field, LoadMore } from "../design/parts.js";
 import { languageName } from "./names.js";
 import { faultIn, ItemForm, RemoveButton } from "./item-form.js";
 

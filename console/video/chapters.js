@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, useLoad } from "../core/load.js";
 import { useHold } from "../core/route.js";
 import { formatClock, milliseconds } from "../core/words.js";
-import { Empty, Failure, Field, Loading, announceText, UserText } from "../parts/components.js";
+import { Empty, Failure, Field, Loading, announceText, UserText } from "../design/parts.js";
 import { DiscardDialog } from "./item-form.js";
 
 /**

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { time } from "../core/words.js";
-import { Dialog, UserText } from "../parts/components.js";
+import { Dialog, UserText } from "../design/parts.js";
 import { compare, labelOf, merged } from "./fields.js";
 
 /** @typedef {import("./fields.js").Values} Values @typedef {import("./fields.js").Choice} Choice */

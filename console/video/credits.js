@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Empty, Failure, Field, Loading, UserText } from "../parts/components.js";
+import { Empty, Failure, Field, Loading, UserText } from "../design/parts.js";
 import Person, { ShownRole } from "./person.js";
 import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { navigate, parseRoute, hrefTo, useHold } from "../core/route.js";
-import { Failure, Field, announceText } from "../parts/components.js";
+import { Failure, Field, announceText } from "../design/parts.js";
 import Conflict from "./conflict.js";
 import { draftOf, faultsIn, valuesIn, withTag } from "./draft.js";
 import { compare, patchOf, pointerTo, valuesOf } from "./fields.js";

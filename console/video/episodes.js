@@ -5,7 +5,7 @@ import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { duration } from "../core/words.js";
-import { LoadMore, Poster, UserText } from "../parts/components.js";
+import { LoadMore, Poster, UserText } from "../design/parts.js";
 
 /** @param {{ video: import("../screens/video.js").Video }} props */
 export default function Episodes({ video: { videoId } }) {
@@ -17,7 +17,7 @@ export default function Episodes({ video: { videoId } }) {
   return html`<h3>Episodes</h3>
     <ol class="films">
       ${pages.items.map(({ video, season, episode }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
-        <${Poster} url=${video.poster} />
+        <${Poster} url=${video.poster} of=${video} />
         <span><${UserText} class="title">${video.title}<//>
           <small>${[season !== undefined && `Season ${season}`, episode !== undefined && `Episode ${episode}`,
             video.duration !== undefined && duration(video.duration)].filter(Boolean).join(" · ")}</small></span>

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { Empty, LoadMore } from "../parts/components.js";
+import { Empty, LoadMore } from "../design/parts.js";
 import { listEntries } from "../history/requests.js";
 import Compare, { Choice, Moment } from "../history/compare.js";
 import { keyOf, Timeline } from "../history/entries.js";

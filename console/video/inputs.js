@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { useId, useRef } from "preact/hooks";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 import { newPair, withTag } from "./draft.js";
 
 /**

@@ -4,14 +4,14 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useHold } from "../core/route.js";
-import { Dialog, Failure, announceText } from "../parts/components.js";
+import { Dialog, Failure, announceText } from "../design/parts.js";
 
 /** The dialog of a form. `save` gets the version to replace: null for what must not exist yet. When somebody else was
  * faster, `fresh` reads what they saved; the form keeps what was typed until somebody decides.
  * @template T
  * @param {{ title: string, version: number | null, save: (condition: Record<string, string>) => Promise<unknown>,
  *   fresh: () => Promise<{ version: number, item: T } | null>, take: (item: T) => void, onError: (problem: Problem | null) => void,
- *   onSaved: () => void, onClose: () => void, children?: import("../parts/components.js").Children }} props */
+ *   onSaved: () => void, onClose: () => void, children?: import("../design/parts.js").Children }} props */
 export function ItemForm({ title, version, save, fresh, take, onError, onSaved, onClose, children }) {
   const [error, setError] = useState(/** @type {unknown} */ (null));
   const [isBusy, setBusy] = useState(false);
@@ -93,7 +93,7 @@ export function DiscardDialog({ onStay, onLeave }) {
     <p>Your changes are not saved.</p>
     <div class="actions">
       <button type="button" class="primary" onClick=${onStay}>Keep editing</button>
-      <button type="button" onClick=${onLeave}>Discard changes</button>
+      <button type="button" class="quiet danger" onClick=${onLeave}>Discard changes</button>
     </div>
   <//>`;
 }
@@ -124,7 +124,7 @@ export function RemoveButton({ what, remove, onRemoved }) {
     ${isAsked && html`<${Dialog} title=${`Remove ${what}?`} onClose=${() => setAsked(false)}>
       <${Failure} error=${error} />
       <div class="actions">
-        <button type="button" class="primary" onClick=${run}>Remove</button>
+        <button type="button" class="danger" onClick=${run}>Remove</button>
         <button type="button" onClick=${() => setAsked(false)}>Cancel</button>
       </div>
     <//>`}`;

@@ -7,7 +7,7 @@ import { useLoad } from "../core/load.js";
 import { isStored } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { count, duration, size, time } from "../core/words.js";
-import { UserText } from "../parts/components.js";
+import { Icon, UserText } from "../design/parts.js";
 import Edit from "./edit.js";
 import Episodes from "./episodes.js";
 import { INPUTS, LABELS, PROBED } from "./labels.js";
@@ -44,8 +44,8 @@ export default function Overview({ video, etag, isOwner, route, changed }) {
   return html`<div class="above">
       <h2>Details</h2>
       ${isOwner && video.status !== "deleted" && html`<span class="buttons">
-        <button type="button" ref=${button} onClick=${() => setEdited(true)}>Edit</button>
-        <button type="button" onClick=${() => setRemoved(true)}>Delete</button>
+        <button type="button" ref=${button} onClick=${() => setEdited(true)}><${Icon} name="pencil" />Edit</button>
+        <button type="button" class="quiet danger" onClick=${() => setRemoved(true)}><${Icon} name="trash" />Delete</button>
       </span>`}
     </div>
     ${isRemoved && html`<${Remove} video=${video} etag=${etag} changed=${changed} onClose=${() => setRemoved(false)} />`}
@@ -147,7 +147,7 @@ function Record({ video }) {
 }
 
 /** A field, if there is something in it.
- * @param {{ label: string, wide?: boolean, children?: import("../parts/components.js").Children }} props */
+ * @param {{ label: string, wide?: boolean, children?: import("../design/parts.js").Children }} props */
 function Fact({ label, wide, children }) {
   const isThere = [children].flat().some((child) => child !== undefined && child !== null && child !== false && child !== "");
   return isThere ? html`<div class=${wide && "wide"}><dt>${label}</dt><dd>${children}</dd></div>` : null;

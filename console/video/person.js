@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { api, ask, Problem } from "../core/api.js";
 import { usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
-import { LoadMore, Poster, UserText } from "../parts/components.js";
+import { LoadMore, Poster, UserText } from "../design/parts.js";
 
 /** @param {{ personId: string, name?: string, videoId: string }} props */
 export default function Person({ personId, name, videoId }) {
@@ -25,7 +25,7 @@ export default function Person({ personId, name, videoId }) {
     ${pages.isDone && !pages.items.length && html`<p class="hint">No published videos.</p>`}
     <ul class="films">
       ${pages.items.map(({ video, releaseYear, credit }) => html`<li key=${video.videoId}><a href=${hrefTo(["videos", video.videoId])}>
-        <${Poster} url=${video.poster} />
+        <${Poster} url=${video.poster} of=${video} />
         <span><${UserText} class="title">${video.title}<//>
           <small>${releaseYear} ${credit.roles.map((role, index) => html`${index > 0 && "; "}<${ShownRole} ...${role} />`)}</small></span>
       </a></li>`)}

@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, Poster } from "../parts/components.js";
+import { Failure, Loading, Poster } from "../design/parts.js";
 import { languageName } from "./names.js";
 import { humanize } from "./sentences.js";
 import { PlaybackSession, SOURCE } from "./playback.js";

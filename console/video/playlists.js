@@ -6,7 +6,7 @@ import { api, ask, Problem } from "../core/api.js";
 import { useAttempt, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf } from "../core/words.js";
-import { Dialog, Empty, Failure, Field, LoadMore, announceText, stateName, UserText } from "../parts/components.js";
+import { Dialog, Empty, Failure, Field, LoadMore, announceText, stateName, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { RemoveButton } from "./item-form.js";
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useEffect, useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { duration } from "../core/words.js";
-import { Failure, Loading, announceText } from "../parts/components.js";
+import { Failure, Loading, announceText } from "../design/parts.js";
 import { Picture, useStoryboard } from "./storyboard.js";
 
 /**

@@ -6,7 +6,7 @@ import { api, ask } from "../core/api.js";
 import { useInterval, useLoad } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { countOf } from "../core/words.js";
-import { Failure, Status, announceText } from "../parts/components.js";
+import { Failure, Status, announceText } from "../design/parts.js";
 import { JOBS } from "./labels.js";
 import { nameOf } from "./names.js";
 import Posters from "./posters.js";

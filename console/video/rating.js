@@ -5,7 +5,7 @@ import { useRef, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { count, countOf } from "../core/words.js";
-import { Failure, Loading, announceText } from "../parts/components.js";
+import { Failure, Loading, announceText } from "../design/parts.js";
 
 /** @typedef {import("../core/api.js").Schemas["Rating"]} Totals @typedef {import("../core/api.js").Schemas["RatingContent"]} Wanted */
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { time } from "../core/words.js";
-import { Dialog, Failure, announceText, UserText } from "../parts/components.js";
+import { Dialog, Failure, announceText, UserText } from "../design/parts.js";
 
 /** @typedef {import("../screens/video.js").PartProps} PartProps */
 
@@ -32,7 +32,7 @@ export function Remove({ video, etag, changed, onClose }) {
     <p><strong><${UserText}>${video.title}<//></strong> can no longer be found or played. You can restore it for a limited time.</p>
     ${isOther ? html`<p class="fault" role="alert">Another user changed the video. Delete it anyway?</p>` : html`<${Failure} error=${error} />`}
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${remove}>Delete</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${remove}>Delete</button>
       <button type="button" onClick=${onClose}>Cancel</button>
     </div>
   <//>`;

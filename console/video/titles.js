@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { usePages } from "../core/load.js";
-import { Empty, Field, LoadMore, UserText } from "../parts/components.js";
+import { Empty, Field, LoadMore, UserText } from "../design/parts.js";
 import { languageName, regionName } from "./names.js";
 import { faultBelow, faultIn, lines, ItemForm, RemoveButton } from "./item-form.js";
 

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { formatClock, countOf } from "../core/words.js";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 import { languageName } from "./names.js";
 
 /**

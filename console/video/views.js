@@ -5,7 +5,7 @@ import { useId, useState } from "preact/hooks";
 import { api, ask } from "../core/api.js";
 import { useLoad } from "../core/load.js";
 import { count, countOf, date, duration } from "../core/words.js";
-import { Failure, Loading } from "../parts/components.js";
+import { Failure, Loading } from "../design/parts.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["ViewHistory"]} History

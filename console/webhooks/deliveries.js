@@ -5,7 +5,7 @@ import { useInterval, usePages } from "../core/load.js";
 import { hrefTo } from "../core/route.js";
 import { count } from "../core/words.js";
 import { Moment } from "../history/entries.js";
-import { Empty, LoadMore, News, UserText } from "../parts/components.js";
+import { Empty, LoadMore, News, UserText } from "../design/parts.js";
 import { deliveries } from "./requests.js";
 import { typesInWords } from "./words.js";
 

@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Dialog, Failure, Field, announceText, UserText } from "../parts/components.js";
+import { Dialog, Failure, Field, announceText, UserText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { remove, replay, rotate } from "./requests.js";
 import { nameOf } from "./words.js";
@@ -65,7 +65,7 @@ export function Delete({ webhook, onClose, onDeleted }) {
     <p>“<${UserText}>${nameOf(webhook)}<//>” receives no more changes. Its secret and its deliveries are permanently deleted. To stop it temporarily, pause it.</p>
     <${Failure} error=${error} />
     <div class="actions">
-      <button type="button" class="primary" disabled=${isBusy} onClick=${run}>Delete</button>
+      <button type="button" class="danger" disabled=${isBusy} onClick=${run}>Delete</button>
       <button type="button" onClick=${onClose}>Cancel</button>
     </div>
   <//>`;

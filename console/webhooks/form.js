@@ -4,7 +4,7 @@ import { html } from "htm/preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.js";
 import { useAttempt } from "../core/load.js";
-import { Dialog, Failure, Field, announceText } from "../parts/components.js";
+import { Dialog, Failure, Field, announceText } from "../design/parts.js";
 import { useIdempotencyKey } from "../playlists/idempotency.js";
 import { create, patch, read } from "./requests.js";
 import { chosenOf, Types, typesIn } from "./types.js";
@@ -71,7 +71,7 @@ export function Edit({ start, onClose, onSaved }) {
 }
 
 /** @param {{ draft: Draft, onInput: (draft: Draft) => void, attempt: { error: unknown, isBusy: boolean, run: () => Promise<void> },
- *   choosesWhose?: boolean, children?: import("../parts/components.js").Children }} props */
+ *   choosesWhose?: boolean, children?: import("../design/parts.js").Children }} props */
 function Form({ draft, onInput, attempt: { error, isBusy, run }, choosesWhose = false, children }) {
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
   const at = (/** @type {string} */ pointer) => (error instanceof Problem ? error.at(pointer) : undefined);

@@ -3,7 +3,7 @@
 import { html } from "htm/preact";
 import { useRef, useState } from "preact/hooks";
 import { time } from "../core/words.js";
-import { Dialog } from "../parts/components.js";
+import { Dialog } from "../design/parts.js";
 
 /** It stays until somebody says that they have kept it. @param {{ webhook: import("./requests.js").WithSecret, onClose: () => void }} props */
 export function Secret({ webhook: { secret, previousSecretUntil }, onClose }) {

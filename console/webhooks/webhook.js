@@ -6,7 +6,7 @@ import { Problem } from "../core/api.js";
 import { useAttempt, useInterval, useLoad } from "../core/load.js";
 import { navigate, hrefTo } from "../core/route.js";
 import { time } from "../core/words.js";
-import { Failure, Loading, announceText, UserText } from "../parts/components.js";
+import { Breadcrumbs, Failure, Icon, Loading, Time, announceText, UserText } from "../design/parts.js";
 import { patch, read, test as sendTest } from "./requests.js";
 import Deliveries, { ResponseBody, ResponseStatus } from "./deliveries.js";
 import { Delete, Replay, Rotate } from "./dialogs.js";
@@ -28,9 +28,9 @@ export default function WebhookScreen({ webhookId, user }) {
   const isGone = loaded.error instanceof Problem && loaded.error.status === 404;
   useInterval(() => loaded.isLoading || loaded.reload(), PERIOD_MS, !isGone && dialog === "");
   const close = () => setDialog("");
-  const up = html`<p class="webhook-up"><a href=${hrefTo(["webhooks"])}>Webhooks</a></p>`;
+  const up = (/** @type {string} */ here) => html`<${Breadcrumbs} path=${[["Webhooks", hrefTo(["webhooks"])]]} here=${here} />`;
   if (!loaded.value || isGone) {
-    return html`${up}<h1>Webhook</h1>
+    return html`${up("Webhook")}<h1>Webhook</h1>
       ${loaded.error ? html`<${Failure} error=${loaded.error} retry=${isGone ? undefined : loaded.reload} />` : html`<${Loading} />`}`;
   }
   const { webhook } = loaded.value;
@@ -41,7 +41,7 @@ export default function WebhookScreen({ webhookId, user }) {
   const tested = test?.version === webhook.version ? test.tested : null; // a test of another URL says nothing of this one
   const state = stateOf(webhook, tested);
   return html`<article class="webhook">
-    ${up}
+    ${up(nameOf(webhook))}
     <h1><${UserText}>${nameOf(webhook)}<//></h1>
     <p class="webhook-url"><${UserText}>${webhook.url}<//></p>
     <p class="webhook-state" role="status"><${StateWord} state=${state} /> <${UserText}>${state.text}<//></p>
@@ -51,7 +51,7 @@ export default function WebhookScreen({ webhookId, user }) {
       <div><dt>Subscribed to</dt><dd><${SubscribedTypes} webhook=${webhook} isOwn=${webhook.userId === user.subject} /></dd></div>
       <div><dt>Events</dt><dd>${webhook.types.length ? typesInWords(webhook.types).join(", ") : "All"}</dd></div>
       ${webhook.userId !== user.subject && html`<div><dt>Owner</dt><dd><${UserText}>${webhook.userId}<//></dd></div>`}
-      <div><dt>Created</dt><dd>${time(webhook.createdAt)}</dd></div>
+      <div><dt>Created</dt><dd><${Time} at=${webhook.createdAt * 1000} /></dd></div>
       ${webhook.previousSecretUntil !== undefined && html`<div><dt>Previous secret</dt><dd>valid until ${time(webhook.previousSecretUntil)}</dd></div>`}
     </dl>
     <${Failure} error=${loaded.error} retry=${loaded.reload} />
@@ -82,12 +82,12 @@ function Actions({ webhook: { webhookId, paused }, changed, open, tested, setTes
     changed(webhook, etag);
   });
   return html`<div class="actions">
-      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}>${sending.isBusy ? "Sending …" : "Send test"}</button>
-      <button type="button" disabled=${pausing.isBusy} onClick=${pausing.run}>${paused ? "Resume" : "Pause"}</button>
-      <button type="button" onClick=${() => open("edit")}>Edit</button>
-      <button type="button" onClick=${() => open("replay")}>Replay …</button>
-      <button type="button" onClick=${() => open("rotate")}>Rotate secret …</button>
-      <button type="button" onClick=${() => open("delete")}>Delete …</button>
+      <button type="button" class="primary" disabled=${sending.isBusy} onClick=${sending.run}><${Icon} name="send" />${sending.isBusy ? "Sending …" : "Send test"}</button>
+      <button type="button" disabled=${pausing.isBusy} onClick=${pausing.run}><${Icon} name=${paused ? "play" : "pause"} />${paused ? "Resume" : "Pause"}</button>
+      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />Edit</button>
+      <button type="button" onClick=${() => open("replay")}><${Icon} name="refresh-cw" />Replay …</button>
+      <button type="button" onClick=${() => open("rotate")}><${Icon} name="key-round" />Rotate secret …</button>
+      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />Delete …</button>
     </div>
     <${Failure} error=${pausing.error} />
     <${Failure} error=${sending.error} />

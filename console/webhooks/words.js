@@ -2,7 +2,7 @@
 
 import { html } from "htm/preact";
 import { countOf, time } from "../core/words.js";
-import { UserText } from "../parts/components.js";
+import { UserText } from "../design/parts.js";
 
 /** @typedef {import("./requests.js").Webhook} Webhook */
 /** @typedef {{ word: string, look: "ready" | "processing" | "failed" | "", text: string }} State `look` is that of the same status of a video */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, mock, test } from "node:test";
-import { click, elements, place, settled } from "./page.js";
+import { act, click, elements, place, settled } from "./page.js";
 import { serve, settle, signIn } from "./support.js";
 
 /** @type {{ path: string }[]} */
@@ -68,6 +68,8 @@ test("signing out ends the polling of the feed", async () => {
   const first = asked();
   await pass(10);
   assert.equal(asked(), first + 2);
+  const account = elements(app, "button").find(({ attributes }) => attributes.get("aria-label") === "Account: alice");
+  await act(account, "click");
   await click(app, "Sign out");
   assert.deepEqual(title(), ["Video metadata"]);
   const last = asked();

@@ -8,7 +8,7 @@ import { isServed, allowOrigins } from "../../console/core/media.js";
 import { parseRoute, hrefTo } from "../../console/core/route.js";
 import { accessToken, user } from "../../console/core/session.js";
 import { formatClock, countOf, duration, milliseconds, size, formatRange } from "../../console/core/words.js";
-import { messageOf } from "../../console/parts/components.js";
+import { messageOf } from "../../console/design/parts.js";
 import { humanize } from "../../console/video/sentences.js";
 import { problem, serve, signIn, tokenOf } from "./support.js";
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { html } from "htm/preact";
-import { Announcer } from "../../console/parts/components.js";
+import { Announcer } from "../../console/design/parts.js";
 import Edit from "../../console/video/edit.js";
 import { act, button, click, draw, elements, leave } from "./page.js";
 import { problem, serve, signIn } from "./support.js";

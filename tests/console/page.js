@@ -13,7 +13,7 @@ class Node extends EventTarget {
     this.childNodes = [];
     this.parentNode = null;
     this.attributes = new Map();
-    this.style = {};
+    this.style = { setProperty: () => undefined };
     this.value = ""; // of an input
     this.checked = false;
   }
@@ -113,6 +113,7 @@ Object.assign(document, {
   createTextNode: (text) => new Node(null, text),
   getElementById: () => null,
   addEventListener: () => undefined,
+  removeEventListener: () => undefined,
 });
 Object.assign(globalThis, {
   IntersectionObserver: Observer,

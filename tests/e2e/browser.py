@@ -26,7 +26,7 @@ from local import LocalError, browser
 from local.browser import chromium
 from local.issuer import AUTHORIZE_PATH, TOKEN_PATH
 from tests.e2e.conftest import Service
-from tests.e2e.locators import button
+from tests.e2e.locators import account, button
 from tests.polling import LIMIT, eventually
 
 LIMIT_MS = LIMIT * 1000
@@ -275,7 +275,7 @@ class Console:
         # Not until all of it is loaded: a page whose files were refused loads itself again, which would break that off.
         page.goto(f"{self.service.base_url}/console/#/{place}", wait_until="commit")
         if user is not None:
-            expect(button(page, "Sign out")).to_be_visible()
+            expect(account(page)).to_be_visible()
         return page
 
     def _tokens(self, user: str) -> dict[str, str]:
@@ -309,7 +309,7 @@ class Console:
         """Sign in as people do: by a click here, and one at the issuer."""
         button(page, "Sign in").click()
         self.identify(page, user)
-        expect(button(page, "Sign out")).to_be_visible()
+        expect(account(page)).to_be_visible()
 
     def identify(self, page: Page, user: str) -> None:
         """Choose a user on the issuer's page."""
@@ -317,6 +317,8 @@ class Console:
 
     def sign_out(self, page: Page, by: str = "Sign out") -> None:
         """Sign out with a button, and wait until the issuer has redirected: evaluations fail while a page navigates."""
+        if by == "Sign out":
+            account(page).click()
         with page.expect_navigation(url=f"{self.service.base_url}/console/**"):
             button(page, by).click()
         expect(button(page, "Sign in")).to_be_visible()

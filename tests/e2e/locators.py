@@ -16,6 +16,11 @@ def button(scope: Scope, name: Name) -> Locator:
     return scope.get_by_role("button", name=name, exact=True)
 
 
+def account(page: Page) -> Locator:
+    """The button of the signed-in user's menu."""
+    return button(page, re.compile("^Account: .+$"))
+
+
 def link(scope: Scope, name: Name) -> Locator:
     """The link of this name."""
     return scope.get_by_role("link", name=name, exact=True)

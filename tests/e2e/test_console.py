@@ -8,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.browser import Console, HeldRequests, meet_first, require_good_layout
 from tests.e2e.conftest import Service
-from tests.e2e.locators import button, dialog, heading, link
+from tests.e2e.locators import account, button, dialog, heading, link
 
 SPOIL = """
 (names) => {
@@ -80,6 +80,7 @@ def test_a_token_that_has_ended_is_renewed_but_not_for_somebody_who_signs_out(co
     link(page, "Playlists").click()
     renewal.wait_for(1)
     page.route(f"{console.issuer}/logout?*", lambda route: route.fulfill(status=204))  # so that this page stays
+    account(page).click()
     button(page, "Sign out").click()
     expect(button(page, "Sign in")).to_be_visible()
     with page.expect_response(f"{console.issuer}/token"):

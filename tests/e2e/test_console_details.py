@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.e2e.browser import HOSTILE, Console, HeldRequests, announced, require_good_layout, seek
 from tests.e2e.conftest import Service
-from tests.e2e.locators import button, dialog, field, form, group, heading, link, panel, region, tab
+from tests.e2e.locators import account, button, dialog, field, form, group, heading, link, panel, region, tab
 from tests.polling import eventually
 
 WRITES = re.compile(r"/v1/videos/[^/]+(/credits/[^/]+)?$")
@@ -238,6 +238,7 @@ def test_leaving_with_unsaved_changes_asks_first(console: Console) -> None:
     button(asking, "Keep editing").click()
     expect(field(editing, "Title")).to_have_value("Typed")
 
+    account(page).click()
     button(page, "Sign out").click()
     button(dialog(page, "Discard changes?"), "Stay signed in").click()
     expect(field(editing, "Title")).to_have_value("Typed")

@@ -305,7 +305,7 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     tops = [box["y"] for box in (card.bounding_box() for card in cards(page).all()) if box]
     columns = tops.count(tops[0])
     page.keyboard.press("/")
-    expect(field(page, "Show")).to_be_focused()
+    expect(page.get_by_role("combobox", name="Search videos", exact=True)).to_be_focused()
     field(page, "Category").focus()
     page.keyboard.type("/")
     expect(field(page, "Category")).to_have_value(f"{unique}/")

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 from local.testbed.video_files import clip
 from tests.e2e.browser import Console, HeldRequests, meet_first, require_good_layout, wait_until
 from tests.e2e.conftest import Service
-from tests.e2e.locators import button, dialog, field, heading, link
+from tests.e2e.locators import account, button, dialog, field, heading, link
 
 LARGE = 100 * 1000**2 + 1
 """Bytes: the smallest film that is sent in parts, which are three."""
@@ -301,10 +301,12 @@ def test_neither_leaving_nor_signing_out_loses_a_film_by_mistake(console: Consol
     transit = HeldRequests(page, TO_S3)
     shown = send(page, clip(SMALL), unique)
     transit.wait_for(1)
+    account(page).click()
     button(page, "Sign out").click()
     asking = dialog(page, "Sign out during an upload?")
     button(asking, "Stay signed in").click()
     expect(field(shown, "Uploading")).to_be_visible()
+    account(page).click()
     button(page, "Sign out").click()
     expect(asking).to_be_visible()
     console.sign_out(page, "Sign out and cancel uploads")

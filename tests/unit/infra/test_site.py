@@ -145,7 +145,7 @@ class TestThePage:
 
     def test_forgets_no_stylesheet(self, shipped: dict[str, bytes]) -> None:
         """A stylesheet that the page does not name would be shipped separately, but never loaded."""
-        assert [name for name in shipped if name.endswith(".css")] == ["style.css"]
+        assert [name for name in shipped if name.endswith(".css")] == ["design/tokens.css"]
 
     def test_leads_to_files_that_are_shipped(self, shipped: dict[str, bytes]) -> None:
         linked = re.findall(r'(?:href|src)="[0-9a-f]{16}/([^"]*)"', shipped["index.html"].decode())

@@ -1,4 +1,4 @@
-// What all screens are made of.
+// Parts of all screens. `#/design` shows them.
 
 import { html } from "htm/preact";
 import { useCallback, useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -6,7 +6,8 @@ import { Problem } from "../core/api.js";
 import { lookUp } from "../core/lookup.js";
 import { isServed } from "../core/media.js";
 import { hrefTo } from "../core/route.js";
-import { countOf, formatRange } from "../core/words.js";
+import { countOf, date, exactTime, formatRange, relativeTime } from "../core/words.js";
+import { ICONS } from "./icons.js";
 
 /** @typedef {import("preact").ComponentChildren} Children */
 
@@ -14,6 +15,53 @@ import { countOf, formatRange } from "../core/words.js";
  * @param {{ children?: Children, class?: string, title?: string }} props */
 export function UserText(props) {
   return html`<bdi ...${props}>${props.children}</bdi>`;
+}
+
+/** An icon beside its label, so it has no name itself. @param {{ name: import("./icons.js").IconName }} props */
+export function Icon({ name }) {
+  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true">${ICONS[name].map(([tag, attributes]) => html`<${tag} ...${attributes} />`)}</svg>`;
+}
+
+/** A past time as people say it, with the exact time as tooltip; a date if it is more than a month away.
+ * @param {{ at: number }} props milliseconds of the epoch */
+export function Time({ at }) {
+  return html`<time datetime=${new Date(at).toISOString()} title=${exactTime(at)}>${relativeTime(at, Date.now()) ?? date(at / 1000)}</time>`;
+}
+
+/** Links to the screens above a detail page, then its title. @param {{ path: [string, string][], here: unknown }} props title and address of each */
+export function Breadcrumbs({ path, here }) {
+  return html`<nav class="crumbs" aria-label="Breadcrumbs"><ol>
+    ${path.map(([title, href]) => html`<li><a href=${href}><${UserText}>${title}<//></a> <span aria-hidden="true">/</span></li>`)}
+    <li aria-current="page"><${UserText}>${here}<//></li>
+  </ol></nav>`;
+}
+
+/** A button that opens a list of links and buttons. Escape, a click beside it and a choice close it.
+ * @param {{ label: unknown, children?: Children, class?: string, keepOpen?: boolean, [attribute: string]: unknown }} props */
+export function Menu({ label, children, class: name = "quiet", keepOpen = false, ...more }) {
+  const [isOpen, setOpen] = useState(false);
+  const root = useRef(/** @type {HTMLElement | null} */ (null));
+  const id = useId();
+  useEffect(() => {
+    if (!isOpen) return;
+    const leave = (/** @type {Event} */ { target }) => root.current?.contains(/** @type {Node} */ (target)) || setOpen(false);
+    document.addEventListener("pointerdown", leave);
+    document.addEventListener("focusin", leave);
+    return () => {
+      document.removeEventListener("pointerdown", leave);
+      document.removeEventListener("focusin", leave);
+    };
+  }, [isOpen]);
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Escape" || !isOpen) return;
+    event.stopPropagation();
+    setOpen(false);
+    root.current?.querySelector("button")?.focus();
+  };
+  return html`<span class="menu" ref=${root} onKeyDown=${press}>
+    <button type="button" class=${name} aria-expanded=${String(isOpen)} aria-controls=${id} onClick=${() => setOpen(!isOpen)} ...${more}>${label}</button>
+    ${isOpen && html`<span class="menu-panel" id=${id} onClick=${() => keepOpen || setOpen(false)}>${children}</span>`}
+  </span>`;
 }
 
 /** A problem, with a way to try again.
@@ -37,9 +85,9 @@ export function messageOf(error) {
   return { title: "Something went wrong", detail: error instanceof Error ? error.message : String(error) };
 }
 
-/** @param {{ children?: Children }} props */
-export function Empty({ children }) {
-  return html`<div class="empty">${children}</div>`;
+/** Nothing to show: why, and what to do about it. @param {{ icon?: import("./icons.js").IconName, children?: Children }} props */
+export function Empty({ icon = "inbox", children }) {
+  return html`<div class="empty"><${Icon} name=${icon} />${children}</div>`;
 }
 
 /** @param {{ what?: string }} props */
@@ -94,15 +142,21 @@ export function Dialog({ title, onClose, children, ...more }) {
   </dialog>`;
 }
 
-/** The picture of a video, or where it will be. Beside its title, so it says nothing itself.
- *
- * What an owner wrote themselves may be an address that browsers cannot open, such as `s3://...`.
- * @param {{ url?: string }} props */
-export function Poster({ url }) {
+/** The poster of a video beside its title, so it says nothing itself. Without an image that the page may load, it is the title
+ * on a colour of the video's id.
+ * @param {{ url?: string, of?: { videoId: string, title: string } }} props */
+export function Poster({ url, of }) {
   const [broken, setBroken] = useState("");
+  const isShown = url && url !== broken && isServed(url);
+  const drawn = !isShown && of ? html`<span class="drawn" dir="auto" data-title=${of.title.slice(0, 80)} style=${{ "--hue": hueOf(of.videoId) }}></span>` : null;
   return html`<span class="poster">
-    ${url && url !== broken && isServed(url) && html`<img src=${url} alt="" loading="lazy" decoding="async" onError=${() => setBroken(url)} />`}
+    ${isShown ? html`<img src=${url} alt="" loading="lazy" decoding="async" onError=${() => setBroken(url)} />` : drawn}
   </span>`;
+}
+
+/** Return the hue of an id, in degrees. @param {string} id */
+export function hueOf(id) {
+  return [...id].reduce((sum, character) => (sum * 31 + (character.codePointAt(0) ?? 0)) % 360, 0);
 }
 
 /** Labels of the API's states and visibilities. @type {Record<string, string>} */

@@ -1,0 +1,137 @@
+// The search box of the header, with suggestions: videos, people, spoken lines and tags.
+
+import { html } from "htm/preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { api, ask } from "../core/api.js";
+import { hrefTo, navigate } from "../core/route.js";
+import { formatClock } from "../core/words.js";
+import { Icon, UserText } from "../design/parts.js";
+
+/**
+ * @typedef {import("../core/api.js").Schemas["FoundVideo"]} Found
+ * @typedef {{ key: string, icon: import("../design/icons.js").IconName, text: string, kind: string, href: string }} Suggestion
+ */
+
+const PAUSE_MS = 250; // after a key, before the service is asked
+const LONGEST = 256;
+const MAX_VIDEOS = 6, MAX_TAGS = 3;
+
+/** @param {{ route: import("../core/route.js").Route }} props */
+export default function Search({ route }) {
+  const isScreen = route.path[0] === "search";
+  const searched = isScreen ? route.query.get("q") ?? "" : "";
+  const [text, setText] = useState(searched);
+  const [found, setFound] = useState(/** @type {Suggestion[]} */ ([]));
+  const [isOpen, setOpen] = useState(false);
+  const [chosen, setChosen] = useState(-1);
+  const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const timer = useRef(0);
+  const request = useRef(new AbortController());
+  const id = useId();
+  useSlash(input);
+  // A link to a search, or going back to one, sets the text; leaving the screen clears it.
+  useEffect(() => setText((before) => (before.trim() === searched.trim() ? before : searched)), [searched, isScreen]);
+  useEffect(() => () => cancel(), []);
+
+  const cancel = () => {
+    clearTimeout(timer.current);
+    request.current.abort();
+    request.current = new AbortController();
+  };
+  const close = () => {
+    cancel();
+    setOpen(false);
+    setChosen(-1);
+  };
+  /** The address of the results: the filters of the search screen are kept. @param {string} q */
+  const results = (q) => hrefTo(["search"], { q, category: isScreen ? route.query.get("category") : "", tag: isScreen ? route.query.get("tag") : "" });
+  const suggest = async (/** @type {string} */ q) => {
+    const { signal } = request.current;
+    const query = { q, limit: MAX_VIDEOS, facets: /** @type {"tag"[]} */ (["tag"]) };
+    const answer = await ask(api.GET("/v1/search", { params: { query }, signal })).catch(() => null); // Enter shows what is wrong
+    if (signal.aborted) return;
+    setFound(answer ? suggestions(q, answer.data.items, answer.data.facets?.tag ?? []) : []);
+    setChosen(-1);
+  };
+  const type = (/** @type {string} */ typed) => {
+    setText(typed);
+    cancel();
+    const q = typed.trim();
+    setOpen(!isScreen && q !== "");
+    if (!q) setFound([]);
+    // The search screen shows results as one types; elsewhere there are suggestions.
+    if (isScreen) timer.current = setTimeout(() => navigate(results(typed), { replace: true }), PAUSE_MS);
+    else if (q) timer.current = setTimeout(suggest, PAUSE_MS, q);
+  };
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const href = isOpen ? found[chosen]?.href : undefined;
+    close();
+    navigate(href ?? results(text), { replace: isScreen && !href });
+  };
+  const press = (/** @type {KeyboardEvent} */ event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape" && isOpen) {
+      event.preventDefault();
+      close();
+    } else if (step && isOpen && found.length) {
+      event.preventDefault();
+      const next = chosen + step; // before the first and after the last is the text itself
+      setChosen(next < -1 ? found.length - 1 : next === found.length ? -1 : next);
+    }
+  };
+  const isShown = isOpen && found.length > 0;
+  return html`<form class="finder" role="search" aria-label="Search" onSubmit=${submit}>
+    <${Icon} name="search" />
+    <input type="search" ref=${input} role="combobox" aria-label="Search videos" placeholder="Search" maxlength=${LONGEST} dir="auto" autocomplete="off" spellcheck=${false}
+      value=${text} aria-keyshortcuts="/" aria-expanded=${String(isShown)} aria-controls=${id} aria-autocomplete="list"
+      aria-activedescendant=${isShown && chosen >= 0 ? `${id}-${chosen}` : undefined}
+      onInput=${(/** @type {InputEvent} */ event) => type(/** @type {HTMLInputElement} */ (event.currentTarget).value)}
+      onKeyDown=${press} onFocus=${() => setOpen(!isScreen && text.trim() !== "")} onBlur=${close} />
+    <kbd aria-hidden="true">/</kbd>
+    ${isShown && html`<ul role="listbox" id=${id} aria-label="Suggestions" onMouseDown=${(/** @type {Event} */ event) => event.preventDefault()}>
+      ${found.map(({ key, icon, text: label, kind, href }, index) => html`<li key=${key} id=${`${id}-${index}`} role="option" aria-selected=${String(index === chosen)}
+        onClick=${() => {
+          close();
+          navigate(href);
+        }}><${Icon} name=${icon} /><span><${UserText}>${label}<//></span><small>${kind}</small></li>`)}
+    </ul>`}
+  </form>`;
+}
+
+/** Return what to suggest for a search: tags that contain it, then videos with what matches in them.
+ * @param {string} q @param {Found[]} videos @param {{ value: unknown }[]} tags @returns {Suggestion[]} */
+export function suggestions(q, videos, tags) {
+  const word = q.toLowerCase();
+  const own = tags.map(({ value }) => String(value)).filter((tag) => tag.toLowerCase().includes(word)).slice(0, MAX_TAGS);
+  return [
+    ...own.map((tag) => ({ key: `tag ${tag}`, icon: /** @type {const} */ ("tag"), text: tag, kind: "Tag", href: hrefTo([], { tag }) })),
+    ...videos.map(({ video: { videoId, title }, quote, highlights = [] }) => {
+      const person = highlights.find(({ field }) => field === "names");
+      if (quote) {
+        const href = hrefTo(["videos", videoId], { t: String(quote.start / 1000), captions: quote.language });
+        return { key: videoId, icon: /** @type {const} */ ("captions"), text: quote.text, kind: `${formatClock(quote.start)}, ${title.slice(0, 30)}`, href };
+      }
+      if (person && !highlights.some(({ field }) => field === "title")) {
+        return { key: videoId, icon: /** @type {const} */ ("user"), text: person.text, kind: title.slice(0, 30), href: hrefTo(["videos", videoId], { tab: "credits" }) };
+      }
+      return { key: videoId, icon: /** @type {const} */ ("film"), text: title, kind: "Video", href: hrefTo(["videos", videoId]) };
+    }),
+  ];
+}
+
+/** Let `/` focus the search box. @param {{ current: HTMLInputElement | null }} input */
+function useSlash(input) {
+  useEffect(() => {
+    const focus = (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+      const target = /** @type {HTMLElement} */ (event.target);
+      if (target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      input.current?.focus();
+      input.current?.select();
+    };
+    addEventListener("keydown", focus);
+    return () => removeEventListener("keydown", focus);
+  }, []);
+}

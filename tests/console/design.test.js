@@ -1,0 +1,83 @@
+// The design system: contrast of its colours, its posters and times, and the suggestions of the search box.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, test } from "node:test";
+import { html } from "htm/preact";
+import { relativeTime } from "../../console/core/words.js";
+import { Menu, hueOf } from "../../console/design/parts.js";
+import { suggestions } from "../../console/frame/search.js";
+import { act, button, draw, elements, leave } from "./page.js";
+
+const TOKENS = readFileSync(new URL("../../console/design/tokens.css", import.meta.url), "utf-8");
+/** Both colours of each token: in the light theme, and in the dark one. @type {Map<string, string[]>} */
+const COLOURS = new Map([...TOKENS.matchAll(/--([\w-]+): light-dark\((#\w+), (#\w+)\)/g)].map(([, name, light, dark]) => [name, [light, dark]]));
+
+/** Relative luminance (WCAG 2.2). @param {string} colour such as `#fbfbfa` */
+function luminance(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** @param {string} one @param {string} other */
+function contrast(one, other) {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+test("text has a contrast of 4.5 and the edges of fields one of 3, in both themes", () => {
+  const texts = ["text", "soft", "accent", "good", "bad", "busy"].flatMap((name) => ["back", "raised", "sunken"].map((ground) => [name, ground, 4.5]));
+  const badges = ["good", "bad", "busy", "accent"].map((name) => [name, `${name}-soft`, 4.5]);
+  const pairs = [...texts, ...badges, ["on-accent", "accent", 4.5], ["on-danger", "danger", 4.5], ["edge", "raised", 3], ["text", "accent-soft", 4.5], ["text", "bad-soft", 4.5]];
+  for (const [name, ground, least] of pairs) {
+    for (const theme of [0, 1]) {
+      const ratio = contrast(COLOURS.get(name)[theme], COLOURS.get(ground)[theme]);
+      assert.ok(ratio >= least, `${name} on ${ground}, ${theme ? "dark" : "light"}: ${ratio.toFixed(2)}`);
+    }
+  }
+});
+
+test("red is the colour of danger and faults alone", () => {
+  const [red, , blue] = [1, 3, 5].map((at) => parseInt(COLOURS.get("accent")[0].slice(at, at + 2), 16));
+  assert.ok(blue > red);
+});
+
+test("a poster without an image has the same colour each time", () => {
+  assert.equal(hueOf("be200bd5"), hueOf("be200bd5"));
+  assert.notEqual(hueOf("be200bd5"), hueOf("be200bd6"));
+});
+
+test("a past time of this month is relative, any other is not", () => {
+  const now = 1_700_000_000_000;
+  const said = (/** @type {number} */ seconds) => relativeTime(now - seconds * 1000, now);
+  assert.deepEqual([0, 300, 7200, 86_400, 3 * 86_400].map(said), ["now", "5 minutes ago", "2 hours ago", "yesterday", "3 days ago"]);
+  assert.deepEqual([40 * 86_400, -3600].map(said), [null, null]);
+});
+
+test("suggestions are tags that contain the text, then videos by what matches in them", () => {
+  const video = (/** @type {string} */ videoId) => ({ videoId, title: `Film ${videoId}` });
+  const found = [
+    { video: video("1"), highlights: [{ field: "title", text: "Film 1", ranges: [] }] },
+    { video: video("2"), highlights: [{ field: "names", text: "Ada Mason", ranges: [] }] },
+    { video: video("3"), quote: { language: "en", start: 61_000, text: "We sail at dawn", ranges: [] } },
+  ];
+  const list = suggestions("SEA", found, [{ value: "seaside" }, { value: "city" }]).map(({ kind, text, href }) => [kind, text, href]);
+  assert.deepEqual(list, [
+    ["Tag", "seaside", "#/?tag=seaside"],
+    ["Video", "Film 1", "#/videos/1"],
+    ["Film 2", "Ada Mason", "#/videos/2?tab=credits"],
+    ["1:01, Film 3", "We sail at dawn", "#/videos/3?t=61&captions=en"],
+  ]);
+});
+
+test("a menu opens at its button and closes at a choice", async () => {
+  const root = await draw(html`<${Menu} label="More"><button type="button">Share</button><//>`);
+  after(() => leave(root));
+  const labels = () => elements(root, "button").map(({ textContent }) => textContent);
+  assert.deepEqual(labels(), ["More"]);
+  await act(button(root, "More"), "click");
+  assert.deepEqual(labels(), ["More", "Share"]);
+  await act(elements(root, "span").find(({ attributes }) => attributes.get("class") === "menu-panel"), "click");
+  assert.deepEqual(labels(), ["More"]);
+});
