@@ -1,8 +1,8 @@
 """`make check` and `make test`: runs the stages of a check in parallel, and ends with a table and the failures.
 
-The rehearsal takes longest and waits a lot, so it begins first, and everything else gives way to it. The unit tests are
-two stages, each with its own files and in one process: workers of xdist would each read all files. Each stage writes
-to its own log in `.local/checks`. Of a stage that fails, the failed tests and the last lines of its log are shown.
+The rehearsal takes longest and mostly waits, so it starts first and has the highest priority. The unit tests are two
+stages with half of the files each, because xdist workers would each import all files. Each stage writes a log in
+`.local/checks`. For a failed stage, the failed tests and the end of its log are shown.
 """
 
 import os
@@ -30,7 +30,7 @@ PROGRESS_SECONDS = 10.0
 """Seconds between two lines of progress."""
 POLL_SECONDS = 0.2
 AT_ONCE = (os.cpu_count() or 2) + 1
-"""Maximum number of stages that run concurrently: one more than cores, because the rehearsal waits a lot."""
+"""Maximum number of stages that run concurrently: one more than cores, because the rehearsal mostly waits."""
 GRACE_SECONDS = 90.0
 """Seconds for an interrupted stage to clean up; the rehearsal has to stop a deployed account."""
 NOT_UNIT = ("tests/unit/infra", "tests/unit/proofs")
@@ -49,7 +49,7 @@ SLOWEST = 10
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _SUMMARY = re.compile(r"=+ short test summary info =+$|(?:FAILED|ERROR|SKIPPED) .*(?:tests/|\.py)|[\d.]+ s in tests/")
-"""Lines of pytest's output that are shown in another form, and would hide the tracebacks above them."""
+"""Lines of pytest's output that the report shows in another form. They would displace the tracebacks above them."""
 
 Count = Callable[[str], str]
 """Function that returns the number of items that a stage checked, as text, from its output."""
@@ -218,7 +218,7 @@ class _Running:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # so that one signal reaches all that it starts
-                preexec_fn=_let_signals_through,  # there are no threads
+                preexec_fn=_unblock_signals,  # there are no threads
             )
 
     @property
@@ -240,18 +240,18 @@ class Checks:
         """Return the outcomes in the order of the stages. No process of a stage survives, even after an error."""
         self._logs.mkdir(parents=True, exist_ok=True)
         waiting, running, ended = list(wanted), list[_Running](), self.ended
-        told = time.monotonic()
+        reported_at = time.monotonic()
         try:
             while waiting or running:
                 while waiting and len(running) < AT_ONCE:
                     stage = waiting.pop(0)
-                    with _signals_held_back():  # a stage that is started is one that is ended
+                    with _signals_blocked():  # so that a started stage is always in the list that is ended
                         running.append(_Running(stage, time.monotonic(), self._logs / f"{stage.name}.txt"))
                 for run in [run for run in running if run.process.poll() is not None]:
                     running.remove(run)
                     ended[run.stage.name] = self._ended(run)
-                if time.monotonic() - told >= PROGRESS_SECONDS:
-                    told = time.monotonic()
+                if time.monotonic() - reported_at >= PROGRESS_SECONDS:
+                    reported_at = time.monotonic()
                     self._say(_line(running, waiting))
                 if running:
                     _wait(running[0].process)
@@ -268,7 +268,7 @@ class Checks:
 
 
 @contextmanager
-def _signals_held_back() -> Iterator[None]:
+def _signals_blocked() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
     try:
         yield
@@ -276,7 +276,7 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _let_signals_through() -> None:
+def _unblock_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
 
 
@@ -334,7 +334,7 @@ def _check(names: Sequence[str], settings: Mapping[str, str], logs: Path) -> Non
     print()
     Console(highlight=False).print(table(outcomes, time.monotonic() - began))
     if not _is_good(outcomes):
-        # At the very end, where the log of a CI run is read first.
+        # At the very end, where readers of a CI log look first.
         failed = [outcome for outcome in outcomes if not outcome.is_good]
         raise LocalError("\n".join(["", *map(_ending, failed), f"Not everything holds. The logs are in {logs}."]))
 

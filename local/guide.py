@@ -1,8 +1,8 @@
 """`make docs`: renders the documents as a static site with search. `make run` serves it at `/guide/`.
 
-Zensical renders the pages, and refuses dead links between them. The site needs no network: it has no web fonts, and its
+Zensical renders the pages, and fails on dead links between them. The site needs no network: it has no web fonts, and its
 libraries are served with it. Scripts that Zensical writes into a page become files, so that the Content Security Policy
-can refuse inline scripts.
+can forbid inline scripts.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from pathlib import Path
 from local import ROOT, STATE, LocalError, exit_status
 
 SITES = STATE / "guide"
-"""One folder for each build, named after the state of its sources."""
+"""Folder with one subfolder for each build, named after a digest of its sources."""
 INDEX = Path("docs", "README.md")
-"""The page whose sections and links become the navigation."""
+"""Page whose sections and links become the navigation."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -57,7 +57,7 @@ toc = {{ permalink = true, slugify = {{ object = "pymdownx.slugs.slugify", kwds 
 pymdownx.highlight = {{}}
 pymdownx.superfences = {{}}
 """
-"""The configuration of Zensical. Headings get the same anchors as on GitHub."""
+"""Configuration of Zensical. Headings get the same anchors as on GitHub."""
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -68,7 +68,7 @@ Response = tuple[int, bytes, dict[str, str]]
 
 
 class Guide:
-    """Serves the site of a checkout. A request of a page builds the site if its sources have changed since."""
+    """Serves the site of a checkout. A request for a page first rebuilds the site if its sources have changed."""
 
     def __init__(self, root: Path = ROOT, sites: Path = SITES) -> None:
         self._root = root
@@ -90,7 +90,7 @@ class Guide:
                     await asyncio.to_thread(self._refresh)
                 except LocalError as error:
                     return 503, str(error).encode(), headers | {"content-type": "text/plain; charset=utf-8"}
-        if name not in self._names:  # a name is never joined to a path before it is known
+        if name not in self._names:  # an unknown name is never joined to a path
             return 404, b"The guide has no such page.", headers | {"content-type": "text/plain; charset=utf-8"}
         headers |= {"content-type": TYPES[Path(name).suffix], "content-security-policy": POLICY}
         return 200, (self._site / name).read_bytes(), headers
@@ -103,7 +103,7 @@ class Guide:
 
 
 def build(root: Path = ROOT, sites: Path = SITES) -> Path:
-    """Return the folder of the site, after building it if the sources have changed. Raises LocalError for dead links."""
+    """Return the folder of the site, after building it if the sources have changed. Raises LocalError if the build fails, such as for a dead link."""
     site = sites / _state(root)
     if site.is_dir():
         return site
@@ -117,7 +117,7 @@ def build(root: Path = ROOT, sites: Path = SITES) -> Path:
         if ran.returncode != 0:
             output = re.sub(r"\x1b\[[\d;]*m", "", ran.stdout + ran.stderr).partition("Traceback")[0]
             raise LocalError(f"The documents could not be built:\n{output}")
-        (folder / "site" / "404.html").unlink()  # its links are those of a site without a prefix
+        (folder / "site" / "404.html").unlink()  # its links assume a site without a path prefix
         _move_scripts_to_files(folder / "site")
         for old in sites.glob("[0-9a-f]*"):
             shutil.rmtree(old, ignore_errors=True)
@@ -127,7 +127,7 @@ def build(root: Path = ROOT, sites: Path = SITES) -> Path:
 
 
 def sources(root: Path) -> list[Path]:
-    """Return the pages of a checkout, and the files that they show."""
+    """Return the pages of a checkout, and the other files below docs/, such as images."""
     return sorted([*root.glob("*.md"), *(file for file in (root / "docs").rglob("*") if file.is_file())])
 
 
@@ -152,7 +152,7 @@ def _write_sources(root: Path, folder: Path) -> None:
 
 
 def _adapted(page: Path, root: Path, published: set[Path]) -> str:
-    """Return a page in the dialect of Zensical: lists are indented by four, links to files outside the site are text."""
+    """Return a page for Zensical: lists are indented by four spaces, and links to files outside the site become text."""
 
     def link(match: re.Match[str]) -> str:
         text, path, _ = match.groups()

@@ -1,9 +1,10 @@
-"""Checks the prose of docstrings, of the OpenAPI document and of test names: words, sentence length, unique class names.
+"""Checks the prose of docstrings, of the OpenAPI document and of test names: words, sentence length, existing names.
 
 `make lint` runs it. `CONTRIBUTING.md` lists the rules.
 """
 
 import ast
+import builtins
 import re
 import sys
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ _PHRASE = re.compile(
     r"|somebody|nobody|everybody|whoever|whom|likewise|besides|meanwhile|shall|what (?:is|was|has|came|became))\b",
     re.IGNORECASE,
 )
+_RAISED = re.compile(r"\b[Rr]aises? ([A-Z]\w+)")
 _TEST_NAME = re.compile(r"test_(it|they|or|but|also|so|what|who|nor|and)(_|$)")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
 _CODE = re.compile(r"```.*?```|>>> .*?(?=\n\s*\n|\Z)|(?:[^\n]*[│├└][^\n]*\n?)+|`[^`]*`|\S+://\S+", re.DOTALL)
@@ -43,20 +45,32 @@ def faults(text: str) -> Iterator[str]:
             yield f"a sentence of {len(words)} words: {' '.join(words[:8])} ..."
 
 
-def faults_of_module(source: str) -> Iterator[tuple[int, str]]:
+def faults_of_module(module: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and fault for each docstring, attribute doc and test name of a module."""
-    waiting: list[ast.Module | ast.stmt] = [ast.parse(source)]
+    yield from ((line, fault) for line, text in texts(module) for fault in faults(text))
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _TEST_NAME.match(node.name):
+            yield node.lineno, f"the name {node.name} is no complete claim"
+
+
+def texts(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each docstring and attribute doc."""
+    waiting: list[ast.Module | ast.stmt] = [module]
     while waiting:
         node = waiting.pop()
         match node:
-            case ast.Module() | ast.ClassDef():
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 waiting += node.body
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                waiting += node.body
-                if _TEST_NAME.match(node.name):
-                    yield node.lineno, f"the name {node.name} is no complete claim"
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield from ((node.lineno, fault) for fault in faults(text))
+                yield node.lineno, text
+
+
+def names(module: ast.Module) -> Iterator[str]:
+    """Yield the names that the code of a module defines or uses."""
+    for node in ast.walk(module):
+        match node:
+            case ast.ClassDef(name=name) | ast.alias(name=name) | ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
 
 
 def faults_of_document() -> Iterator[tuple[str, str]]:
@@ -69,13 +83,17 @@ def faults_of_document() -> Iterator[tuple[str, str]]:
 
 def check(root: Path = ROOT, checked: tuple[str, ...] = CHECKED) -> Iterator[str]:
     """Yield a line for each fault in these folders and files, and in the OpenAPI document if `openapi` is listed."""
-    classes = []
+    classes, raised, known = [], [], {*dir(builtins)}
     for name in checked:
         for file in sorted((root / name).rglob("*.py")) or [root / name] if name != "openapi" else ():
             source, path = file.read_text(encoding="utf-8"), file.relative_to(root).as_posix()
-            yield from (f"{path}:{line}: {fault}" for line, fault in faults_of_module(source))
+            module = ast.parse(source)
+            yield from (f"{path}:{line}: {fault}" for line, fault in faults_of_module(module))
+            known |= {*names(module)}
+            raised += [(f"{path}:{line}", name) for line, text in texts(module) for name in _RAISED.findall(text)]
             if path.startswith(PRODUCT):
                 classes += [(name, path) for name in re.findall(r"^class ([A-Za-z]\w*)", source, re.MULTILINE)]
+    yield from (f"{place}: {name}, which it raises, does not exist" for place, name in raised if name not in known)
     for (name, path), (following, other) in pairwise(sorted(classes)):
         if name == following:
             yield f"{other}: the class name {name} is also in {path}"

@@ -28,7 +28,7 @@ ORDERED = None
 """Key of the ordered partitions among the members of a table's indexes. MiniStack discards the members, and with them the
 ordered partitions, when it replaces the items or the indexes of a table."""
 TABLE = None
-"""Stands for the table itself where an index is named."""
+"""Name that stands for the table itself, where an index is expected."""
 
 QUERY: FunctionType = dynamodb._query
 INDEX_ITEM: FunctionType = dynamodb._index_item
@@ -39,7 +39,7 @@ MAX_EXPRESSIONS = 1_000
 
 
 def install() -> None:
-    """Let MiniStack answer a Query from ordered partitions, update them with each write, and parse an expression once.
+    """Patch MiniStack to read each Query from ordered partitions, to update them with each write, and to cache parsed expressions.
 
     MiniStack parses each condition again for each item, which is a third of the CPU of a Query.
     """
@@ -49,7 +49,7 @@ def install() -> None:
 
 
 def query(request: Any) -> Any:
-    """Answer a Query as MiniStack does, from the entries that the page can contain."""
+    """Return MiniStack's response to a Query, evaluated only on the entries that the page can contain."""
     index = request.get("IndexName") or TABLE
 
     def table_of(name: str) -> Any:
@@ -60,7 +60,7 @@ def query(request: Any) -> Any:
         return {index: OrderedPages(table, index, request)}
 
     own = {"_tables": SimpleNamespace(get=table_of), "_index_members": members_of}
-    # MiniStack's own function, in a module whose partitions are these.
+    # MiniStack's own function with other global variables, so that it reads these partitions.
     return FunctionType(QUERY.__code__, vars(dynamodb) | own)(request)
 
 
@@ -79,7 +79,7 @@ def index_item(table: Any, pk: str, sk: str, item: Any, add: bool) -> None:
 
 
 class Unordered(Exception):
-    """The order of the entries does not answer a request: MiniStack has to read the whole partition."""
+    """The request does not fit the order of the entries, so MiniStack must read the whole partition."""
 
 
 class KeyAttribute(NamedTuple):
@@ -144,18 +144,18 @@ class Partition:
         return tuple(attribute.value(item) for attribute in self._order)
 
     def sample(self) -> list[Key]:
-        """Return one of its keys, or none if it has no items."""
+        """Return one of its keys in a list, or an empty list if it has no items."""
         return [key for _, key in self._entries[:1]]
 
     def matching(self, conditions: Mapping[str, KeyCondition], start: Item | None, *, backwards: bool) -> Iterator[Key]:
         """Return the keys of the entries that match the conditions, after an exclusive start key.
 
-        Raises Unordered if the order of the entries does not tell which they are.
+        Raises Unordered if the matching entries are not contiguous.
         """
         if self._mistyped:
             raise Unordered
         first, end = self._range(conditions)
-        if start:  # it matches the conditions: MiniStack refuses others
+        if start:  # it matches the conditions, because MiniStack rejects other keys
             position = self._position(start)
             if backwards:
                 end = bisect_left(self._entries, position, key=itemgetter(0))
@@ -228,7 +228,7 @@ class OrderedPages:
         return self._table["items"][key[0]][key[1]]
 
     def _ordered(self, name: Any) -> Partition:
-        """Return the ordered partition, which the first request sorts."""
+        """Return the ordered partition, which is sorted and cached at the first request."""
         members = self._members()
         ordered: dict[tuple[str | None, Any], Partition] = members.setdefault(ORDERED, {})
         if (self._index, name) not in ordered:
@@ -262,7 +262,7 @@ class OrderedPages:
 
 
 def conditions_of(request: Any) -> dict[str, KeyCondition]:
-    """Return the conditions on key attributes. Raises Unordered if one has a form that is not read here."""
+    """Return the conditions on key attributes. Raises Unordered for forms that the service never sends."""
     if request.get("KeyConditions"):
         raise Unordered
     aliases, values = request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}

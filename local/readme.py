@@ -1,7 +1,6 @@
-"""Writes generated files: tables of endpoints, parameters, functions, the data model and job kinds, job messages' JSON Schema, console labels.
+"""Writes the generated parts of the docs, the JSON Schema of job messages, the console's labels, and the prebuilt models.
 
-It also writes the modules of local/prebuilt.py.
-`--check` only compares: the exit status is 1 if a file is out of date.
+With `--check` it writes nothing, and the exit status is 1 if a file is out of date.
 """
 
 import ast
@@ -48,7 +47,7 @@ def generated() -> dict[Path, str]:
 
 
 def _endpoints() -> str:
-    """The table of all endpoints with the scopes, query parameters and headers that they take."""
+    """Return the table of all endpoints, with their scopes, query parameters and headers."""
     paths = document()["paths"]
     rows = []
     for route in ROUTES:
@@ -64,13 +63,13 @@ def _endpoints() -> str:
 
 
 def _data_model() -> dict[str, str]:
-    """The generated sections of the data model by name, in Markdown."""
+    """Return the generated sections of the data model by name, in Markdown."""
     return {
         "access patterns": table(
-            ("Question", "Request", "DynamoDB", "Index", "Key", "Cost"),
+            ("Purpose", "Request", "DynamoDB", "Index", "Key", "Cost"),
             (
                 (
-                    pattern.question,
+                    pattern.purpose,
                     f"`{pattern.request}`",
                     _operations(pattern.operations),
                     _code(pattern.index),
@@ -111,7 +110,7 @@ def _data_model() -> dict[str, str]:
 
 
 def _item_section(item: ItemDescription) -> str:
-    """The section of an entity: its keys, purpose and attributes."""
+    """Return the section of an entity, with its keys, purpose and attributes."""
     entity = item.entity
     if entity is VIDEO:
         attributes = table(
@@ -124,7 +123,7 @@ def _item_section(item: ItemDescription) -> str:
 
 
 def _described(what: str, descriptions: Mapping[str, str]) -> str:
-    """A table of names, one or several separated by commas, and their descriptions."""
+    """Return a table of names and descriptions. A key of `descriptions` may be several names, separated by commas."""
     return table(
         (what, "Description"),
         ((", ".join(f"`{name}`" for name in names.split(", ")), text) for names, text in descriptions.items()),
@@ -132,25 +131,25 @@ def _described(what: str, descriptions: Mapping[str, str]) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """The anchor of a heading, as GitHub derives it."""
+    """Return the anchor of a heading, as GitHub derives it."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def _writers(field: VideoField) -> str:
-    """The writers of a field, in words."""
+    """Return the writers of a field, in words."""
     client = {"client": "client", "admin": "server, admin"}[field.create] if field.type else "server"
     return ", ".join([client, *(["probe"] if field.is_probed else [])])
 
 
 def _places(field: VideoField) -> str:
-    """The answers that have a field, in words."""
+    """Return the responses that include a field, in words."""
     places = {"to its owner": field.is_private, "in lists": field.projected and not field.is_private}
     shown = [place for place, holds in places.items() if holds]
     return ", ".join(shown) or ("yes" if field.is_shown else "no")
 
 
 def _console_labels() -> str:
-    """The module of the console with the names of a video's fields and job kinds, and the inputs of fields that people edit."""
+    """Return the console's module with the labels of video fields and job kinds, and the input types of editable fields."""
     schemas = VideoContent.model_json_schema()["properties"]
 
     def kind_of(field: VideoField) -> str:
@@ -183,7 +182,7 @@ def _console_labels() -> str:
 
 
 def filled(text: str, contents: Mapping[str, str]) -> str:
-    """A page with these contents between the marks of each section; raises ValueError if marks are missing."""
+    """Return a page with new contents between the marks of each section; raises ValueError if marks are missing."""
     for name, content in contents.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->\n"
         before, found, rest = text.partition(begin)
@@ -213,7 +212,7 @@ def _job_kinds() -> str:
 
 
 def _functions() -> str:
-    """The table of all functions with the summaries of their handlers."""
+    """Return the table of all functions, with the summaries of their handlers."""
     handlers = sorted((ROOT / "functions").glob("*/handler.py"))
     return table(
         ("Function", "Purpose"),
@@ -228,18 +227,18 @@ def _functions() -> str:
 
 
 def _parameters(query: type[Query]) -> str:
-    """The query parameters of an operation, as its OpenAPI document describes them."""
+    """Return the table of an operation's query parameters, described as in the OpenAPI document."""
     return _described("Parameter", {each.name: each.description for each in query.parameters})
 
 
 def _message_schema() -> str:
-    """The JSON Schema of job messages, for transcoders."""
+    """Return the JSON Schema of job messages, for transcoders."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **JobMessage.model_json_schema()}
     return json.dumps(schema, indent=2) + "\n"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with `--check` compare; the exit status."""
+    """Write the files, or compare them with `--check`; return the exit status."""
     files = generated()
     if arguments == ["--check"]:
         return int(any(file.read_text(encoding="utf-8") != text for file, text in files.items()))

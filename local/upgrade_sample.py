@@ -100,13 +100,13 @@ class UpgradeSample:
         return [video["videoId"] for video in self.videos if video["userId"] in OF_OLDER]
 
     def require_owners(self) -> None:
-        """Raise Lost unless each owner's videos are listed, by the table's first index."""
+        """Raise DataLost unless each owner's videos are listed, by the table's first index."""
         for owner in OWNERS:
             mine = _ids(video for video in self.videos if video["userId"] == owner)
             self._require(f"the videos of {owner}", mine, self._listed(ADMIN, userId=owner))
 
     def require_all(self) -> None:
-        """Raise Lost unless every query returns all expected items."""
+        """Raise DataLost unless every query returns all expected items."""
         self.require_owners()
         listed = [video for video in self.videos if _is_listed(video)]
         for category in CATEGORIES:
@@ -149,8 +149,8 @@ class UpgradeSample:
             _require(f"the playlists of {owner}", [playlist], [entry["playlistId"] for entry in listed])
             entries = self._get(owner, f"/v1/playlists/{playlist}/entries", limit=MOST)["items"]
             _require(f"the playlist of {owner}", held, [entry["videoId"] for entry in entries])
-            holding = self._get(READER, f"/v1/videos/{held[0]}/playlists", limit=MOST)["items"]
-            is_listed = playlist in {entry["playlistId"] for entry in holding}
+            playlists = self._get(READER, f"/v1/videos/{held[0]}/playlists", limit=MOST)["items"]
+            is_listed = playlist in {entry["playlistId"] for entry in playlists}
             _require(f"the playlist of {owner} among those that hold a video", True, is_listed)
 
     def _listed(self, user: str, **query: str) -> set[str]:
@@ -167,8 +167,8 @@ class UpgradeSample:
         answer = self.clients[user].send(method, path, **options)
         if not httpx.codes.is_success(answer.status_code):
             raise DataLost(f"{method} {path} was refused: {reason(answer)}.")
-        told: Json = answer.json()
-        return told
+        body: Json = answer.json()
+        return body
 
 
 def _path(video: Mapping[str, Any]) -> str:
@@ -222,7 +222,7 @@ class TableSample:
             if now == before and wanted <= now.keys():
                 return now
             before = now
-            time.sleep(2)  # nothing says when the stream has been read, so 2 quiet seconds have to do
+            time.sleep(2)  # no event marks the end of the stream, so two seconds without a change must suffice
         raise LocalError(f"After {PATIENCE:.0f} seconds the totals have not counted everything, or still change.")
 
     def make_older(self, sample: UpgradeSample) -> None:
@@ -241,7 +241,7 @@ class TrailSample(TableSample):
     """Deployed table of the audit trail."""
 
     def require_change_sets(self, entries: Snapshot) -> None:
-        """Raise Lost unless the index returns the entries of each change set, and at least one exists."""
+        """Raise DataLost unless the index returns the entries of each change set, and at least one exists."""
         sets: dict[str, set[Key]] = {}
         for key, item in entries.items():
             if CHANGESET in item:
@@ -267,7 +267,7 @@ def _key(key: Mapping[str, str]) -> Key:
 
 
 def require_unchanged(before: Snapshot, after: Snapshot) -> None:
-    """Raise Lost unless the items are exactly the same as before."""
+    """Raise DataLost unless the items are exactly the same as before."""
     _require_kept(before, after)
     for key in after:
         if key not in before:
@@ -277,7 +277,7 @@ def require_unchanged(before: Snapshot, after: Snapshot) -> None:
 
 
 def require_upgraded(before: Snapshot, after: Snapshot, sample: UpgradeSample) -> None:
-    """Raise Lost unless the items are the same as before, except for the upgrade of the older videos."""
+    """Raise DataLost unless the items are the same as before, except for the upgrade of the older videos."""
     _require_kept(before, after)
     older = {_key(VIDEO.key(videoId=video_id)) for video_id in sample.older}
     for key, item in after.items():

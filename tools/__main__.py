@@ -249,18 +249,18 @@ def _parser() -> argparse.ArgumentParser:
         "--state", type=Path, metavar="FILE", help="state file, from which an interrupted undo continues"
     )
 
-    heard = command(
+    listen = command(
         "listen",
         _listen,
         "Show the events of webhooks as they come, verified, by a webhook that lasts as long as this.",
     )
-    heard.add_argument("--types", type=_words, default=frozenset(), metavar="video.*,job.done", help="default: all")
-    heard.add_argument(
+    listen.add_argument("--types", type=_words, default=frozenset(), metavar="video.*,job.done", help="default: all")
+    listen.add_argument(
         "--user-id", type=_owner, metavar="ID", help="whose changes (default: everybody's; with --api: your own)"
     )
-    heard.add_argument("--url", metavar="URL", help="where a tunnel to this machine begins (default: this machine)")
-    heard.add_argument("--port", type=_port, default=0, metavar="N", help="where it ends (default: any port)")
-    heard.add_argument(
+    listen.add_argument("--url", metavar="URL", help="where a tunnel to this machine begins (default: this machine)")
+    listen.add_argument("--port", type=_port, default=0, metavar="N", help="where it ends (default: any port)")
+    listen.add_argument(
         "--api", metavar="URL", help="a deployed service, with the token in the variable TOKEN (default: `make run`)"
     )
 
@@ -394,10 +394,18 @@ def _import_imdb(options: argparse.Namespace) -> int:
     def run(work: WorkFile, pool: Pool, table: Table) -> None:
         ImdbImport(options.folder, table, work, selection, rate=RateLimiter(options.rate), pool=pool, bars=Bars()).run()
 
-    whose = "not there" if selection.takes_all else "not selected, or not there"
+    unselected = "not there" if selection.takes_all else "not selected, or not there"
     beside = options.folder / "import"
     return _import(
-        options, beside, settings, run, table=table, of=BASICS.file, homeless=whose, types=options.types, notes=notes
+        options,
+        beside,
+        settings,
+        run,
+        table=table,
+        of=BASICS.file,
+        homeless=unselected,
+        types=options.types,
+        notes=notes,
     )
 
 
@@ -469,9 +477,10 @@ def _has_written(work: WorkFile) -> bool:
 
 def _warn(work: WorkFile) -> None:
     """Print why an interrupted import starts over."""
-    if work.begun_anew:
+    if work.restart_reason:
         print(
-            f"{work.begun_anew}, so the import starts over; what is there already counts as unchanged.", file=sys.stderr
+            f"{work.restart_reason}, so the import starts over; what is there already counts as unchanged.",
+            file=sys.stderr,
         )
 
 
@@ -544,15 +553,15 @@ def _restore(options: argparse.Namespace) -> int:
     table = open_table(options.table)
     file = _copy(options.source, table)
     plan = RestorePlan(options.since, options.until, options.force, options.videos)
-    shown = Rehearsal(table) if options.dry_run else table
+    target = Rehearsal(table) if options.dry_run else table
     settings = {"table": table.name, "file": file.name, "plan": plan.settings()}
-    with TemporaryDirectory() as passing:
+    with TemporaryDirectory() as temporary:
         # A rehearsal always starts over, as it has done nothing.
-        state = Path(passing) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
+        state = Path(temporary) / "state" if options.dry_run else file.with_name(f"{file.name}.restore")
         with work_file(state, settings, None if options.dry_run else table) as work:
             _warn(work)
             LineRestore(
-                file, shown, work, plan=plan, tell=print, rate=RateLimiter(options.rate), pool=Pool(), bars=Bars()
+                file, target, work, plan=plan, tell=print, rate=RateLimiter(options.rate), pool=Pool(), bars=Bars()
             ).run()
             counts = Counter[str]()
             for outcomes in work.outcomes().values():
@@ -621,17 +630,17 @@ def _undo(options: argparse.Namespace) -> int:
     total = entries_of(ChangeSets(trail.table), options.changeset, int(time.time()))
     kept = options.state or UNDOS / f"{re.sub(r'[^A-Za-z0-9.-]', '_', options.changeset)}.state"
     settings = {"table": table.name, "changeset": options.changeset, "force": sorted(options.force)}
-    with TemporaryDirectory() as passing:
+    with TemporaryDirectory() as temporary:
         # A rehearsal always starts over, as it has done nothing.
-        remembered = SavedRevert(Path(passing) / "state" if options.dry_run else kept, settings)
-        wish = RevertRequest(UNDOER.acting_for(remembered.id()), tuple(options.force), options.dry_run, attended=True)
+        saved = SavedRevert(Path(temporary) / "state" if options.dry_run else kept, settings)
+        request = RevertRequest(UNDOER.acting_for(saved.id()), tuple(options.force), options.dry_run, attended=True)
         # Quotas apply to owners. The operator's writes are counted, but never refused.
-        paced_table, pace = paced(table, wish.own)
+        paced_table, pace = paced(table, request.own)
         quota = QuotaStore(table, sys.maxsize)
         reverts = ChangeSetReverts(paced_table, trail, quota, threads=THREADS, pages=PAGES)
         wait = pace.wait if pace else lambda: None
-        report = UndoCommand(RunStore(table), reverts, options.changeset, wish, bars=Bars(), wait=wait).run(total)
-        remembered.forget()  # before the output, which ends early if its reader closes the pipe
+        report = UndoCommand(RunStore(table), reverts, options.changeset, request, bars=Bars(), wait=wait).run(total)
+        saved.forget()  # before the output, which ends early if its reader closes the pipe
     return show(report, lambda changeset: _command("undo", changeset, of=options))
 
 

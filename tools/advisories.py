@@ -37,11 +37,11 @@ def of_python(run: Run) -> list[str]:
     pins = ("--requirement", str(ROOT / "constraints.txt"), "--disable-pip", "--no-deps")
     answer = _parsed(run([*uv, *pins, "--format", "json", "--progress-spinner", "off"], ROOT), "PyPI")
     packages: list[Json] = answer.get("dependencies", [])
-    unasked = [package for package in packages if "skip_reason" in package]
+    unchecked = [package for package in packages if "skip_reason" in package]
     # pip-audit reports a package as safe if PyPI did not respond.
-    if unasked or not packages:
-        reason = unasked[0]["skip_reason"] if unasked else "pip-audit checked nothing"
-        raise ToolError(f"PyPI's database was not asked for {len(unasked)} of {len(packages)} packages ({reason}).")
+    if unchecked or not packages:
+        reason = unchecked[0]["skip_reason"] if unchecked else "pip-audit checked nothing"
+        raise ToolError(f"PyPI's database was not asked for {len(unchecked)} of {len(packages)} packages ({reason}).")
     return [
         f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {', '.join(vulnerability['fix_versions']) or 'none yet'}"
         for package in packages

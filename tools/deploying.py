@@ -31,7 +31,7 @@ SECONDS_BETWEEN = 5.0
 KEY_MATERIAL = "AWS::SecretsManager::Secret"
 STACK_TAG, LOGICAL_ID_TAG = "aws:cloudformation:stack-name", "aws:cloudformation:logical-id"
 """Tags that CloudFormation adds to the resources it creates."""
-NEVER_MADE = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
+FAILED_CREATIONS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 """States of a stack whose first deployment failed. Such a stack can only be deleted."""
 
 GENERATED = "generated"
@@ -72,7 +72,7 @@ class DeployOptions:
     issuer: bool
     key: bool
     unprotected: bool
-    nobody_told: bool
+    no_recipient: bool
     drop_index: str | None
 
 
@@ -265,17 +265,17 @@ class Account:
             return None
 
 
-def objections(assembly: Assembly, account: Account, meant: DeployOptions) -> list[str]:
+def objections(assembly: Assembly, account: Account, confirmed: DeployOptions) -> list[str]:
     """Return the reasons not to deploy these templates, as sentences. Empty if the deployment is safe."""
     reasons = _unwatched(assembly, account)
     for stack, wanted in assembly.templates.items():
         status = account.status(stack)
-        if status is not None and status.name in NEVER_MADE:
-            reasons += _left_by_the_first(stack, status)
+        if status is not None and status.name in FAILED_CREATIONS:
+            reasons += _failed_creation(stack, status)
         elif status is not None and (template := account.template(stack)) is not None:
-            reasons += _changed(template, wanted, meant)
+            reasons += _changed(template, wanted, confirmed)
     for table in assembly.tables():
-        reasons += _of_table(table, account, meant)
+        reasons += _of_table(table, account, confirmed)
     return reasons
 
 
@@ -295,7 +295,7 @@ def _unwatched(assembly: Assembly, account: Account) -> list[str]:
     ]
 
 
-def _left_by_the_first(stack: str, status: Status) -> list[str]:
+def _failed_creation(stack: str, status: Status) -> list[str]:
     # The CDK deletes a stack in this state, unless it is protected.
     if status.name == "ROLLBACK_COMPLETE" and not status.is_protected:
         return []
@@ -307,32 +307,36 @@ def _left_by_the_first(stack: str, status: Status) -> list[str]:
     ]
 
 
-def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], meant: DeployOptions) -> list[str]:
+def _changed(deployed: Mapping[str, Any], wanted: Mapping[str, Any], confirmed: DeployOptions) -> list[str]:
     """Return the settings of an earlier deployment that a stack would lose, as reasons."""
     reasons = []
-    if _properties(wanted, "AWS::ApiGatewayV2::Authorizer") and not meant.issuer and issuer(deployed) != issuer(wanted):
+    if (
+        _properties(wanted, "AWS::ApiGatewayV2::Authorizer")
+        and not confirmed.issuer
+        and issuer(deployed) != issuer(wanted)
+    ):
         reasons.append(
             f"The API takes tokens of {_named(issuer(deployed))}, and would take those of {_named(issuer(wanted))} only: "
             'give `issuer` and `audience` as before (in cdk.json, or CDK_ARGS="-c issuer=... -c audience=..."), or '
             "CDK_ARGS=--change-issuer when that is meant."
         )
     key = kms_key(deployed)
-    if key is not None and key != kms_key(wanted) and not meant.key:
+    if key is not None and key != kms_key(wanted) and not confirmed.key:
         reasons.append(
             f"The data is encrypted with kmsKey {key}, and would be with {kms_key(wanted) or 'none'}: functions could not "
             f'read older films and pictures. Put "kmsKey": "{key}" under the environment in cdk.json, or '
             "CDK_ARGS=--change-key when that is meant."
         )
-    told = addresses(deployed)
-    if told and not addresses(wanted) and not meant.nobody_told:
+    recipients = addresses(deployed)
+    if recipients and not addresses(wanted) and not confirmed.no_recipient:
         reasons.append(
-            f"Alarms are written to {', '.join(sorted(told))}, and would no longer be: put alarmEmail under the "
+            f"Alarms are written to {', '.join(sorted(recipients))}, and would no longer be: put alarmEmail under the "
             'environment in cdk.json, or CDK_ARGS="-c alarmEmail=" when that is meant.'
         )
     return reasons
 
 
-def _of_table(table: PlannedTable, account: Account, meant: DeployOptions) -> list[str]:
+def _of_table(table: PlannedTable, account: Account, confirmed: DeployOptions) -> list[str]:
     states = account.indexes(table.table)
     if states is None:
         return []
@@ -343,7 +347,7 @@ def _of_table(table: PlannedTable, account: Account, meant: DeployOptions) -> li
             f"`node_modules/.bin/cdk import {table.stack}`, deploy another environment (ENV=...), or delete it if a first "
             "deployment that failed has left it."
         )
-    if account.is_protected(table.table) and not table.is_protected and not meant.unprotected:
+    if account.is_protected(table.table) and not table.is_protected and not confirmed.unprotected:
         reasons.append(
             f"The table {table.table} is protected from deletion, and would not be any more: put "
             '"deletionProtection": true under the environment in cdk.json, or CDK_ARGS="-c deletionProtection=false" when '
@@ -355,14 +359,14 @@ def _of_table(table: PlannedTable, account: Account, meant: DeployOptions) -> li
             "what it lacks, as docs/backup-and-restore.md says in “The table is gone”."
         )
     surplus = [name for name in states if name not in table.indexes]
-    if surplus and surplus != [meant.drop_index]:
+    if surplus and surplus != [confirmed.drop_index]:
         reasons.append(
             f"The table {table.table} would lose {', '.join(surplus)}, and DynamoDB removes one index at a time: deploy "
             "a release that keeps it, or, when nothing queries it any more, CDK_ARGS=--drop-index=<the only one>."
         )
     elif surplus and set(table.indexes) - states.keys():
         reasons.append(
-            f"The table {table.table} would lose {meant.drop_index} and get others in one deploy: deploy a release that "
+            f"The table {table.table} would lose {confirmed.drop_index} and get others in one deploy: deploy a release that "
             "only adds first."
         )
     return reasons
@@ -392,10 +396,10 @@ def add_indexes(
             return
         (new,) = set(following) - set(present)
         print(f"Adding the index {new} to {table.table}, which has {', '.join(present) or 'none'} ...", flush=True)
-        beside = [name for other in others for name in _kept_indexes(other, account)]
+        other_indexes = [name for other in others for name in _kept_indexes(other, account)]
         with tempfile.TemporaryDirectory(prefix="cdk.out.") as folder:
             # With --exclusively, the CDK packages no functions.
-            chosen = ["-c", f"indexes={','.join([*following, *beside])}", "--exclusively", "--output", folder]
+            chosen = ["-c", f"indexes={','.join([*following, *other_indexes])}", "--exclusively", "--output", folder]
             run(["deploy", table.stack, *arguments, *chosen])
         if set(account.settled_indexes(table.table) or ()) != set(following):
             raise ToolError(
@@ -464,15 +468,15 @@ def deploy(options: argparse.Namespace, more: Sequence[str], account: Account, r
     if found:
         contexts += found
         assembly = _synthesised(run, contexts, options.output)
-    meant = DeployOptions(
+    confirmed = DeployOptions(
         issuer=options.change_issuer,
         key=options.change_key,
         # A value on the command line is intended. A value in cdk.json may be an oversight.
         unprotected="deletionProtection=false" in options.context,
-        nobody_told="alarmEmail=" in options.context,
+        no_recipient="alarmEmail=" in options.context,
         drop_index=options.drop_index,
     )
-    require(objections(assembly, account, meant))
+    require(objections(assembly, account, confirmed))
     tables = assembly.tables()
     for table in tables:
         others = [other for other in tables if other.stack == table.stack and other != table]

@@ -23,7 +23,7 @@ from shared.history.trail import LARGEST_QUERY, AuditStore
 from shared.routes import ADMIN, READ
 from shared.schema import CHANGESET, VIDEO
 from tools import ToolError
-from tools.rate_limit import with_patience
+from tools.rate_limit import retry_while_behind
 
 READER = Caller("tools:history", frozenset({READ, ADMIN}))
 """Caller that reads the trail. As an admin, it can read every user's videos."""
@@ -87,7 +87,7 @@ class Histories:
     def _retry_while_behind(self, read: Callable[[PastVersions, int], dict[str, Any]]) -> dict[str, Any]:
         past = PastVersions(self._table, self._trail)
         try:
-            return with_patience(lambda: read(past, int(self._clock())), self._sleep)
+            return retry_while_behind(lambda: read(past, int(self._clock())), self._sleep)
         except (NotFound, Gone, LimitReached) as error:
             raise ToolError(error.detail) from error
 

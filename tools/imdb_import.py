@@ -313,7 +313,7 @@ class ImdbImport:
     def _refuse(self, layout: Layout, line: int, refused: RowRefused) -> None:
         self._work.refuse(layout.file, line, refused.reason, refused.detail)
 
-    # What is done with a batch
+    # Steps: each imports one batch of a file
 
     def _remember_names(self, groups: Groups, _: Share) -> Counter[str]:
         names = self._valid(NAMES, person_of, groups)
@@ -327,13 +327,13 @@ class ImdbImport:
 
     def _valid(self, layout: Layout, read: Callable[[Row], _Read], groups: Groups) -> list[_Read]:
         """Return the parsed rows. Invalid rows are refused."""
-        said = []
+        parsed = []
         for row in (row for rows in groups for row in rows):
             try:
-                said.append(read(row))
+                parsed.append(read(row))
             except RowRefused as refused:
                 self._refuse(layout, row.line, refused)
-        return said
+        return parsed
 
     def _import_videos(self, groups: Groups, share: Share) -> Counter[str]:
         contents = []

@@ -102,7 +102,7 @@ def deployed_service(api: str) -> ServiceClient:
 class WebhookReceiver(ThreadingHTTPServer):
     """HTTP server on the loopback address that receives webhook requests.
 
-    It puts each verified event into `came`, or the reason why a request was refused.
+    It puts each verified event into `received`, or the reason why a request was refused.
     """
 
     daemon_threads = True
@@ -113,7 +113,7 @@ class WebhookReceiver(ThreadingHTTPServer):
         """Secret random path. Requests to another webhook at the same address are rejected by it."""
         self.secret = Future[str]()
         """Signing secret, set after the webhook was created."""
-        self.came = SimpleQueue[Mapping[str, Any] | str]()
+        self.received = SimpleQueue[Mapping[str, Any] | str]()
 
     def server_bind(self) -> None:
         # The inherited method resolves this machine's host name, which can take seconds.
@@ -122,7 +122,7 @@ class WebhookReceiver(ThreadingHTTPServer):
 
     def handle_error(self, *_: object) -> None:
         """Report the error in one line, instead of a traceback."""
-        self.came.put(f"a request that could not be read ({sys.exception()})")
+        self.received.put(f"a request that could not be read ({sys.exception()})")
 
 
 class _WebhookHandler(BaseHTTPRequestHandler):
@@ -141,10 +141,10 @@ class _WebhookHandler(BaseHTTPRequestHandler):
                 # An event may arrive before the response that contains the secret.
                 event = Webhook(receiver.secret.result(SECONDS)).verify(body, dict(self.headers.items()))
             except (WebhookVerificationError, ValueError) as error:  # also raised for malformed headers
-                receiver.came.put(str(error))
+                receiver.received.put(str(error))
                 self._end(401)
             else:
-                receiver.came.put(event)  # before the response, because the next event may follow it
+                receiver.received.put(event)  # before the response, because the next event may follow it
                 self._end(204)
 
     def _end(self, status: int) -> None:
@@ -170,8 +170,8 @@ def receiving(port: int) -> Iterator[WebhookReceiver]:
 class Listener:
     """Listener with a temporary webhook, from its creation to its deletion."""
 
-    def __init__(self, service: ServiceClient, wish: ListenOptions, console: Console) -> None:
-        self._service, self._wish, self._console = service, wish, console
+    def __init__(self, service: ServiceClient, options: ListenOptions, console: Console) -> None:
+        self._service, self._options, self._console = service, options, console
         self._webhook_id: str | None = None
         self._is_paused = False
         self._ids: set[str] = set()
@@ -182,8 +182,8 @@ class Listener:
 
         The webhook is deleted at the end, also after an error. Raises ToolError.
         """
-        with receiving(self._wish.port) as receiver:
-            place = (self._wish.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
+        with receiving(self._options.port) as receiver:
+            place = (self._options.url or f"http://{LOOPBACK}:{receiver.server_port}").rstrip("/")
             url = f"{place}{receiver.path}"
             if self._service.is_local:
                 self._remove_left_over()
@@ -195,53 +195,53 @@ class Listener:
             finally:
                 self._delete(url)
         many = "1 event" if self._events == 1 else f"{self._events} events"
-        self._say(f"{many} came; the webhook is deleted.")
+        self._print(f"{many} came; the webhook is deleted.")
 
     def _create(self, receiver: WebhookReceiver, url: str) -> None:
-        whose = self._wish.user_id or (EVERYBODY if self._service.is_local else None)
+        user_id = self._options.user_id or (EVERYBODY if self._service.is_local else None)
         content: dict[str, Any] = {"url": url, "description": f"python -m tools listen, on {socket.gethostname()}"}
-        content |= {"types": list(self._wish.types)} if self._wish.types else {}
-        content |= {"userId": whose} if whose else {}
+        content |= {"types": list(self._options.types)} if self._options.types else {}
+        content |= {"userId": user_id} if user_id else {}
         answer = self._service.ask("POST", "", content)
         if answer.status_code != 201:
             raise ToolError(f"The service made no webhook: {format_value(reason(answer))}")
         made = answer.json()
         self._webhook_id = str(made["webhookId"])
         receiver.secret.set_result(str(made["secret"]))
-        kinds = ", ".join(self._wish.types) or "all types"
-        of = {None: "your own videos", EVERYBODY: "everybody's videos"}.get(whose, f"the videos of {whose}")
-        self._say(f"Listening at {url} to changes of {of}, of {kinds}. Ctrl-C ends it.")
+        kinds = ", ".join(self._options.types) or "all types"
+        subject = {None: "your own videos", EVERYBODY: "everybody's videos"}.get(user_id, f"the videos of {user_id}")
+        self._print(f"Listening at {url} to changes of {subject}, of {kinds}. Ctrl-C ends it.")
 
     def _show_all(self, receiver: WebhookReceiver) -> None:
         misses = 0
         while True:
             try:
-                came = receiver.came.get(timeout=POLL)
+                received = receiver.received.get(timeout=POLL)
             except Empty:
                 try:
-                    self._look()
+                    self._check_webhook()
                     misses = 0
                 except Unreachable:
                     misses += 1
                     if misses == MISSES:
                         raise
                 continue
-            if isinstance(came, str):
-                self._console.print(Text(f"refused: {format_value(came)}", "red"))
+            if isinstance(received, str):
+                self._console.print(Text(f"refused: {format_value(received)}", "red"))
                 continue
             self._events += 1
-            id_ = str(came["data"]["id"])
-            self._console.print(describe_event(came, is_again=id_ in self._ids))
+            id_ = str(received["data"]["id"])
+            self._console.print(describe_event(received, is_again=id_ in self._ids))
             self._ids.add(id_)
 
-    def _look(self) -> None:
+    def _check_webhook(self) -> None:
         """Check the webhook, and print if it was paused. Raises ToolError if it was deleted."""
         answer = self._service.ask("GET", f"/{self._webhook_id}")
         if answer.status_code == 404:
             raise ToolError("Somebody has deleted the webhook.")
         is_paused = answer.status_code == 200 and bool(answer.json()["paused"])
         if is_paused and not self._is_paused:
-            self._say(
+            self._print(
                 f"The webhook is paused. {format_value(answer.json().get('pausedBecause', 'Somebody has paused it.'))}"
             )
         self._is_paused = is_paused
@@ -276,7 +276,7 @@ class Listener:
             [(str(hook["webhookId"]), str(hook["url"])) for hook in answer.json()["items"]] if answer.is_success else []
         )
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(Text(text, "bold"))
 
 

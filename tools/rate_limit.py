@@ -235,7 +235,7 @@ class Pool:
         return map_threads(action, tasks, self._threads, advance)
 
 
-def with_patience(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
+def retry_while_behind(action: Callable[[], _Result], sleep: Callable[[float], None]) -> _Result:
     """Return the action's result, retrying while the trail lags. Raises ToolError after the last attempt."""
     for attempt in range(WAITS):
         try:

@@ -24,7 +24,7 @@ from shared.routes import ADMIN, READ, WRITE
 from tools import ToolError
 from tools.history import format_value, moment, named, subject, who
 from tools.progress import Advance, Bars
-from tools.rate_limit import THREADS, with_patience
+from tools.rate_limit import THREADS, retry_while_behind
 
 UNDOER = Caller("tools:undo", frozenset({READ, WRITE, ADMIN}))
 """Caller for reverts by this tool. The rules treat it as a user, so that its changes can also be reverted."""
@@ -45,7 +45,7 @@ class UndoCommand:
         runs: RunStore,
         reverts: ChangeSetReverts,
         changeset_id: str,
-        wish: RevertRequest,
+        request: RevertRequest,
         *,
         bars: Bars,
         clock: Callable[[], float] = time.time,
@@ -57,7 +57,7 @@ class UndoCommand:
         self._runs = runs
         self._reverts = reverts
         self._id = changeset_id
-        self._wish = wish
+        self._request = request
         self._bars = bars
         self._clock = clock
         self._sleep = sleep
@@ -70,23 +70,23 @@ class UndoCommand:
         Raises ToolError if the trail does not catch up.
         """
         with self._bars.bar("Entries", total, counted=True) as advance:
-            if self._runs.read(self._wish.own) is None:
-                report, is_done = with_patience(
-                    lambda: self._reverts.revert(self._id, self._wish, self._now(), lambda: True), self._sleep
+            if self._runs.read(self._request.own) is None:
+                report, is_done = retry_while_behind(
+                    lambda: self._reverts.revert(self._id, self._request, self._now(), lambda: True), self._sleep
                 )
                 if is_done:
                     advance(total)
                     return report
-            run = self._carried_on(advance)
+            run = self._continue(advance)
         return run_document(run) | {"items": list(self._reported())}
 
-    def _carried_on(self, advance: Advance) -> Item:
+    def _continue(self, advance: Advance) -> Item:
         has_waited = False
         while True:
             pause = self._reverts.resume(
-                self._wish.own, self._clock, lambda: True, lambda run: self._begin_turn(run, advance)
+                self._request.own, self._clock, lambda: True, lambda run: self._begin_turn(run, advance)
             )
-            run = self._runs.read(self._wish.own)
+            run = self._runs.read(self._request.own)
             if run is None:
                 raise ToolError("The run is not in the table any more: somebody has removed it.")
             advance(run["examined"])
@@ -108,7 +108,7 @@ class UndoCommand:
     def _reported(self) -> Iterator[Item]:
         after = None
         while True:
-            page = self._runs.list_reports(self._wish.own, COUNTED, after)
+            page = self._runs.list_reports(self._request.own, COUNTED, after)
             yield from (item["report"] for item in page.items)
             after = page.resume
             if after is None:
@@ -146,14 +146,14 @@ class SavedRevert:
         Raises ToolError if the file belongs to another command.
         """
         if not self._path.exists():
-            begun = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
+            saved = {"settings": self._settings, "revertId": f"undo-{uuid.uuid4()}"}
             self._path.parent.mkdir(parents=True, exist_ok=True)
             part = self._path.with_name(f"{self._path.name}.part")
-            part.write_text(json.dumps(begun), encoding="utf-8")
+            part.write_text(json.dumps(saved), encoding="utf-8")
             part.replace(self._path)
         try:
-            begun = json.loads(self._path.read_text(encoding="utf-8"))
-            settings, revert_id = begun["settings"], str(begun["revertId"])
+            saved = json.loads(self._path.read_text(encoding="utf-8"))
+            settings, revert_id = saved["settings"], str(saved["revertId"])
         except (ValueError, KeyError, TypeError) as error:
             raise ToolError(f"{self._path} is not the state file of an undo.") from error
         if settings != self._settings:

@@ -33,13 +33,13 @@ CREATE TABLE IF NOT EXISTS refused
     (file TEXT, line INTEGER, reason TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (file, line));
 CREATE TABLE IF NOT EXISTS written (number INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL);
 """
-_BELIEFS = ("mark", "seen", "name", "episode", "outcome", "refused", "written")
+_PROGRESS_TABLES = ("mark", "seen", "name", "episode", "outcome", "refused", "written")
 
 
 class WorkFile:
     """State of one import, in SQLite. Writes between two `commit`s are atomic.
 
-    The file belongs to one table from its creation to its deletion. `begun_anew` is the reason for a restart, if the
+    The file belongs to one table from its creation to its deletion. `restart_reason` is the reason for a restart, if the
     stored state no longer matched the table.
     """
 
@@ -52,7 +52,7 @@ class WorkFile:
         Without a table nothing is written, and the stored state is not verified.
         """
         self.path = path
-        self.begun_anew: str | None = None
+        self.restart_reason: str | None = None
         self.on_begin: Callable[[], object] = lambda: None
         """Callback before the first write of a run."""
         self._table = table
@@ -86,19 +86,19 @@ class WorkFile:
         """Start over unless this is the table that was written to, and it still has the written items."""
         if self._has_begun():
             if self._setting("table") != identity:
-                self.begun_anew = f"The table {table.name} is not the one that the interrupted import wrote to"
+                self.restart_reason = f"The table {table.name} is not the one that the interrupted import wrote to"
             elif not self._is_still_in(table):
-                self.begun_anew = f"The table {table.name} has lost what the interrupted import wrote"
-        if self.begun_anew:
+                self.restart_reason = f"The table {table.name} has lost what the interrupted import wrote"
+        if self.restart_reason:
             table.delete(self._mark_key())  # otherwise it would remain: the new import has its own
-        if self.begun_anew or not self._has_begun():
-            for name in _BELIEFS:
+        if self.restart_reason or not self._has_begun():
+            for name in _PROGRESS_TABLES:
                 self._db.execute(f"DELETE FROM {name}")
             # An import that wrote items before its first checkpoint keeps its id.
-            is_same = not self.begun_anew and self._setting("table") == identity
+            is_same = not self.restart_reason and self._setting("table") == identity
             import_id = self._setting("import") if is_same else str(uuid.uuid4())
-            fresh = {"table": identity, "import": import_id, "batches": "0"}
-            self._db.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", fresh.items())
+            settings = {"table": identity, "import": import_id, "batches": "0"}
+            self._db.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", settings.items())
             self._db.commit()
 
     def _is_still_in(self, table: Table) -> bool:

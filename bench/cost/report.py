@@ -98,7 +98,7 @@ class CostReport:
                 (used.units.writes, used.least.writes),
             ]
             cells = [f"{taken:g}" if taken == least else f"{taken:g} ({least:g})" for taken, least in pairs]
-            rows.append([f"`{used.request}`", pattern.beyond, *cells])
+            rows.append([f"`{used.request}`", pattern.reason, *cells])
         columns = ["Request", "What the rest buys", "Requests", "RRU", "WRU"]
         return Grid("Next to the least", columns, rows, words=2)
 

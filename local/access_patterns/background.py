@@ -52,7 +52,7 @@ TOTALS = (
         "may have changed since",
         "3 RRU, 4 WRU, 1 more for a new video's index entry, and 4 for each added or removed tag; less for videos "
         "in one batch",
-        beyond="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
+        reason="One transaction keeps marker and totals consistent, so that no change counts twice. The video is read again, because it may have changed since.",
     ),
     AccessPattern(
         "Update a video's list entries to its current state",
@@ -62,7 +62,7 @@ TOTALS = (
         f"the video; pk = {VIDEO.pk}, sk from {TAG.sk.partition('{')[0]}, and from {CREDIT.sk.partition('{')[0]} to {EPISODE.sk}; "
         "then outdated entries, with a condition on the video",
         "3 RRU, and 1 per 4 KB of entries; 10 WRU to move four of them with a condition on the video, and the indexes",
-        beyond="The reads compare all entries with the video. The condition on the video prevents a move to the position of an earlier state.",
+        reason="The reads compare all entries with the video. The condition on the video prevents a move to the position of an earlier state.",
     ),
 )
 
@@ -75,7 +75,7 @@ TALLIES = (
         f"pk = {VIEW_COUNTER.pk}, sk = {VIEW_COUNTER.sk}, shard 0, or pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}, with the processed ids; then "
         f"ADD if unchanged. Older changes: pk = {PROCESSED_PAGE.pk}, sk = {PROCESSED_PAGE.sk}",
         "1 RRU and 1 WRU for up to 32 views or ratings of a video; 1 WRU more for each 32 beyond 40 in 25 hours",
-        beyond="The read returns the processed ids, so that each change counts once without a transaction.",
+        reason="The read returns the processed ids, so that each change counts once without a transaction.",
     ),
     AccessPattern(
         "Store the value of a counter at the start of an hour",
@@ -84,7 +84,7 @@ TALLIES = (
         None,
         f"the video; pk = {VIEW_HOUR.pk}, sk = {VIEW_HOUR.sk}, and for a new day sk = {VIEW_DAY.sk}, if absent",
         "1 RRU and 2 WRU (the item and its index entry) for each hour in which a video is viewed, 2 WRU more for each day",
-        beyond="The read checks that the video exists, and returns its category. An hour and a day have different keys.",
+        reason="The read checks that the video exists, and returns its category. An hour and a day have different keys.",
     ),
 )
 
@@ -98,7 +98,7 @@ UPKEEP = (
         f"1,000 others for metrics of number and age; rel = {SCHEDULED}, relShard = 0..{SHARDS - 1} merged, relSort up to "
         f"90 seconds ahead; rel = {DUE}, relShard = 0, relSort up to now",
         "3.5 RRU without results: 151,200 a month; 0.5 RRU per 4 KB of results",
-        beyond="One Query for each of two job states, due webhooks, and the four partitions of schedules.",
+        reason="One Query for each of two job states, due webhooks, and the four partitions of schedules.",
     ),
     AccessPattern(
         "Rank the videos by their views in recent hours or days",
@@ -109,7 +109,7 @@ UPKEEP = (
         f"lists, pk = {TOP.pk}, sk = {TOP.sk}. Once an hour the same with {2 * 30} days",
         "97.5 RRU without views, 0.5 RRU per 4 KB of entries, 0.5 for each counter, 1.5 for each list; a list that "
         "changed is written, up to 11 KB",
-        beyond="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",
+        reason="The views in a window are the difference of two counts, so the cost is one read for each viewed video, whatever its number of views.",
     ),
     AccessPattern(
         "Check that the table responds", "GET /health", ("GetItem",), None, f"pk = {HEALTH.pk} (absent)", "0.5 RRU"

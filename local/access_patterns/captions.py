@@ -16,7 +16,7 @@ CAPTIONS = (
         f"the video and {_CAPTIONS}; sk begins with CAPTION#, to count the languages; PutObject of the text; then {_CAPTIONS}, if "
         "unchanged",
         "2.5 RRU, 1 WRU; 1 PutObject",
-        beyond="The reads check the caller's permission, the previous state and the number of languages. A replacement skips the count.",
+        reason="The reads check the caller's permission, the previous state and the number of languages. A replacement skips the count.",
     ),
     AccessPattern(
         "Delete the captions of a language",
@@ -25,7 +25,7 @@ CAPTIONS = (
         None,
         f"the video and {_CAPTIONS}; the item twice if unchanged: an update that records the author, and the delete",
         "2 RRU, 2 WRU; the object is deleted with the video",
-        beyond=_AUTHOR_FIRST,
+        reason=_AUTHOR_FIRST,
     ),
     AccessPattern(
         "List the captions of a video",
@@ -50,7 +50,7 @@ CAPTIONS = (
         None,
         f"the video and {_CHAPTERS}; then the item if unchanged",
         "2 RRU, 1 WRU per KB",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Delete the chapters",
@@ -59,7 +59,7 @@ CAPTIONS = (
         None,
         f"the video and {_CHAPTERS}; the item twice if unchanged: an update that records the author, and the delete",
         "2 RRU, 2 WRU per KB",
-        beyond=_AUTHOR_FIRST,
+        reason=_AUTHOR_FIRST,
     ),
     AccessPattern(
         "Read the chapters of a video",

@@ -14,7 +14,7 @@ FEED = (
         None,
         f"{_ALL}, sk from the last block read",
         "2 RRU, and 0.5 RRU per 4 KB of changes",
-        beyond="Changes are spread over four partitions, which accept four times the writes of one.",
+        reason="Changes are spread over four partitions, which accept four times the writes of one.",
     ),
     AccessPattern(
         "List changes of one owner since a cursor",
@@ -31,7 +31,7 @@ FEED = (
         None,
         f"{_ALL}, sk = {TAIL}, consistent; with userId only one log",
         "4 RRU; 1 RRU with userId",
-        beyond=f"{FOUR_PARTITIONS} Consistent, so that a client that takes a cursor and then an export misses no change.",
+        reason=f"{FOUR_PARTITIONS} Consistent, so that a client that takes a cursor and then an export misses no change.",
     ),
     AccessPattern(
         "Record changes in the audit trail and the feed",
@@ -41,7 +41,7 @@ FEED = (
         f"sk = {TAIL} of pk = {CHANGES.pk} and {_OWN}, at an instance's first use; pk = {AUDIT.pk}, if absent; both tails, if "
         "unchanged",
         "2 RRU, 3 WRU: the entry, by size, and once in a batch the two tails and the blocks that they fill",
-        beyond="Each change is in a log of all changes and in its owner's log, because an owner may read only the latter. A cached tail shows "
+        reason="Each change is in a log of all changes and in its owner's log, because an owner may read only the latter. A cached tail shows "
         "where another writer would have appended a repeated change.",
     ),
 )

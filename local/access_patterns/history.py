@@ -30,7 +30,7 @@ HISTORY = (
         None,
         _BACK,
         "1 RRU, and 1 RRU per 4 KB of entries",
-        beyond=_PAST,
+        reason=_PAST,
     ),
     AccessPattern(
         "Compare two versions of a video",
@@ -39,7 +39,7 @@ HISTORY = (
         None,
         _BACK,
         "1 RRU, and 1 RRU per 4 KB of entries",
-        beyond=_PAST,
+        reason=_PAST,
     ),
     AccessPattern(
         "Revert a video to an earlier version",
@@ -48,7 +48,7 @@ HISTORY = (
         None,
         f"{_BACK}; then the video if its version is unchanged",
         "1 RRU, and 1 RRU per 4 KB of entries; 1 WRU, and the indexes, as any change",
-        beyond=f"{READ_FIRST} The trail contains the earlier state, and the later changes with their authors.",
+        reason=f"{READ_FIRST} The trail contains the earlier state, and the later changes with their authors.",
     ),
     AccessPattern(
         "List the changes of one request or import",
@@ -57,7 +57,7 @@ HISTORY = (
         CHANGESET_INDEX,
         f"{CHANGESET} = {{changesetId}}, by video or playlist; then the entries",
         "0.5 RRU per 4 KB of the index, 1 RRU for each entry of up to 4 KB",
-        beyond="The index projects only keys, because it is written with every change. The entries are read consistently.",
+        reason="The index projects only keys, because it is written with every change. The entries are read consistently.",
     ),
     AccessPattern(
         "Revert the changes of one request",
@@ -67,7 +67,7 @@ HISTORY = (
         f"{CHANGESET} = {{changesetId}}; its entries; then for each video pk = {VIDEO.pk}, sk = {VIDEO.sk}, and its later entries: once to "
         "plan, and again to write it if its version is unchanged",
         "0.5 RRU per 4 KB of the index, 1 RRU for each entry, 4 RRU for each video; 1 WRU for each video, and the indexes, as any change",
-        beyond="The whole revert is planned before the first write, so that a trail that is behind rejects it without partial changes. "
+        reason="The whole revert is planned before the first write, so that a trail that is behind rejects it without partial changes. "
         "Later entries contain later changes and their authors.",
     ),
     AccessPattern(
@@ -77,7 +77,7 @@ HISTORY = (
         CHANGESET_INDEX,
         f"{CHANGESET} = {{changesetId}}, one entry more than are reverted within a request; then pk = {REVERT.pk}, sk = {REVERT.sk}, if absent",
         "0.5 RRU per 4 KB of the index; 1 WRU",
-        beyond="The read determines whether the change set is large.",
+        reason="The read determines whether the change set is large.",
     ),
     AccessPattern(
         "Revert a page of a large change set",
@@ -89,7 +89,7 @@ HISTORY = (
         "for each skipped part",
         "2 RRU, and for each page 0.5 RRU per 4 KB of the index, 1 RRU for each entry, 2 RRU for each video; 2 WRU for the video and the run, "
         "and the indexes",
-        beyond="The result of each page is one write, conditional on the previous turn. A page therefore counts once, even if a worker dies.",
+        reason="The result of each page is one write, conditional on the previous turn. A page therefore counts once, even if a worker dies.",
     ),
     AccessPattern(
         "Read the progress of a large revert",
@@ -98,6 +98,6 @@ HISTORY = (
         None,
         f"pk = {REVERT.pk}, sk = {REVERT.sk}; then the skipped parts, sk from part-",
         "1 RRU, and 0.5 RRU per 4 KB of skipped parts",
-        beyond="Consistent, because the worker updates it concurrently.",
+        reason="Consistent, because the worker updates it concurrently.",
     ),
 )

@@ -9,7 +9,7 @@ from shared.schema import Index
 class AccessPattern:
     """Query of a client and the DynamoDB operations that serve it."""
 
-    question: str
+    purpose: str
     """Purpose of the request, as a short phrase."""
     request: str
     """Method and path of the API, or the event that triggers a background function. Unique."""
@@ -20,7 +20,7 @@ class AccessPattern:
     """Keys that the operations address, in order, and their conditions."""
     cost: str
     """On-demand units for small items (reads up to 4 KB, writes up to 1 KB)."""
-    beyond: str = ""
+    reason: str = ""
     """Reason for requests and units beyond the minimum of any design; empty if there are none."""
 
 

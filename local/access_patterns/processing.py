@@ -19,7 +19,7 @@ FILMS = (
         None,
         f"the video; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
         "1 RRU, 2 WRU",
-        beyond="The read checks the video's owner. The quota is counted before the upload starts.",
+        reason="The read checks the video's owner. The quota is counted before the upload starts.",
     ),
     AccessPattern(
         "Resume an upload",
@@ -28,7 +28,7 @@ FILMS = (
         None,
         f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}",
         "2 RRU",
-        beyond=_UPLOAD_OPEN,
+        reason=_UPLOAD_OPEN,
     ),
     AccessPattern(
         "Complete a multipart upload",
@@ -37,7 +37,7 @@ FILMS = (
         None,
         f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
         "2 RRU, 1 WRU",
-        beyond=_UPLOAD_OPEN,
+        reason=_UPLOAD_OPEN,
     ),
     AccessPattern(
         "Abort an upload",
@@ -46,7 +46,7 @@ FILMS = (
         None,
         f"the video; pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open",
         "2 RRU, 1 WRU",
-        beyond=_UPLOAD_OPEN,
+        reason=_UPLOAD_OPEN,
     ),
     AccessPattern(
         "Attach an uploaded source file to its video",
@@ -55,7 +55,7 @@ FILMS = (
         None,
         f"pk = {UPLOAD.pk}, sk = {UPLOAD.sk}, then if it is still open; the video, then if its version is unchanged",
         "2 RRU, 2 WRU, and the indexes",
-        beyond="Each write has its own condition, so that a repeated message has no effect, without a transaction.",
+        reason="Each write has its own condition, so that a repeated message has no effect, without a transaction.",
     ),
     AccessPattern(
         "List the jobs of a video",
@@ -89,7 +89,7 @@ FILMS = (
         f"the video and pk = {JOB.pk}, sk = {JOB.sk}; ADD on pk = {QUOTA.pk}, sk = {QUOTA.sk} below the cap; then the job "
         "if unchanged",
         "2 RRU, 4 WRU with the index; with the video and its indexes in one transaction if the video had failed",
-        beyond="The reads check the video's owner and that the job has failed. The quota is counted before the job starts again.",
+        reason="The reads check the video's owner and that the job has failed. The quota is counted before the job starts again.",
     ),
     AccessPattern(
         "Set the poster frame",
@@ -98,7 +98,7 @@ FILMS = (
         None,
         "the video; ADD on its owner's quota; the video if its version is unchanged",
         "1 RRU, 2 WRU",
-        beyond="The read checks the owner, and returns the state that the change starts from. The quota is counted before a job starts.",
+        reason="The read checks the owner, and returns the state that the change starts from. The quota is counted before a job starts.",
     ),
     AccessPattern(
         "Start a rendition",
@@ -107,7 +107,7 @@ FILMS = (
         None,
         f"pk = {JOB.pk}, sk = JOB#transcode.{{name}}, if its input and attempt match the report",
         "1 RRU, 3 WRU (the item, and its index entry moves)",
-        beyond="The read checks that the report is for the current source file and attempt.",
+        reason="The read checks that the report is for the current source file and attempt.",
     ),
     AccessPattern(
         "Report a rendition's result",
@@ -116,6 +116,6 @@ FILMS = (
         None,
         "the job twice, the video; then both, if unchanged",
         "3 RRU, 4 WRU, and the indexes",
-        beyond="The job is read before and after the video, and both change in one transaction. A report for an earlier source file therefore has no effect.",
+        reason="The job is read before and after the video, and both change in one transaction. A report for an earlier source file therefore has no effect.",
     ),
 )

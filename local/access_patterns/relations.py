@@ -34,7 +34,7 @@ RELATIONS = (
         None,
         f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; the item if unchanged; the video's list attributes again",
         "3 RRU, 2 WRU with the index; 1 while the video is not listed",
-        beyond=_CHECKED,
+        reason=_CHECKED,
     ),
     AccessPattern(
         "Delete a credit",
@@ -43,7 +43,7 @@ RELATIONS = (
         None,
         f"the video and pk = {CREDIT.pk}, sk = {CREDIT.sk}; the item twice if unchanged: an update that records the author, and the delete",
         "2 RRU, 3 WRU with the index",
-        beyond=_AUTHOR_FIRST,
+        reason=_AUTHOR_FIRST,
     ),
     AccessPattern(
         "List the credits of a video",
@@ -76,7 +76,7 @@ RELATIONS = (
         None,
         f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; the item if unchanged; the video's list attributes again",
         "3 RRU, 2 WRU with the index; 1 while the video is not listed",
-        beyond=_CHECKED,
+        reason=_CHECKED,
     ),
     AccessPattern(
         "Delete a release",
@@ -85,7 +85,7 @@ RELATIONS = (
         None,
         f"the video and pk = {RELEASE.pk}, sk = {RELEASE.sk}; the item twice if unchanged: an update that records the author, and the delete",
         "2 RRU, 3 WRU with the index",
-        beyond=_AUTHOR_FIRST,
+        reason=_AUTHOR_FIRST,
     ),
     AccessPattern(
         "List the releases of a region",
@@ -103,7 +103,7 @@ RELATIONS = (
         f"the video; pk = {RATING_TOTALS.pk}, sk = {RATING_TOTALS.sk}; pk = {RATING.pk}, sk = {RATING.sk}; then the item if "
         "unchanged; the stream adds it to the totals",
         "3 RRU, 1 WRU; 1 more for the index entry of a first rating",
-        beyond="The read checks access, and returns the previous rating and the totals for the response.",
+        reason="The read checks access, and returns the previous rating and the totals for the response.",
     ),
     AccessPattern(
         "Delete a rating",
@@ -112,7 +112,7 @@ RELATIONS = (
         None,
         f"as above; pk = {RATING.pk}, sk = {RATING.sk} loses its value",
         "3 RRU, 2 WRU with the index",
-        beyond="The read checks access, and that a rating exists.",
+        reason="The read checks access, and that a rating exists.",
     ),
     AccessPattern(
         "Read the rating totals and the caller's rating",
@@ -132,7 +132,7 @@ PLAYLISTS = (
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if absent; ADD on pk = {PROFILE.pk}, sk = {PROFILE.sk}",
         "5 WRU with the index; 1 more for a user's first",
-        beyond="The transaction keeps the limited number of a user's playlists exact.",
+        reason="The transaction keeps the limited number of a user's playlists exact.",
     ),
     AccessPattern(
         "List an owner's playlists",
@@ -157,7 +157,7 @@ PLAYLISTS = (
         None,
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if its version is unchanged",
         "1 RRU, 1 WRU, and the index if title or visibility changes",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Delete a playlist",
@@ -167,7 +167,7 @@ PLAYLISTS = (
         f"pk = {PLAYLIST.pk}, sk = {PLAYLIST.sk}, if its version is unchanged; ADD on pk = {PROFILE.pk}, "
         f"sk = {PROFILE.sk}; after 30 days a worker deletes the entries",
         "1 RRU, 5 WRU with the index; 3 for each entry, 30 days later",
-        beyond="The read checks the owner. The transaction keeps the number of a user's playlists exact.",
+        reason="The read checks the owner. The transaction keeps the number of a user's playlists exact.",
     ),
     AccessPattern(
         "List the entries of a playlist, in order",
@@ -176,7 +176,7 @@ PLAYLISTS = (
         None,
         f"the playlist; pk = {ENTRY.pk}, sk begins with ENTRY#; then the videos",
         "0.5 RRU, 0.5 per 4 KB, 0.5 for each video",
-        beyond=CHECK_ACCESS,
+        reason=CHECK_ACCESS,
     ),
     AccessPattern(
         "Append to a playlist",
@@ -186,7 +186,7 @@ PLAYLISTS = (
         f"the playlist and the video; then the playlist if its version is unchanged, pk = {ENTRY.pk}, sk = {ENTRY.sk}, and "
         f"pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk} if absent",
         "2 RRU, 7 WRU with the index",
-        beyond=_LISTED,
+        reason=_LISTED,
     ),
     AccessPattern(
         "Move an entry between two others",
@@ -196,7 +196,7 @@ PLAYLISTS = (
         f"the playlist; the memberships of the entry and its new neighbour; the entries next to the neighbour; then the playlist if its "
         f"version is unchanged, pk = {ENTRY.pk}, sk = {ENTRY.sk} old and new, and the membership",
         "4 RRU, 8 WRU, for any length of the list; 6 more for each of up to 20 neighbours after thousands of moves to one position",
-        beyond="The reads check the caller's permission and find a rank between two neighbours. The transaction keeps each entry at one rank.",
+        reason="The reads check the caller's permission and find a rank between two neighbours. The transaction keeps each entry at one rank.",
     ),
     AccessPattern(
         "Remove an entry",
@@ -206,7 +206,7 @@ PLAYLISTS = (
         f"the playlist and pk = {MEMBERSHIP.pk}, sk = {MEMBERSHIP.sk}; then both and the entry, if the playlist's version is "
         "unchanged",
         "2 RRU, 7 WRU with the index",
-        beyond=_LISTED,
+        reason=_LISTED,
     ),
     AccessPattern(
         "List the playlists that contain a video",
@@ -215,6 +215,6 @@ PLAYLISTS = (
         RELATION_INDEX,
         f"the video; rel = {in_playlist_relation('{videoId}')}, relShard = 0, newest first; then the playlists",
         "0.5 RRU, 0.5 per 4 KB, 0.5 for each playlist",
-        beyond=CHECK_ACCESS,
+        reason=CHECK_ACCESS,
     ),
 )

@@ -17,7 +17,7 @@ SEARCH = (
         f"{_ITEM}, if its lease is free, and its content; pk = {CHANGES.pk} of each of the four, in the table `VideoAudit`, sk from the last block read; "
         "the item again, to release the lease; once more before that, to publish",
         "3 RRU, 0.5 RRU per 4 KB of changes, 2 WRU: 129,600 and 86,400 a month; 1 WRU more to publish",
-        beyond="The lease excludes a second builder. Changes are spread over four partitions.",
+        reason="The lease excludes a second builder. Changes are spread over four partitions.",
     ),
     AccessPattern(
         "Read a video to index it",
@@ -26,7 +26,7 @@ SEARCH = (
         None,
         f"pk = {VIDEO.pk}, sk from {VIDEO.sk} to the last {RELEASE.sk}, consistent; GetObject of each of its captions",
         "1 RRU per 4 KB of the video and its child items; 1 GetObject for each language",
-        beyond="Consistent, because the feed contains each change only once.",
+        reason="Consistent, because the feed contains each change only once.",
     ),
     AccessPattern(
         "List all videos to rebuild the index",
@@ -43,7 +43,7 @@ SEARCH = (
         None,
         f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of each hit; changed videos are read as by the indexer",
         "2 RRU, 0.5 RRU per 4 KB of changes, 0.5 RRU per 4 KB of each video of the page",
-        beyond=f"{_LATEST} The table determines whether the caller may see a video, and its fields.",
+        reason=f"{_LATEST} The table determines whether the caller may see a video, and its fields.",
     ),
     AccessPattern(
         "Search videos, by an instance without an index",
@@ -52,7 +52,7 @@ SEARCH = (
         None,
         f"{_ITEM}, consistent; then as above, and GetObject of each file of the index",
         "4 RRU with the first page; 1 GetObject for each file: about 100",
-        beyond=_LATEST,
+        reason=_LATEST,
     ),
     AccessPattern(
         "Search videos, consistent with a cursor of changes",
@@ -61,7 +61,7 @@ SEARCH = (
         None,
         f"pk = {CHANGES.pk} of each of the four, sk = {TAIL}, consistent; then as above, until the index has consumed these changes, and the videos consistently",
         "8 RRU with the first page",
-        beyond=f"An owner's cursor has no position in the logs of all changes. {_LATEST}",
+        reason=f"An owner's cursor has no position in the logs of all changes. {_LATEST}",
     ),
     AccessPattern(
         "Find similar videos",
@@ -70,7 +70,7 @@ SEARCH = (
         None,
         f"{_LOGS}; pk = {VIDEO.pk} and sk = {VIDEO.sk} of the video, then of each similar video",
         "2 RRU, 0.5 RRU per 4 KB of changes and of each video",
-        beyond=f"{_LATEST} The table determines whether the caller may see a video.",
+        reason=f"{_LATEST} The table determines whether the caller may see a video.",
     ),
 )
 """Reads of `search`, and reads and writes of `indexer` and `python -m tools index`."""

@@ -38,7 +38,7 @@ VIDEOS = (
         None,
         f"the video, and pk = {IDEMPOTENCY.pk}, both if absent",
         "4 WRU, and the indexes",
-        beyond="One transaction, so that the video and the record of its key exist together or not at all.",
+        reason="One transaction, so that the video and the record of its key exist together or not at all.",
     ),
     AccessPattern(
         "Read a video and its view count",
@@ -63,7 +63,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
         "1 RRU, 1 WRU; an index only if its attributes change",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Delete a video (soft)",
@@ -72,7 +72,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
         "1 RRU, 1 WRU, and the indexes it leaves or changes",
-        beyond=ENTRIES_TOO,
+        reason=ENTRIES_TOO,
     ),
     AccessPattern(
         "Restore a deleted video",
@@ -81,7 +81,7 @@ VIDEOS = (
         None,
         f"pk = {VIDEO.pk}, sk = {VIDEO.sk}, if its version is unchanged",
         "1 RRU, 1 WRU, and the indexes it enters or changes",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Restore a deleted video idempotently",
@@ -90,7 +90,7 @@ VIDEOS = (
         None,
         f"the video, the key's record, then both: pk = {IDEMPOTENCY.pk} if absent, the video if its version is unchanged",
         "2 RRU, 4 WRU, and the indexes",
-        beyond="One transaction for the video and the record of its key. The record is read after the video, so that a retry returns the first response.",
+        reason="One transaction for the video and the record of its key. The record is read after the video, so that a retry returns the first response.",
     ),
     AccessPattern(
         "List an owner's videos in a time range",
@@ -115,7 +115,7 @@ VIDEOS = (
         CATEGORY_INDEX,
         f"category = c, categoryShard = 0..{SHARDS - 1} merged, createdAt between",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
-        beyond=FOUR_PARTITIONS,
+        reason=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "List published videos",
@@ -124,7 +124,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {FEED}, relShard = 0..{SHARDS - 1} merged, relSort between",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
-        beyond=FOUR_PARTITIONS,
+        reason=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "Any list of videos, with view counts",
@@ -141,7 +141,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {status_relation('{status}')}, relShard = 0..{SHARDS - 1} merged",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5",
-        beyond=FOUR_PARTITIONS,
+        reason=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "List ready videos, for admins",
@@ -150,7 +150,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {FEED} and rel = {status_relation('ready')} (listed or not), relShard = 0..{SHARDS - 1}, all merged",
         f"0.5 RRU per 4 KB examined, at least {2 * SHARDS} x 0.5",
-        beyond="A ready video is in the feed or below its status, in four partitions each, all read concurrently. A second index entry for listed videos would add to the cost of each publication, for a query of admins only.",
+        reason="A ready video is in the feed or below its status, in four partitions each, all read concurrently. A second index entry for listed videos would add to the cost of each publication, for a query of admins only.",
     ),
     AccessPattern(
         "List a tag's videos in a time range",
@@ -159,7 +159,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {tag_relation('t')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
-        beyond=FOUR_PARTITIONS,
+        reason=FOUR_PARTITIONS,
     ),
     AccessPattern(
         "List videos released in a region, in a time range",
@@ -168,7 +168,7 @@ VIDEOS = (
         RELATION_INDEX,
         f"rel = {region_relation('NZ')}, relShard = 0..{SHARDS - 1} merged, relSort between; then the videos",
         f"0.5 RRU per 4 KB examined, at least {SHARDS} x 0.5; 0.5 RRU for each video",
-        beyond="Four partitions accept four times the writes of one. A video with several languages has several entries, so a page may need a second round of queries.",
+        reason="Four partitions accept four times the writes of one. A video with several languages has several entries, so a page may need a second round of queries.",
     ),
     AccessPattern(
         "List the episodes of a series, in order",
@@ -178,7 +178,7 @@ VIDEOS = (
         f"the series, to check access and read its owner; rel = {series_relation('{videoId}', '{userId}')}, relShard = 0, relSort by season and episode; "
         "then the videos",
         "0.5 RRU, 0.5 RRU per 4 KB examined, 0.5 RRU for each video",
-        beyond=CHECK_ACCESS,
+        reason=CHECK_ACCESS,
     ),
     AccessPattern(
         "Publish or hide a video with tags, or change the tags of a published one",
@@ -188,7 +188,7 @@ VIDEOS = (
         f"the video if its version is unchanged, and pk = {TAG.pk}, sk = {TAG.sk} for each added or removed tag; "
         f"also sk = {EPISODE.sk}",
         "1 RRU, 2 WRU for the video and 3 for each tag (the item, twice in a transaction, and its index entry)",
-        beyond=ENTRIES_TOO,
+        reason=ENTRIES_TOO,
     ),
     AccessPattern(
         "Read a video with its title in a region",
@@ -224,7 +224,7 @@ VIEWS = (
         None,
         f"pk = {VIDEO.pk} (cached for seconds), then ADD on pk = VIEWS#{{videoId}}#0, sk = {VIEW_COUNTER.sk}",
         "1 WRU; 0.5 RRU when the video is not cached",
-        beyond="The read checks that the caller may see the video; the result is cached for five seconds.",
+        reason="The read checks that the caller may see the video; the result is cached for five seconds.",
     ),
     AccessPattern(
         "Count a view of a viewer or with a key idempotently",
@@ -234,7 +234,7 @@ VIEWS = (
         f"pk = {VIEWER.pk}, sk = {VIEWER.sk} unless its time is within the window; then pk = VIEWS#{{videoId}}#0, "
         f"sk = {VIEW_COUNTER.sk}",
         "1 WRU, 0.5 RRU; 0.5 more when the video is not cached; the stream adds many views to the counter with 1 WRU",
-        beyond="The first read checks that the caller may see the video; the result is cached for five seconds. The last read returns the count.",
+        reason="The first read checks that the caller may see the video; the result is cached for five seconds. The last read returns the count.",
     ),
     AccessPattern(
         "Count up to 100 views that a client recorded offline",
@@ -244,7 +244,7 @@ VIEWS = (
         f"pk = {VIDEO.pk} of videos that are not cached; pk = VIEWS#{{videoId}}#0; then pk = {VIEWER.pk}, sk = {VIEWER.sk} for "
         "each view, concurrently",
         "1 WRU for each view; 1 RRU for each video (0.5 each for video and counter)",
-        beyond="The reads check that the caller may see the videos, and return their counts.",
+        reason="The reads check that the caller may see the videos, and return their counts.",
     ),
     AccessPattern(
         "Read a video's views by hour or day",
@@ -254,7 +254,7 @@ VIEWS = (
         f"the video, to check the owner; its counter; pk = {VIEW_HOUR.pk}, sk between {VIEW_HOUR.sk} of the first hour and the last, or "
         f"{VIEW_DAY.sk} for days in UTC",
         "1 RRU, and 0.5 per 4 KB of hours or days in which it was viewed",
-        beyond=CHECK_ACCESS,
+        reason=CHECK_ACCESS,
     ),
     AccessPattern(
         "Explain which views of the last day counted",
@@ -263,7 +263,7 @@ VIEWS = (
         None,
         f"the video, to check the owner; its counter; pk = {VIEW_HOUR.pk}, sk from {VIEW_HOUR.sk} 24 hours ago",
         "1 RRU, and 0.5 per 4 KB of hours in which it was viewed",
-        beyond=CHECK_ACCESS,
+        reason=CHECK_ACCESS,
     ),
     AccessPattern(
         "List the most viewed videos of a time window",
@@ -272,6 +272,6 @@ VIEWS = (
         None,
         f"pk = {TOP.pk}, sk = {TOP.sk} (`*` for all videos); then the videos",
         "0.5 RRU per 4 KB of the list, at most 1.5; 0.5 RRU for each video",
-        beyond="Titles, posters and visibility are read from the videos, so that they are current.",
+        reason="Titles, posters and visibility are read from the videos, so that they are current.",
     ),
 )

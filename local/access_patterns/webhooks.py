@@ -30,7 +30,7 @@ WEBHOOKS_PATTERNS = (
         f"pk = {OWNER_CHANGES.pk}, sk = TAIL in VideoAudit, or of the four logs of all changes; {_BOTH}, if absent; ADD on {_LISTED} if it "
         "has fewer than 20",
         "1 RRU, 8 WRU with the index; 4 RRU if it subscribes to all changes",
-        beyond="The subscription starts at the end of the log, so that it misses no later change. The transaction limits the number of a "
+        reason="The subscription starts at the end of the log, so that it misses no later change. The transaction limits the number of a "
         "user's webhooks.",
     ),
     AccessPattern(
@@ -40,7 +40,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_LISTED}; then {_BOTH} of each, consistent",
         "3 RRU for one webhook; 2 more with each further one",
-        beyond="Consistent, so that a client sees a webhook that it has just created. The response includes the checkpoint.",
+        reason="Consistent, so that a client sees a webhook that it has just created. The response includes the checkpoint.",
     ),
     AccessPattern(
         "List webhooks that subscribe to all changes, or to a user's",
@@ -49,7 +49,7 @@ WEBHOOKS_PATTERNS = (
         RELATION_INDEX,
         f"rel = {follower_relation(None)}, or rel = {follower_relation('{userId}')}; relShard = 0; then {_BOTH} of each, consistent",
         "2.5 RRU for one webhook; 2 more with each further one",
-        beyond="The index projects only ids. The response includes the checkpoint.",
+        reason="The index projects only ids. The response includes the checkpoint.",
     ),
     AccessPattern(
         "Read a webhook",
@@ -58,7 +58,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, consistent",
         "2 RRU",
-        beyond="Consistent, so that a client sees its own change. The response includes the checkpoint.",
+        reason="Consistent, so that a client sees its own change. The response includes the checkpoint.",
     ),
     AccessPattern(
         "Change the description of a webhook",
@@ -67,7 +67,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}; then the first, if its version is unchanged",
         "2 RRU, 1 WRU",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Pause a webhook, or change its URL or subscription",
@@ -76,7 +76,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}; then both, if its version is unchanged",
         "2 RRU, 4 WRU, and the index",
-        beyond=_FENCE_WORKER,
+        reason=_FENCE_WORKER,
     ),
     AccessPattern(
         "Delete a webhook",
@@ -85,7 +85,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}; then both, if its version is unchanged, and DELETE on {_LISTED}",
         "2 RRU, 6 WRU, and the index",
-        beyond="The read checks the owner. The transaction keeps the number of a user's webhooks exact.",
+        reason="The read checks the owner. The transaction keeps the number of a user's webhooks exact.",
     ),
     AccessPattern(
         "Rotate the secret of a webhook",
@@ -94,7 +94,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}; then the first, if its version is unchanged",
         "2 RRU, 1 WRU",
-        beyond=READ_FIRST,
+        reason=READ_FIRST,
     ),
     AccessPattern(
         "Replay changes",
@@ -104,7 +104,7 @@ WEBHOOKS_PATTERNS = (
         f"{_BOTH}; pk = {OWNER_CHANGES.pk} in VideoAudit, its first block and its tail, and one block for each time that the log has "
         "doubled, or the same of four logs; then both, if its version is unchanged",
         "6 RRU, 4 WRU, and the index",
-        beyond="A binary search in the log finds the position of the time.",
+        reason="A binary search in the log finds the position of the time.",
     ),
     AccessPattern(
         "Send a test event",
@@ -113,7 +113,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, consistent; then the second, if its last test is at least 10 seconds old",
         "2 RRU, 1 WRU",
-        beyond="Consistent, so that the event is sent to the current URL. The write limits the rate of tests.",
+        reason="Consistent, so that the event is sent to the current URL. The write limits the rate of tests.",
     ),
     AccessPattern(
         "List the deliveries of a webhook",
@@ -122,7 +122,7 @@ WEBHOOKS_PATTERNS = (
         None,
         f"{_BOTH}, to check the owner; pk = {WEBHOOK_ATTEMPTS.pk}, sk begins with ATTEMPTS#, newest first",
         "2 RRU, 0.5 per 4 KB of attempts",
-        beyond="The first read checks whether the caller may see the result.",
+        reason="The first read checks whether the caller may see the result.",
     ),
     AccessPattern(
         "Find the subscriptions to a batch of changes",
@@ -132,7 +132,7 @@ WEBHOOKS_PATTERNS = (
         f"rel = {follower_relation(None)}, and for each owner rel = {follower_relation('{userId}')}; relShard = 0, all of them; "
         "then their checkpoints",
         "2 RRU: 0.5 for the webhooks of all changes, 0.5 for the webhooks of each owner, and 1 for each checkpoint",
-        beyond="Once for each batch of the stream, independent of its size. While the queue is behind, the checkpoint of each webhook that is "
+        reason="Once for each batch of the stream, independent of its size. While the queue is behind, the checkpoint of each webhook that is "
         "sent a message is written: 1 WRU.",
     ),
     AccessPattern(
@@ -148,7 +148,7 @@ WEBHOOKS_PATTERNS = (
         "behind the delivered changes, if its turn is unchanged; then the logs again; DELETE on the quota, and the first of "
         f"sk = {WAITING.sk}",
         "5 RRU, 11 if it subscribes to all changes; 5 WRU for 8 changes, 8 for a page of 64. 1 WRU if all changes have other types; none without new changes",
-        beyond="The lease excludes concurrent deliveries to a receiver. The last write commits the page. The last read finds changes whose message "
+        reason="The lease excludes concurrent deliveries to a receiver. The last write commits the page. The last read finds changes whose message "
         "arrived during the lease. The quota prevents one owner from occupying all workers. Reads are consistent, because no later "
         "message would repeat a change that they miss.",
     ),

@@ -78,10 +78,10 @@ def _with_film(api: Api) -> str:
 
 
 def _with_failed_poster(api: Api) -> str:
-    backstage = BackgroundWork(api.table, api.clock)
-    video_id = backstage.uploaded_film(api)
-    ticket = backstage.message("thumbnails", "poster").ticket
-    assert backstage.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
+    work = BackgroundWork(api.table, api.clock)
+    video_id = work.uploaded_film(api)
+    ticket = work.message("thumbnails", "poster").ticket
+    assert work.jobs.fail(ticket, "It broke.", Caller.job("thumbnails"), int(api.clock()), retry=False)
     return video_id
 
 
@@ -294,13 +294,13 @@ def _with_captions(api: Api) -> str:
     return video_id
 
 
-def _divide(api: Api, video_id: str) -> Reply:
+def _set_chapters(api: Api, video_id: str) -> Reply:
     return api.put(f"/v1/videos/{video_id}/chapters", {"chapters": [{"start": 0, "title": "t"}]})
 
 
 def _with_chapters(api: Api) -> str:
     video_id = _published(api)
-    _divide(api, video_id)
+    _set_chapters(api, video_id)
     return video_id
 
 
@@ -311,25 +311,25 @@ def _with_episode(api: Api) -> str:
     return video_id
 
 
-def _trailed(api: Api) -> AuditedService:
+def _audited(api: Api) -> AuditedService:
     """Return the trail after it has recorded all changes so far."""
-    trailed: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # which knows what it has
-    while records := trailed.records():
-        trailed.keep(records)
-    return trailed
+    audited: AuditedService = vars(api).setdefault("trailed", AuditedService(api))  # which knows what it has
+    while records := audited.records():
+        audited.keep(records)
+    return audited
 
 
 def _changed(api: Api) -> str:
     """Create a video with a change in the trail."""
     video_id = _published(api)
     api.patch(f"/v1/videos/{video_id}", {"title": "new"})
-    _trailed(api)
+    _audited(api)
     return video_id
 
 
 def _change_set(api: Api) -> str:
     """Return the path of a change set written by one request."""
-    return f"/v1/changesets/{request_id_of(_trailed(api).item(_changed(api)))}"
+    return f"/v1/changesets/{request_id_of(_audited(api).item(_changed(api)))}"
 
 
 def _revert_as_large(api: Api, path: str) -> Reply:
@@ -387,7 +387,7 @@ def _with_changes(api: Api) -> str:
     return "hook"
 
 
-def _tell_followers(api: Api, _: str) -> Reply:
+def _notify_subscribers(api: Api, _: str) -> Reply:
     assert "hook" in DeliveryTestbed(api.table, api.clock).notify("alice")
     return Reply(200, {}, b"")
 
@@ -481,7 +481,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "DELETE /v1/videos/{videoId}/captions/{language}": (_with_captions, _send("DELETE /v1/videos/{}/captions/en")),
     "GET /v1/videos/{videoId}/captions": (_with_captions, _send("GET /v1/videos/{}/captions")),
     "GET /v1/videos/{videoId}/captions/{language}": (_with_captions, _send("GET /v1/videos/{}/captions/en")),
-    "PUT /v1/videos/{videoId}/chapters": (_published, _divide),
+    "PUT /v1/videos/{videoId}/chapters": (_published, _set_chapters),
     "DELETE /v1/videos/{videoId}/chapters": (_with_chapters, _send("DELETE /v1/videos/{}/chapters")),
     "GET /v1/videos/{videoId}/chapters": (_with_chapters, _send("GET /v1/videos/{}/chapters")),
     "GET /v1/people/{personId}/videos?fromYear=1990&toYear=1999": (
@@ -534,7 +534,7 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "POST /v1/webhooks/{webhookId}/replay": (_with_webhook, _send("POST {}/replay", {"from": NOW - 60})),
     "POST /v1/webhooks/{webhookId}/test": (_with_webhook, _send("POST {}/test")),
     "GET /v1/webhooks/{webhookId}/deliveries": (_with_deliveries, _send("GET {}/deliveries")),
-    "the queue: deliveries (changes)": (_with_changes, _tell_followers),
+    "the queue: deliveries (changes)": (_with_changes, _notify_subscribers),
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }

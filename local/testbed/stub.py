@@ -36,7 +36,7 @@ Place = tuple[str, str]
 
 
 class Stub:
-    """Table in memory with its indexes. `carry_out` executes all requests; subclasses override the `spend` methods."""
+    """Table in memory with its indexes. `carry_out` executes all requests; subclasses override `wait_for`, `held` and the methods that spend capacity."""
 
     def __init__(
         self, indexes: Iterable[Index] = (*INDEXES, *AUDIT_INDEXES), key: Sequence[str] = (PARTITION_KEY, SORT_KEY)

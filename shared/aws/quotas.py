@@ -43,11 +43,15 @@ class Claim(NamedTuple):
 class Quotas(ABC, Generic[Work]):
     """Claims by owner and queue; `most` is the limit of each queue for one owner.
 
-    Subclasses read the work:
+    Subclasses read the work: `_is_open` and `_waiting`.
 
-        class FilmQuotas(Quotas[Item]):
-            def _is_open(self, name): return self.jobs.is_open(name)
-            def _waiting(self, claim): return self.jobs.read_queued(claim.name)
+    >>> class ReportQuotas(Quotas[str]):
+    ...     def _is_open(self, name): return True
+    ...     def _waiting(self, claim): return claim.name
+    >>> quotas, now = ReportQuotas(table, {"reports": 1}), 1_750_000_000
+    >>> first, second = (Claim("alice", "reports", name, since=now) for name in ("a", "b"))
+    >>> quotas.claim_or_wait(first, now), quotas.claim_or_wait(second, now), list(quotas.release(first, now))
+    (True, False, ['b'])
     """
 
     def __init__(self, table: Table, most: Mapping[str, int]) -> None:

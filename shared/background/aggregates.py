@@ -207,7 +207,7 @@ class Aggregates:
 
         Checks again after each write until no video needs an update. A change during the check may have sent its
         message to another worker, which found nothing to do. `requests` contains the correlation ids of the triggering
-        requests by video. `in_time` is called before each transaction. Raises Unsettled after all other videos are
+        requests by video. `in_time` is called before each transaction. Raises UnsettledVideos after all other videos are
         settled, and Unavailable if the table cannot be read.
         """
         different = list(dict.fromkeys(video_ids))

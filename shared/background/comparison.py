@@ -75,7 +75,7 @@ class Family:
 class Comparison:
     """Compares the redundant data of one table once. `clock` returns epoch seconds.
 
-    Methods return `None` if the data agrees. They raise Moved if a total changed while its parts were summed.
+    Methods return `None` if the data agrees. They raise ConcurrentChange if a total changed while its parts were summed.
     """
 
     def __init__(self, table: Table, clock: Callable[[], float]) -> None:
@@ -190,7 +190,7 @@ class Comparison:
         return self._against({"count": count}, kept, TAG_COUNT, tag=tag)
 
     def _against(self, sums: Mapping[str, int], kept: Item, entity: Entity, **parts: str) -> Difference | None:
-        """Return the difference of a sum and the total read before it. Raises Moved if the total changed since."""
+        """Return the difference of a sum and the total read before it. Raises ConcurrentChange if the total changed since."""
         present = {name: int(kept.get(name, 0)) for name in sums}
         if present == sums:
             return None

@@ -48,7 +48,7 @@ class PastVersion:
     reverted: Sequence[Item] = ()
     """Entries of the reverted changes, newest first. May contain older entries after the first `steps`."""
     steps: int = 0
-    """Number of entries in `taken_back` that were reverted to reach this version."""
+    """Number of entries in `reverted` that were reverted to reach this version."""
     digest: str | None = None
     """Digest of the state, from the entry of the change; `None` if it must not be compared."""
 

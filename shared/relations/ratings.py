@@ -182,7 +182,7 @@ class RatingStore:
     def _read(
         self, video_id: str, caller: Caller, *, consistent: bool = True
     ) -> "tuple[Item | None, Rating | None, RatingTotals | None]":
-        """Return the video, with the attributes that `seen_by` needs, the caller's own rating, and the totals.
+        """Return the video, with the attributes that `require_visible` needs, the caller's own rating, and the totals.
 
         Reads before a write are consistent, because any of the items may be new.
         """

@@ -205,7 +205,7 @@ class ViewStore:
         return count
 
     def _video(self, video_id: str, now: int) -> Item | None:
-        """Return the attributes that `seen_by` requires."""
+        """Return the attributes that `require_visible` needs; `None` if the video does not exist. May be seconds old."""
         known = self._remembered(video_id, now)
         if known is None:
             item = self.table.get(VIDEO.key(videoId=video_id), attributes=VISIBILITY_ATTRIBUTES)

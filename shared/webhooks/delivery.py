@@ -7,7 +7,7 @@ case:
 - A change was appended: the message of its stream batch becomes one message for each subscriber. It is retried until
   all of them are sent.
 - A worker dies, or the table is throttled: its message is received again after the lease has expired.
-- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see `Deliverer.to_wake`.
+- A webhook needs no message, because a worker has it, it is not due, or a message is queued: see `Deliverer.select_idle`.
 - A message arrives for a leased webhook: the lease holder checks for more changes after it releases the lease.
 - The webhook is changed or replayed while it is leased: the lease holder detects this at its next write, and continues
   from the new state.

@@ -1,5 +1,6 @@
 """Rules of `local.prose`, with examples of good and bad texts."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_prose_reads_docstrings_attribute_docs_and_test_names() -> None:
         '    async def test_it_works(self) -> None:\n        """As ever."""\n'
         'def test_item_is_read() -> None:\n    "x" + "What is not a docstring"\n'
     )
-    assert sorted(prose.faults_of_module(source)) == [
+    assert sorted(prose.faults_of_module(ast.parse(source))) == [
         (1, 'begins with "Whose"'),
         (3, 'begins with "Of"'),
         (5, 'begins with "Which"'),
@@ -59,6 +60,14 @@ def test_prose_reports_a_class_name_that_two_product_modules_have(tmp_path: Path
         (tmp_path / name).write_text("class Store:\n    pass\n", encoding="utf-8")
     found = [*prose.check(tmp_path, ("shared/a.py", "functions", "tests"))]
     assert found == ["shared/a.py: the class name Store is also in functions/b/handler.py"]
+
+
+def test_prose_reports_a_raised_error_that_does_not_exist(tmp_path: Path) -> None:
+    source = (
+        'class Moved(Exception):\n    """Raised."""\ndef f():\n    """Raises Moved. Raises KeyError; raises Gone."""\n'
+    )
+    (tmp_path / "a.py").write_text(source, encoding="utf-8")
+    assert [*prose.check(tmp_path, ("a.py",))] == ["a.py:4: Gone, which it raises, does not exist"]
 
 
 def test_prose_checks_the_openapi_document_when_it_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:

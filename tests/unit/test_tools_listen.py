@@ -335,14 +335,14 @@ class TestItSays:
     ) -> None:
         ended_after(0)
         said = threading.Event()
-        say = listening.Listener._say
+        say = listening.Listener._print
 
         def notice(listener: listening.Listener, text: str) -> None:
             say(listener, text)
             if "paused" in text:
                 said.set()
 
-        monkeypatch.setattr(listening.Listener, "_say", notice)
+        monkeypatch.setattr(listening.Listener, "_print", notice)
 
         def pause(fake: Fake, url: str) -> None:
             fake.hooks["hook-0"] |= {"paused": True, "pausedBecause": "The receiver answered 410 Gone."}

@@ -32,7 +32,7 @@ class Memory:
                 self.table.client.put_item(**self.table.put(dict(key)).parameters)
                 work.wrote(key)
                 work.commit(FILE, LineCheckpoint(line, line), {"created": 1})
-        return start, work.begun_anew
+        return start, work.restart_reason
 
     def complete(self) -> None:
         """Carry out the rest, of which there is none."""

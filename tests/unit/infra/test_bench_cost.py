@@ -241,7 +241,7 @@ def test_pattern_above_the_minimal_cost_has_a_reason(
     assert used.units.reads >= used.least.reads
     assert used.units.writes >= used.least.writes
     goes_beyond = (len(used.operations), used.units) != (used.fewest, used.least)
-    assert bool(pattern.beyond) == goes_beyond
+    assert bool(pattern.reason) == goes_beyond
 
 
 @pytest.fixture(scope="module")

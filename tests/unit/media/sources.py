@@ -39,7 +39,7 @@ class BarrierSource(CountingSource):
         self._barrier = Barrier(number, timeout=LIMIT)
 
     def read(self, start: int, length: int) -> bytes:
-        """Return the bytes from `start`, once the others are there; raises BrokenBarrierError if they do not come."""
+        """Return the bytes from `start`, once the others wait too; fails if they do not arrive in time."""
         if start > self._start:
             self._barrier.wait()
         return super().read(start, length)
