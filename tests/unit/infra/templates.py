@@ -12,6 +12,7 @@ from app import add_stacks
 from infra.settings import DeploymentSettings
 
 ROOT = Path(__file__).resolve().parents[3]
+FUNCTIONS = tuple(sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py")))
 LOCAL = {
     "target": "local",
     "endpoint": "http://127.0.0.1:4566",

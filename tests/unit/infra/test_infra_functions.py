@@ -5,7 +5,7 @@ import re
 from importlib import import_module
 
 from shared.core.settings import Settings
-from tests.unit.infra.templates import GIVEN_BUS, ROOT, Json, Templates, as_list, to_text
+from tests.unit.infra.templates import FUNCTIONS, GIVEN_BUS, ROOT, Json, Templates, as_list, to_text
 
 READS_THE_STREAM = {
     "dynamodb:DescribeStream Table.StreamArn",
@@ -367,73 +367,43 @@ ALLOWED = {
 After an action and its resource come the required partition keys or prefixes. After a colon come the attributes that
 requests may name in addition to the keys."""
 
-FUNCTIONS = tuple(ALLOWED)
-
-LISTING = {
+VALUES = {
+    "AGGREGATES_QUEUE_URL": "AggregatesQueue",
+    "ARCHIVE_BUCKET": "Archive",
+    "AUDIT_DAYS": "400",
+    "AUDIT_TABLE_NAME": "AuditTable",
+    "COUNT_OWN_VIEWS": "false",
     "CURSOR_SECRET_ARN": "CursorSecret",
+    "DELIVERIES_QUEUE_URL": "DeliveriesQueue",
+    "ENVIRONMENT": "dev",
+    "JOBS_PER_DAY": "500",
     "MEDIA_BUCKET": "Media",
     "MEDIA_URL": "https://Pictures.DomainName",
-}
-
-WEBHOOKS = {
-    "AUDIT_TABLE_NAME": "AuditTable",
+    "PROBE_QUEUE_URL": "ProbeQueue",
+    "PURGE_QUEUE_URL": "PurgeQueue",
+    "RENDITIONS": "1080p,720p,480p,240p",
+    "REVERTS_QUEUE_URL": "RevertsQueue",
+    "SOURCES_BUCKET": "Sources",
+    "TABLE_NAME": "Table",
+    "TALLIES_QUEUE_URL": "TalliesQueue",
+    "THUMBNAILS_QUEUE_URL": "ThumbnailsQueue",
+    "TRANSCODE_QUEUE_URL": "TranscodeQueue",
+    "VIEW_WINDOW_SECONDS": "1800",
     "WEBHOOK_SECRET_ARN": "WebhookSecret",
-    "DELIVERIES_QUEUE_URL": "DeliveriesQueue",
 }
+"""Values of the required variables, the same for each function that reads one."""
 
-UNDO_SETTINGS = {"AUDIT_TABLE_NAME": "AuditTable", "JOBS_PER_DAY": "500"}
-
-ENVIRONMENT = {
-    "videos": LISTING | {"AUDIT_TABLE_NAME": "AuditTable"},
-    "views": {"VIEW_WINDOW_SECONDS": "1800", "COUNT_OWN_VIEWS": "false"},
-    "uploads": {"SOURCES_BUCKET": "Sources", "JOBS_PER_DAY": "500", "RENDITIONS": "1080p,720p,480p,240p"},
-    "jobs": {"JOBS_PER_DAY": "500", "MEDIA_BUCKET": "Media"},
-    "playback": {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
-    "history": {"AUDIT_TABLE_NAME": "AuditTable", "CURSOR_SECRET_ARN": "CursorSecret"},
-    "undo": UNDO_SETTINGS | {"MEDIA_BUCKET": "Media", "MEDIA_URL": "https://Pictures.DomainName"},
-    "webhooks": WEBHOOKS | {"CURSOR_SECRET_ARN": "CursorSecret"},
-    "relations": LISTING,
-    "captions": {"CURSOR_SECRET_ARN": "CursorSecret", "MEDIA_BUCKET": "Media"},
-    "ratings": {},
-    "playlists": LISTING,
-    "totals": LISTING,
-    "search": LISTING | {"AUDIT_TABLE_NAME": "AuditTable"},
-    "public": {},
+OWN_VALUES = {
     "console": {
         "CONFIG": '{"issuer":"Pool.ProviderURL","clientId":"ConsoleClient","scopes":"videos/read videos/write",'
         '"media":["https://Pictures.DomainName","https://Sources.RegionalDomainName","https://Media.RegionalDomainName"]}',
         "CONNECT_ORIGINS": "https://cognito-idp.AWS::Region.AWS::URLSuffix "
         "https://PoolDomain.auth.AWS::Region.amazoncognito.com",
     },
-    "stream_router": {
-        "MEDIA_BUCKET": "Media",
-        "SHARES": "probe=4,thumbnails=4,transcode=10",
-        "PROBE_QUEUE_URL": "ProbeQueue",
-        "THUMBNAILS_QUEUE_URL": "ThumbnailsQueue",
-        "TRANSCODE_QUEUE_URL": "TranscodeQueue",
-        "PURGE_QUEUE_URL": "PurgeQueue",
-        "AGGREGATES_QUEUE_URL": "AggregatesQueue",
-        "TALLIES_QUEUE_URL": "TalliesQueue",
-        "REVERTS_QUEUE_URL": "RevertsQueue",
-    },
-    "audit": {
-        "AUDIT_TABLE_NAME": "AuditTable",
-        "AUDIT_DAYS": "400",
-        "ARCHIVE_BUCKET": "Archive",
-        "DELIVERIES_QUEUE_URL": "DeliveriesQueue",
-    },
-    "arrivals": {},
-    "probe": {"RENDITIONS": "1080p,720p,480p,240p"},
-    "thumbnails": {"MEDIA_BUCKET": "Media"},
-    "purge": {"SOURCES_BUCKET": "Sources", "MEDIA_BUCKET": "Media", "PURGE_QUEUE_URL": "PurgeQueue"},
-    "aggregates": {"AGGREGATES_QUEUE_URL": "AggregatesQueue"},
-    "tallies": {},
-    "reverts": UNDO_SETTINGS | {"REVERTS_QUEUE_URL": "RevertsQueue"},
-    "deliveries": WEBHOOKS | {"SHARES": "deliveries=3,slow-deliveries=1,all-slow-deliveries=5"},
-    "sweeper": {"AGGREGATES_QUEUE_URL": "AggregatesQueue", "DELIVERIES_QUEUE_URL": "DeliveriesQueue"},
-    "rankings": {},
-    "indexer": {"AUDIT_TABLE_NAME": "AuditTable", "MEDIA_BUCKET": "Media"},
+    "stream_router": {"SHARES": "probe=4,thumbnails=4,transcode=10"},
+    "deliveries": {"SHARES": "deliveries=3,slow-deliveries=1,all-slow-deliveries=5"},
 }
+"""Values of variables that differ between functions."""
 
 LOCAL_DELIVERY_SHARES = "deliveries=1,slow-deliveries=1,all-slow-deliveries=1"
 LOCAL_CONSOLE = {
@@ -466,7 +436,7 @@ SIZES = {
 """Megabytes and seconds; all others answer requests: 512, 28."""
 
 
-def test_no_function_is_forgotten_here(aws: Templates) -> None:
+def test_every_folder_of_functions_is_deployed(aws: Templates) -> None:
     handlers = {made["Properties"]["Handler"] for made in aws.all("AWS::Lambda::Function").values()}
     assert handlers == {f"functions.{folder}.handler.lambda_handler" for folder in FUNCTIONS}
 
@@ -515,19 +485,21 @@ class TestEveryFunction:
         own = {folder: roles[aws.function(folder)[1]["Role"]["Fn::GetAtt"][0]]["Properties"] for folder in FUNCTIONS}
         assert [folder for folder, properties in own.items() if "ManagedPolicyArns" in properties] == []
 
-    def test_has_exactly_these_settings(self, aws: Templates) -> None:
-        common = {"TABLE_NAME": "Table", "POWERTOOLS_LOG_LEVEL": "INFO", "ENVIRONMENT": "dev"}
-        assert {folder: _environment(aws, folder) for folder in FUNCTIONS} == {
-            folder: common | {"POWERTOOLS_SERVICE_NAME": folder} | ENVIRONMENT[folder] for folder in FUNCTIONS
-        }
-
-    def test_has_the_variables_that_its_settings_read_and_no_others(self, aws: Templates, local: Templates) -> None:
+    def test_has_a_value_for_each_variable_that_its_settings_require_and_no_others(self, aws: Templates) -> None:
+        expected = {}
         for folder in FUNCTIONS:
             read, optional = _variables(folder)
-            for templates in (aws, local):
-                # Powertools reads its own.
-                given = {name for name in _environment(templates, folder) if not name.startswith("POWERTOOLS_")}
-                assert read - optional <= given <= read, folder
+            values = VALUES | OWN_VALUES.get(folder, {})
+            powertools = {"POWERTOOLS_LOG_LEVEL": "INFO", "POWERTOOLS_SERVICE_NAME": folder}
+            expected[folder] = {name: values[name] for name in read - optional} | powertools
+        assert {folder: _environment(aws, folder) for folder in FUNCTIONS} == expected
+
+    def test_has_locally_only_variables_that_its_settings_read(self, local: Templates) -> None:
+        for folder in FUNCTIONS:
+            read, optional = _variables(folder)
+            # Powertools reads its own.
+            given = {name for name in _environment(local, folder) if not name.startswith("POWERTOOLS_")}
+            assert read - optional <= given <= read, folder
 
     def test_runs_python_313_on_arm_untraced(self, aws: Templates) -> None:
         made = {folder: aws.function(folder)[1] for folder in FUNCTIONS}
@@ -635,23 +607,16 @@ class TestEventBus:
 
 def test_lambda_stops_no_function_that_continues_by_itself(aws: Templates) -> None:
     allowing = [folder for folder in FUNCTIONS if aws.function(folder)[1].get("RecursiveLoop") == "Allow"]
-    assert allowing == ["purge", "aggregates", "reverts", "deliveries"]
+    assert allowing == ["aggregates", "deliveries", "purge", "reverts"]
 
 
 def test_functions_except_the_router_send_only_to_their_own_queues(aws: Templates) -> None:
     sent = {
         folder: [line for line in aws.allowed(folder) if line.startswith("sqs:SendMessage")] for folder in FUNCTIONS
     }
-    assert [folder for folder, lines in sent.items() if lines] == [
-        "webhooks",
-        "stream_router",
-        "audit",
-        "purge",
-        "aggregates",
-        "reverts",
-        "deliveries",
-        "sweeper",
-    ]
+    assert {folder for folder, lines in sent.items() if lines} == {
+        *("aggregates", "audit", "deliveries", "purge", "reverts", "stream_router", "sweeper", "webhooks"),
+    }
     assert sent["purge"] == ["sqs:SendMessage PurgeQueue"]
     assert sent["reverts"] == ["sqs:SendMessage RevertsQueue"]
     assert sent["aggregates"] == ["sqs:SendMessage AggregatesQueue"]

@@ -13,9 +13,8 @@ from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.routes import ROUTES
 from tests.logs import is_kept_by_lambda, log_lines
-from tests.unit.infra.templates import ROOT, Json, Templates, as_list
+from tests.unit.infra.templates import FUNCTIONS, ROOT, Json, Templates, as_list
 
-FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/handler.py"))
 ANSWERING = sorted({route.function for route in ROUTES})
 SNAPSHOTS = [function for function in ANSWERING if function != "search"]
 """Lambda makes no snapshot of a function whose disk has more than 512 MB, as the one of search has for its index."""
