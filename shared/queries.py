@@ -1,6 +1,7 @@
-"""Query parameters of all operations: handlers parse them with these classes, and the OpenAPI document lists them.
+"""Query parameters of operations: handlers parse them with these classes, and the OpenAPI document lists them.
 
 Each class has the name of its operation: ListVideos declares the parameters of `listVideos`. An operation without a class has none.
+GetViews is in shared/views/queries.py, because a cold start of the function `views` must not import this module.
 """
 
 from shared.core.caller import EVERYBODY
@@ -26,7 +27,6 @@ from shared.web.parameters import (
     Schema,
     Text,
     Time,
-    TimeZone,
     UserId,
     language_of,
 )
@@ -223,15 +223,6 @@ class ListEntries(Paged):
     """GET /v1/playlists/{playlistId}/entries"""
 
 
-class GetViews(Query):
-    """GET /v1/videos/{videoId}/views"""
-
-    granularity = Choice("granularity", "Length of the intervals", {"hour": "hour", "day": "day"}, default="hour")
-    start = Time("from", "A time in the first hour or day: epoch seconds or RFC 3339")
-    end = Time("to", "Views before this time; the current time if omitted", LAST_SECOND + 1)
-    tz = TimeZone("tz", "IANA time zone of days, which begin with their first full UTC hour; hours are always in UTC")
-
-
 class ListAudit(Paged):
     """GET /v1/videos/{videoId}/audit"""
 
@@ -353,9 +344,3 @@ class ListVideoPlaylists(Paged):
 def unserved(name: str, detail: str) -> UnservedQuery:
     """Return the error for a parameter, or a combination of parameters, that no index serves."""
     return UnservedQuery(detail, errors=[{"parameter": name, "detail": "no index answers this"}])
-
-
-def query_of(operation: str) -> type[Query]:
-    """Return the query class of an operation; `Query` if it declares no parameters."""
-    declared: type[Query] = globals().get(operation[0].upper() + operation[1:], Query)
-    return declared

@@ -4,6 +4,7 @@ from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import limit_time
 from shared.core.settings import Settings
 from shared.core.telemetry import emit_views
+from shared.views.queries import GetViews
 from shared.views.store import View, ViewStore, require_timely
 from shared.web.http import http_function, operation
 from shared.web.requests import JSON, Request
@@ -58,7 +59,6 @@ class ViewHandlers:
     @operation("getViews")
     def read(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/views"""
-        from shared.queries import GetViews
         from shared.views.history import Buckets, ViewHistory
 
         video_id, query = request.video_id(), request.parameters(GetViews)
@@ -79,5 +79,5 @@ class ViewHandlers:
 lambda_handler = EntryPoint(
     ViewsSettings,
     http_function(ViewHandlers),
-    preload=("shared.views.batches", "shared.views.prebuilt", "shared.queries", "shared.views.history"),
+    preload=("shared.views.batches", "shared.views.prebuilt", "shared.views.history"),
 )

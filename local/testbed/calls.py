@@ -1,9 +1,9 @@
-"""Requests of the access patterns, each sent to the service of the testbed."""
+"""Example requests: one for each operation, from the OpenAPI document, and one for each access pattern with its set-up."""
 
 import hashlib
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from functions.arrivals import handler as arrivals
 from functions.rankings import handler as rankings
 from functions.reverts import handler as reverts
 from functions.sweeper import handler as sweeper
+from local.access_patterns import ACCESS_PATTERNS
 from local.testbed import streams
 from local.testbed.audited import AuditedService
 from local.testbed.background import RENDITIONS, BackgroundWork, make_audit
@@ -30,15 +31,101 @@ from shared.background.ledger import mark_of
 from shared.background.tallies import Tallies
 from shared.core.caller import Caller, request_id_of
 from shared.feed.log import Feed
+from shared.openapi.document import document
+from shared.openapi.spec import EXAMPLE_ID
 from shared.processing.desired_jobs import input_hash
 from shared.processing.messages import TallyMessage, parse, revert_message, tally_message
 from shared.processing.uploads import LARGEST_PUT, MIB
 from shared.relations.entry_updates import EntryUpdater
+from shared.routes import READ, ROUTES, WRITE, Route
 from shared.search.builder import BuildPosition, IndexBuilder, read_video_ids
 from shared.search.generations import Generations, LocalCopy
 from shared.search.loader import DocumentLoader
 from shared.videos.counters import ViewCounters
 from shared.videos.store import VideoStore
+from shared.web.requests import JSON, MERGE_PATCH
+
+Arrange = Callable[[Api], str]
+"""Creates the items that a call needs, and returns the id or path that the call is about."""
+Call = Callable[[Api, str], Reply]
+
+_OPENAPI = document()
+MISSING = EXAMPLE_ID
+"""Id of a video, playlist or webhook that does not exist."""
+UPLOAD = "019775a1c00-9f86d081884c7d65"
+
+
+def _documented(route: Route) -> dict[str, Any]:
+    spec: dict[str, Any] = _OPENAPI["paths"][route.path][route.method.lower()]
+    return spec
+
+
+def _examples_of_bodies() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each operation that requires a JSON body, with the first example of the OpenAPI document."""
+    for route in ROUTES:
+        body = _documented(route).get("requestBody", {"required": False})
+        if body["required"]:
+            content = next(body["content"][kind] for kind in (JSON, MERGE_PATCH) if kind in body["content"])
+            example, *_ = [content["example"]] if "example" in content else [*content["examples"].values()]
+            yield route.operation, example if "example" in content else example["value"]
+
+
+BODIES: Mapping[str, dict[str, Any]] = {
+    **dict(_examples_of_bodies()),
+    "createVideo": {"title": "t"},
+    "patchVideo": {"title": "u"},
+    "batchVideos": {"operations": [{"op": "delete", "videoId": MISSING}]},
+    "countViews": {"views": [{"id": "v", "videoId": MISSING, "at": NOW}]},
+    "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
+    "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
+    "chooseThumbnail": {"position": 1000},
+    "reportRendition": {"inputHash": "0" * 32, "attempt": 1, "state": "running"},
+    "putChapters": {"chapters": [{"start": 0, "title": "t"}]},
+    "createPlaylist": {"title": "t"},
+    "moveEntry": {"after": None},
+    "revertVideo": {"toVersion": 1},
+    "createWebhook": {"url": "https://hooks.acme.com/"},
+    "replayWebhook": {"from": NOW},
+}
+"""Bodies of the operations that require one: the documented examples, except where the state of the tests needs another."""
+
+QUERIES = {"batchVideos": "dryRun=true", "getDiff": "from=1"}
+"""Queries of the operations that need one. With `dryRun`, a fault fails the whole batch; otherwise each result reports it."""
+
+PLACES: Mapping[str, str] = {
+    **{
+        parameter["name"]: str(parameter["example"])
+        for route in ROUTES
+        for parameter in _documented(route).get("parameters", ())
+        if parameter.get("in") == "path" and "example" in parameter
+    },
+    "asset": "start.js",
+    "uploadId": UPLOAD,
+    "name": "360p",
+    "kind": "poster",
+    "userId": "alice",
+    "personId": "sam",
+    "language": "mi",
+    "playlistId": MISSING,
+    "changesetId": "never-was",
+    "revertId": "never-was",
+    "webhookId": MISSING,
+}
+"""Values of the path parameters: the documented examples, except where the state of the tests needs another."""
+
+
+def path_of(route: Route, **places: str) -> str:
+    """Return the path of a route, with the values of PLACES for the other parameters."""
+    return route.path.format_map({**PLACES, **places})
+
+
+def put_examples(api: Api, function: str, user: str = "alice", **places: str) -> None:
+    """Send the example of each PUT of a function, so that its other operations find a resource."""
+    for route in ROUTES:
+        if (route.function, route.method) == (function, "PUT") and route.scope in (READ, WRITE):
+            reply = api.put(path_of(route, **places), BODIES[route.operation], user=user)
+            assert reply.status in (200, 201), (route.operation, reply.body)
+
 
 KEY = {"Idempotency-Key": "k1"}
 RANGE = "from=0&to=2000000000"
@@ -398,7 +485,27 @@ def _serve(api: Api, webhook_id: str) -> Reply:
     return Reply(200, {}, repr(service.receiver.ids).encode())
 
 
-CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
+def _example(request: str) -> tuple[Arrange, Call]:
+    """Return the call of a request that equals the key of a route; raises ValueError if no route has this key.
+
+    The call is about a published video. All except a PUT find the resources that PUT creates.
+    """
+    (route,) = (candidate for candidate in ROUTES if candidate.key == request)
+
+    def arrange(api: Api) -> str:
+        video_id = _published(api)
+        if route.method != "PUT":
+            put_examples(api, route.function, videoId=video_id)
+        return video_id
+
+    def call(api: Api, video_id: str) -> Reply:
+        body, query = BODIES.get(route.operation), QUERIES.get(route.operation, "")
+        return api.request(route.method, path_of(route, videoId=video_id), json_body=body, query=query)
+
+    return arrange, call
+
+
+OWN_CALLS: Mapping[str, tuple[Arrange, Call]] = {
     "POST /v1/videos": (lambda _: "", _send("POST /v1/videos", {"title": "t"})),
     "POST /v1/videos (Idempotency-Key)": (lambda _: "", _send("POST /v1/videos", {"title": "t"}, headers=KEY)),
     "GET /v1/videos/{videoId}": (_published, _send("GET /v1/videos/{}")),
@@ -538,3 +645,9 @@ CALLS: dict[str, tuple[Callable[[Api], str], Callable[[Api, str], Reply]]] = {
     "the queue: deliveries": (_with_changes, _serve),
     "GET /health": (lambda _: "", _send("GET /health")),
 }
+"""Calls of the access patterns that need another arrangement or body than the example of their operation."""
+
+CALLS: dict[str, tuple[Arrange, Call]] = {
+    pattern.request: OWN_CALLS.get(pattern.request) or _example(pattern.request) for pattern in ACCESS_PATTERNS
+}
+"""Arrangement and call of each access pattern."""

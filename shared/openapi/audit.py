@@ -61,6 +61,7 @@ PLAYLIST_ENTRY: Schema = {
 }
 DIFF: Schema = {"videoId": EXAMPLE_ID, "from": 2, "to": 5, "changes": ENTRY["changes"]}
 
+TAG_DESCRIPTIONS = {"history": "Audit trails, diffs, change sets and the change feed"}
 OPERATIONS: dict[str, Operation] = {
     "listAudit": Operation(
         "List the audit trail of a video",

@@ -60,6 +60,7 @@ def _removing(summary: str, description: str) -> Operation:
     return Operation(summary, description, answers, WRITE_ERRORS, (IF_MATCH,))
 
 
+TAG_DESCRIPTIONS = {"captions": "Captions and chapters of videos"}
 OPERATIONS: dict[str, Operation] = {
     "listCaptions": Operation(
         "List the captions of a video",

@@ -1,36 +1,30 @@
-"""OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes."""
+"""OpenAPI 3.1 document, derived from the route table, the queries, the models and the error classes.
+
+Each other module of this package documents the operations of a function, or some of them:
+
+- `OPERATIONS`: operations by operationId
+- `TAG_DESCRIPTIONS`: descriptions of tags by function; one module of each function has it
+- `PATH_PARAMETERS`: path parameters by name, unless another module has them
+- `schemas()`: named schemas of requests and responses
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any, get_args
 
+import shared.queries
+import shared.views.queries  # noqa: F401 -- the classes of both modules register themselves
+from shared import openapi
 from shared.core import errors
 from shared.core.change_types import GROUPS, TYPES
 from shared.core.errors import ServiceError
 from shared.core.fields import Visibility
 from shared.core.periods import WINDOWS
-from shared.openapi import (
-    audit,
-    captions,
-    changes,
-    changesets,
-    history,
-    jobs,
-    playback,
-    playlists,
-    public,
-    ratings,
-    relations,
-    search,
-    totals,
-    uploads,
-    videos,
-    views,
-    webhooks,
-)
 from shared.openapi.spec import Operation, ref
-from shared.queries import query_of
 from shared.routes import ROUTES, SCOPES, Route
 from shared.video_fields import PROBED
 from shared.videos.models import LiveStatus
@@ -40,55 +34,36 @@ from shared.web.parameters import Query, Schema
 from shared.web.requests import JSON, LARGEST_BODY
 from shared.web.responses import PROBLEM
 
-_PARTS = (
-    *(
-        videos,
-        relations,
-        captions,
-        ratings,
-        playlists,
-        totals,
-        views,
-        jobs,
-        uploads,
-        playback,
-        audit,
-        changes,
-        changesets,
-        history,
-        search,
-    ),
-    webhooks,
+_ORDER = (
+    *("videos", "search", "uploads", "jobs", "playback", "views", "ratings", "relations", "captions", "playlists"),
+    *("totals", "audit", "changes", "changesets", "history", "webhooks", "public"),
 )
-_OPERATIONS: dict[str, Operation] = {
-    operation: spec for part in (*_PARTS, public) for operation, spec in part.OPERATIONS.items()
-}
+"""Modules of this package in the order of their tags. Other modules follow in alphabetical order."""
+
+
+def _modules() -> list[ModuleType]:
+    """Return the modules of this package that document operations."""
+    names = sorted(
+        (module.name for module in iter_modules(openapi.__path__)),
+        key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER),
+    )
+    modules = [import_module(f"{openapi.__name__}.{name}") for name in names]
+    return [module for module in modules if hasattr(module, "OPERATIONS")]
+
+
+def _declared(name: str) -> dict[str, Any]:
+    """Return the merged mappings of this name in all modules; a module may omit it."""
+    return {key: value for module in _PARTS for key, value in vars(module).get(name, {}).items()}
+
+
+_PARTS = _modules()
+_OPERATIONS: dict[str, Operation] = _declared("OPERATIONS")
 _PATH_PARAMETERS: dict[str, Schema] = {
     name: {"name": name, "in": "path", "required": True, **schema}
-    for part in (*_PARTS, public)
-    for name, schema in vars(part).get("PATH_PARAMETERS", {}).items()
+    for name, schema in _declared("PATH_PARAMETERS").items()
 }
-
-
 _SERVICE = "service"
-_TAGS = {
-    "videos": "Create, read, list, update and delete videos, one by one or in batches",
-    "search": "Full-text search in metadata and captions, and similar videos",
-    "uploads": "Upload source videos to S3",
-    "jobs": "Processing jobs of a source video, and reasons why a video is not ready",
-    "playback": "URLs for players",
-    "views": "View counts, by hour and day",
-    "ratings": "Ratings, likes and dislikes",
-    "relations": "Credits, people, and titles by region and language",
-    "captions": "Captions and chapters of videos",
-    "playlists": "Ordered collections of videos",
-    "totals": "Most used tags, most viewed videos, and totals of users",
-    "history": "Audit trails, diffs, change sets and the change feed",
-    "undo": "Revert videos and change sets",
-    "webhooks": "Subscriptions that deliver changes by HTTP",
-    _SERVICE: "Health and documentation, without a token",
-}
-"""Descriptions of the tags: one for each function, and one for the public operations."""
+"""Tag of the public operations. The tag of another operation is its function."""
 
 
 _GATEWAY: dict[int, tuple[str, str]] = {
@@ -210,10 +185,15 @@ def _document() -> Schema:
         },
         # Relative to this document, so that it holds behind a proxy that serves it below another path.
         "servers": [{"url": "."}],
-        "tags": [{"name": name, "description": description} for name, description in _TAGS.items()],
+        "tags": [
+            {"name": name, "description": description} for name, description in _declared("TAG_DESCRIPTIONS").items()
+        ],
         "paths": paths,
         "components": {
-            "schemas": {name: schema for part in _PARTS for name, schema in part.schemas().items()} | _ERRORS,
+            "schemas": {
+                name: schema for part in _PARTS if hasattr(part, "schemas") for name, schema in part.schemas().items()
+            }
+            | _ERRORS,
             "headers": {"ChangeSet": _CHANGE_SET},
             "parameters": {parameter.name: parameter.document() for parameter in Query.parameters},
             "securitySchemes": {
@@ -239,7 +219,7 @@ def _operation(route: Route, operation: Operation) -> Schema:
     }
     path = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", route.path)]
     query = [
-        parameter.document() for parameter in query_of(route.operation).parameters if parameter not in Query.parameters
+        parameter.document() for parameter in Query.of(route.operation).parameters if parameter not in Query.parameters
     ]
     parameters = [*path, *query, *operation.headers, *(_ALWAYS if route.scope else ())]
     if parameters:

@@ -32,6 +32,7 @@ REVERTED: Schema = {
     "dryRun": False,
 }
 
+TAG_DESCRIPTIONS = {"undo": "Revert videos and change sets"}
 OPERATIONS: dict[str, Operation] = {
     "revertVideo": Operation(
         "Revert a video to an earlier version",

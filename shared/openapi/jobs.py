@@ -43,6 +43,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
 }
 _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
+TAG_DESCRIPTIONS = {"jobs": "Processing jobs of a source video, and reasons why a video is not ready"}
 OPERATIONS: dict[str, Operation] = {
     "chooseThumbnail": Operation(
         "Set the poster frame",

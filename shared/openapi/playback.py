@@ -40,6 +40,7 @@ PLAYBACK: Schema = {
     "storyboard": {"url": f"{_PICTURES}/storyboard.vtt", "fileSize": 5400},
 }
 
+TAG_DESCRIPTIONS = {"playback": "URLs for players"}
 OPERATIONS: dict[str, Operation] = {
     "getPlayback": Operation(
         "Get the playback URLs of a video",

@@ -72,6 +72,7 @@ def _page(name: str, example: Schema) -> dict[int, Schema]:
     }
 
 
+TAG_DESCRIPTIONS = {"playlists": "Ordered collections of videos"}
 OPERATIONS: dict[str, Operation] = {
     "createPlaylist": Operation(
         "Create a playlist",

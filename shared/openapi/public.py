@@ -8,6 +8,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "asset": {"schema": {"type": "string", "enum": ["start.js", "swagger-ui-bundle.min.js", "swagger-ui.min.css"]}}
 }
 
+TAG_DESCRIPTIONS = {"service": "Health and documentation, without a token"}
 OPERATIONS: dict[str, Operation] = {
     "getHealth": Operation(
         "Check the service and its table",

@@ -34,6 +34,7 @@ _BODY: Schema = {
     },
 }
 
+TAG_DESCRIPTIONS = {"ratings": "Ratings, likes and dislikes"}
 OPERATIONS: dict[str, Operation] = {
     "getRating": Operation(
         "Get the rating of a video",

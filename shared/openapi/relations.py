@@ -120,6 +120,7 @@ def _putting_release(summary: str, description: str, answer: Schema) -> Operatio
     return _putting(summary, description, "ReleaseContent", NEW_RELEASE, "Release", answer)
 
 
+TAG_DESCRIPTIONS = {"relations": "Credits, people, and titles by region and language"}
 OPERATIONS: dict[str, Operation] = {
     "listCredits": _listing(
         "List the credits of a video",

@@ -38,6 +38,7 @@ FOUND: Schema = {
 }
 _FALLS_BEHIND = "The index lags by one or two seconds; while `complete` is false, changes after `asOf` may be missing. "
 
+TAG_DESCRIPTIONS = {"search": "Full-text search in metadata and captions, and similar videos"}
 OPERATIONS: dict[str, Operation] = {
     "searchVideos": Operation(
         "Search videos",

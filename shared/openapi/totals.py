@@ -54,6 +54,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     }
 }
 
+TAG_DESCRIPTIONS = {"totals": "Most used tags, most viewed videos, and totals of users"}
 OPERATIONS: dict[str, Operation] = {
     "listTags": Operation(
         "List the most used tags",

@@ -65,6 +65,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
 }
 _OWNER_ERRORS = (errors.InvalidParameter, errors.Forbidden, errors.NotFound)
 
+TAG_DESCRIPTIONS = {"uploads": "Upload source videos to S3"}
 OPERATIONS: dict[str, Operation] = {
     "createUpload": Operation(
         "Start an upload",

@@ -93,6 +93,7 @@ PATH_PARAMETERS: dict[str, Schema] = {
     "videoId": {"schema": {"type": "string", "format": "uuid"}, "example": EXAMPLE_ID}
 }
 
+TAG_DESCRIPTIONS = {"videos": "Create, read, list, update and delete videos, one by one or in batches"}
 OPERATIONS: dict[str, Operation] = {
     "batchGetVideos": Operation(
         "Get up to 100 videos",

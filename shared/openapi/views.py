@@ -58,6 +58,7 @@ EXPLANATION: Schema = {
     ],
 }
 
+TAG_DESCRIPTIONS = {"views": "View counts, by hour and day"}
 OPERATIONS: dict[str, Operation] = {
     "countView": Operation(
         "Count a view",

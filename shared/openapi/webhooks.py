@@ -78,6 +78,7 @@ def _answer(what: str, example: Schema, name: str = "Webhook") -> Schema:
     return {"description": what, "headers": {"ETag": ETAG}, **json_content(ref(name), example)}
 
 
+TAG_DESCRIPTIONS = {"webhooks": "Subscriptions that deliver changes by HTTP"}
 OPERATIONS: dict[str, Operation] = {
     "createWebhook": Operation(
         "Create a webhook",

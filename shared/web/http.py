@@ -171,7 +171,7 @@ def _request(event: Mapping[str, Any], headers: Mapping[str, str], route: Route,
         query=event.get("rawQueryString", ""),
         event=event,
     )
-    if route.scope is not None and not route.takes_query:
+    if request.query and route.scope is not None and Query.of(route.operation) is Query:
         request.parameters(Query)  # rejects every parameter except `explain`
     return request
 

@@ -137,8 +137,10 @@ class Query:
         "reading only their own items",
     )
     parameters: ClassVar[tuple[Parameter[Any], ...]] = (explain,)
+    _by_operation: ClassVar[dict[str, type["Query"]]] = {}
 
     def __init_subclass__(cls) -> None:
+        cls._by_operation[cls.__name__[0].lower() + cls.__name__[1:]] = cls
         own = [value for value in vars(cls).values() if isinstance(value, Parameter)]
         cls.parameters = (*own, *(inherited for inherited in cls.parameters if inherited not in own))
 
@@ -162,6 +164,14 @@ class Query:
         if faults:
             raise _combine_faults(list(faults.values()))
         self.values: Mapping[str, Any] = values
+
+    @classmethod
+    def of(cls, operation: str) -> type["Query"]:
+        """Return the class of an operation, which has the operation's name; `Query` if the operation declares no parameters.
+
+        The module of the class must have been imported.
+        """
+        return cls._by_operation.get(operation, Query)
 
     @classmethod
     def unknown(cls, name: str) -> BadRequest:

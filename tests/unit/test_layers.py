@@ -112,6 +112,14 @@ def test_infra_reads_only_the_tables_of_shared() -> None:
     assert read <= {"shared.schema", "shared.routes", "shared.job_kinds", "shared.video_fields"}
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "functions").glob("*/handler.py")), ids=lambda path: path.parent.name)
+def test_query_classes_are_imported_when_a_function_starts(path: Path) -> None:
+    """Until then the function would reject all parameters of their operations."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    later = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom) and node not in module.body]
+    assert [node.lineno for node in later if str(node.module).endswith("queries")] == []
+
+
 def test_no_function_imports_another() -> None:
     for file, name in _imports("functions"):
         if name.startswith("functions."):

@@ -1,13 +1,16 @@
 """Pages of every list: each cursor leads on in the list and for the caller that it was given out to, and nowhere else."""
 
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
 from local.testbed.background import BackgroundWork
+from local.testbed.calls import BODIES, path_of
 from local.testbed.feed_changes import append_changes
 from local.testbed.feed_changes import change as told
 from local.testbed.harness import NOW, USER_SCOPES, Api, Clock, Reply, record_operations
@@ -26,6 +29,7 @@ from shared.openapi.document import document
 from shared.relations import title_page
 from shared.routes import READ, ROUTES, WRITE, Route
 from shared.schema import AUDIT_TABLE_NAME, CHANGESET, PLAYLIST, TTL_ATTRIBUTE, VIDEO, WEBHOOK_ATTEMPTS
+from shared.views import queries as views_queries
 from shared.web.cursors import LIFETIME_SECONDS
 from shared.web.paging import Paged
 from shared.web.parameters import Query
@@ -69,6 +73,15 @@ def _operations() -> Iterator[tuple[str, tuple[str, list[str]]]]:
 
 OPERATIONS = dict(_operations())
 """The operations of the OpenAPI document, each with an example of its path and the names of its query parameters."""
+
+NAMES = {
+    f"{{{parameter['name']}}}"
+    for path in document()["paths"].values()
+    for operation in path.values()
+    for parameter in operation.get("parameters", [])
+    if parameter.get("schema", {}).get("pattern", "").endswith("{1,64}$")
+}
+"""Path parameters that take any name of a client's choice."""
 
 List = tuple[str, str]
 """The path of a list and its query."""
@@ -130,9 +143,10 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
     BackgroundWork(table, clock).settle_totals()
     of_films = {
         kind: [f"/v1/videos/{film}/{kind}" for film in (FILM, OTHER_FILM)]
-        for kind in ("audit", "captions", "credits", "releases", "playlists")
+        for kind in ("audit", "captions", "releases", "playlists")
     }
     return {
+        **_lists_of_resources(api),
         "listVideos": [("/v1/videos", query) for query in VIDEO_LISTS],
         "listEpisodes": [(f"/v1/videos/{FILM}/episodes", query) for query in ("", "season=1")],
         "listAudit": [(path, query) for path in of_films["audit"] for query in BY_TIME],
@@ -142,7 +156,6 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         "getChangeset": [(f"/v1/changesets/{changeset_id}", "") for changeset_id in ("one-set", "another-set")],
         "getRevert": [(f"/v1/changesets/set/reverts/{revert_id}", "") for revert_id in ("one-run", "another-run")],
         "listCaptions": [(path, "") for path in of_films["captions"]],
-        "listCredits": [(path, "") for path in of_films["credits"]],
         "listReleases": [(path, "") for path in of_films["releases"]],
         "listRegionReleases": [(f"{path}/{region}", "") for path in of_films["releases"] for region in ("AU", "NZ")],
         "listPersonVideos": [
@@ -161,6 +174,20 @@ def lists(api: Api, table: Table, objects: Objects, clock: Clock, tmp_path: Path
         "listDeliveries": [(f"/v1/webhooks/{webhook}/deliveries", "") for webhook in webhooks],
         "listVideoPlaylists": [(path, query) for path in of_films["playlists"] for query in ("", "order=asc")],
     }
+
+
+def _lists_of_resources(api: Api) -> dict[str, list[List]]:
+    """Put two resources into each list of a video whose resources the client names, and return the lists."""
+    lists = defaultdict(list)
+    for put, listing in product(ROUTES, ROUTES):
+        path, _, name = put.path.rpartition("/")
+        if (put.method, listing.method, listing.path) == ("PUT", "GET", path) and name in NAMES:
+            for film in (FILM, OTHER_FILM):
+                for value, user in product("ab", ("alice", "admin")):
+                    place = path_of(put, videoId=film, **{name.strip("{}"): value})
+                    assert api.put(place, BODIES[put.operation], user=user).status in (200, 201)
+                lists[listing.operation].append((path_of(listing, videoId=film), ""))
+    return lists
 
 
 def read(api: Api, place: List, cursor: str | None = None, user: str = "admin", scopes: str | None = None) -> Reply:
@@ -241,9 +268,10 @@ def test_an_operation_takes_the_query_parameters_that_it_declares_and_no_others(
     for name, reply in zip(parameters, empty, strict=True):
         assert {"parameter": name, "detail": "must not be empty"} in reply.json["errors"]
     assert operations == []
-    assert route.takes_query == bool(parameters)
 
 
 def test_every_query_class_has_the_name_of_an_operation() -> None:
-    declared = {kind for kind in vars(queries).values() if isinstance(kind, type) and issubclass(kind, Query)}
-    assert declared - {Query, Paged} == {queries.query_of(route.operation) for route in ROUTES} - {Query}
+    modules = (queries, views_queries)
+    declared = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    classes = {kind for kind in declared if issubclass(kind, Query)}
+    assert classes - {Query, Paged} == {Query.of(route.operation) for route in ROUTES} - {Query}
