@@ -11,6 +11,7 @@ import pytest
 from local.data_model import COMMON, ITEMS, RELATIONS, names_in
 from local.testbed import streams
 from local.testbed.background import BackgroundWork
+from local.testbed.calls import put_examples
 from local.testbed.feed_changes import append_changes
 from local.testbed.harness import MEDIA_BUCKET, Clock, make_api
 from local.testbed.wire import throttle_once
@@ -31,6 +32,7 @@ from shared.history.trail import AuditStore
 from shared.job_kinds import JOB_QUEUES
 from shared.processing.messages import tally_message
 from shared.relations.ratings import RatingStore
+from shared.routes import ROUTES
 from shared.schema import (
     AUDIT_ENTITIES,
     ENTITIES,
@@ -97,16 +99,15 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     backstage.tally(tally_message(video, {"views": [[mark, 1000] for mark in marks]}))
     backstage.settle()
     note(*items_of(table))
+    for function in {route.function for route in ROUTES}:
+        put_examples(api, function, videoId=video)
     once = {"idempotency-key": "k"}
-    for method, target, body in (
+    requests: tuple[tuple[str, str, Item], ...] = (
         ("POST", "/v1/videos", {"title": "Once"}),
-        ("PUT", f"{path}/credits/nm1", {"name": "Ada", "ordering": 1, "roles": [{"category": "self"}]}),
-        ("PUT", f"{path}/releases/NZ/mi", {"titles": [{"title": "Te whanga"}]}),
-        ("PUT", f"{path}/chapters", {"chapters": [{"start": 0, "title": "The beach"}]}),
-        ("PUT", f"{path}/rating", {"value": 8}),
         ("PUT", f"{path}/rating", {"like": True}),
         ("POST", "/v1/playlists", {"title": "Sea", "description": "All of it"}),
-    ):
+    )
+    for method, target, body in requests:
         headers = once if method == "POST" else {}
         assert api.request(method, target, json_body=body, headers=headers).status < 300, target
     captions = {"text": "0" * 32, "cues": 1, "size": 55, "origin": "owner"}
@@ -126,7 +127,7 @@ def stored(table: Table, clock: Clock, objects: Objects, tmp_path: Path) -> Attr
     assert api.post(f"/v1/playlists/{playlist}/entries", {"videoId": video}).status == 201
     note(*items_of(table))
     for target in (
-        *(f"{path}/{beside}" for beside in ("credits/nm1", "releases/NZ/mi", "captions/en", "chapters")),
+        *(f"{path}/{beside}" for beside in ("credits/sam", "releases/NZ/mi", "captions/en", "chapters")),
         f"/v1/playlists/{playlist}",
     ):
         assert api.delete(target).status == 204

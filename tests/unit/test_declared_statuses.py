@@ -10,8 +10,9 @@ from botocore.exceptions import ClientError
 
 from local.testbed.audited import AuditedService
 from local.testbed.background import BackgroundWork
+from local.testbed.calls import BODIES, MISSING, QUERIES, path_of, put_examples
 from local.testbed.feed_changes import append_changes, change
-from local.testbed.harness import NOW, SOURCES_BUCKET, Api, make_api, remove_video
+from local.testbed.harness import SOURCES_BUCKET, Api, make_api, remove_video
 from local.testbed.wire import intercept
 from shared.aws.dynamodb import Table
 from shared.aws.s3 import Objects
@@ -25,8 +26,6 @@ from shared.schema import AUDIT_TABLE_NAME, CHANGESET, VIDEO
 from tests.indexed import publish_index
 
 GONE = "00000000-0000-4000-8000-000000000001"
-MISSING = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
-UPLOAD = "019775a1c00-9f86d081884c7d65"
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 RELEASE: dict[str, Any] = {"titles": [{"title": "t"}]}
 CHAPTERS: dict[str, Any] = {"chapters": [{"start": 0, "title": "t"}]}
@@ -34,53 +33,6 @@ CAPTIONS: dict[str, Any] = {
     "body": "WEBVTT\n\n00:01.000 --> 00:02.000\nHello\n",
     "headers": {"Content-Type": "text/vtt"},
 }
-REPORT: dict[str, Any] = {"inputHash": "0" * 32, "attempt": 1, "state": "running"}
-
-BODIES: dict[str, dict[str, Any]] = {
-    "createVideo": {"title": "t"},
-    "patchVideo": {"title": "u"},
-    "batchGetVideos": {"videoIds": [MISSING]},
-    "batchVideos": {"operations": [{"op": "delete", "videoId": MISSING}]},
-    "countViews": {"views": [{"id": "v", "videoId": MISSING, "at": NOW}]},
-    "createUpload": {"contentType": "video/mp4", "fileSize": 1000},
-    "completeUpload": {"parts": [{"partNumber": 1, "etag": "e"}]},
-    "chooseThumbnail": {"position": 1000},
-    "reportRendition": REPORT,
-    "putRating": {"value": 5},
-    "putCredit": CREDIT,
-    "putRelease": RELEASE,
-    "putChapters": CHAPTERS,
-    "putRegionRelease": RELEASE,
-    "createPlaylist": {"title": "t"},
-    "patchPlaylist": {"title": "u"},
-    "appendEntry": {"videoId": MISSING},
-    "moveEntry": {"after": None},
-    "revertVideo": {"toVersion": 1},
-    "createWebhook": {"url": "https://hooks.acme.com/"},
-    "patchWebhook": {"paused": True},
-    "replayWebhook": {"from": NOW},
-}
-"""Request bodies, for the operations that take one."""
-
-QUERIES = {"batchVideos": "dryRun=true", "getDiff": "from=1"}
-"""Queries, for the operations that need one. With `dryRun`, a fault fails the whole batch; otherwise each result
-reports it."""
-
-PLACES = {
-    "{asset}": "start.js",
-    "{uploadId}": UPLOAD,
-    "{name}": "360p",
-    "{kind}": "poster",
-    "{userId}": "alice",
-    "{personId}": "sam",
-    "{region}": "NZ",
-    "{language}": "mi",
-    "{playlistId}": MISSING,
-    "{changesetId}": "never-was",
-    "{revertId}": "never-was",
-    "{webhookId}": MISSING,
-}
-"""Values of the other path parameters."""
 
 WORKER = Caller.job("thumbnails")
 
@@ -88,10 +40,7 @@ Ask = Callable[..., int]
 
 
 def _place(route: Route, video_id: str, **places: str) -> str:
-    path = route.path.replace("{videoId}", video_id)
-    for name, value in (PLACES | {f"{{{name}}}": value for name, value in places.items()}).items():
-        path = path.replace(name, value)
-    return path
+    return path_of(route, videoId=video_id, **places)
 
 
 def _everywhere(api: Api, route: Route, video_id: str) -> Iterator[int]:
@@ -142,7 +91,7 @@ def _of_films(api: Api, table: Table, objects: Objects, ask: Ask) -> Iterator[in
     film = backstage.uploaded_film(api)
     yield ask(film, {"position": 1000})
     message = backstage.message("transcode", "transcode.360p")
-    for report in (REPORT, REPORT | {"inputHash": message.inputHash}):
+    for report in (BODIES["reportRendition"], BODIES["reportRendition"] | {"inputHash": message.inputHash}):
         yield ask(film, report, user="transcoder", scopes="videos/transcode")
     ticket = backstage.message("thumbnails", "poster").ticket
     backstage.jobs.fail(ticket, "It broke.", WORKER, int(api.clock()), retry=False)
@@ -384,6 +333,8 @@ def test_every_declared_status_is_returned_and_no_other(
     if route.function in ("jobs", "uploads"):
         monkeypatch.setattr(uploads, "LARGEST_PUT", 1)  # so that two bytes come in parts
         seen |= set(_of_films(api, table, objects, ask))
+    put_examples(api, route.function, videoId=video["videoId"])
+    seen.add(ask(video["videoId"], BODIES.get(route.operation)))
 
     static = route.operation in ("getOpenApi", "getDocs", "getDocsAsset")
     # A static answer can only fail by a bug, and a bug cannot be asked for.

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.htm
 
 import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from string import Formatter
 
 import pytest
@@ -17,6 +17,7 @@ from shared import schema
 from shared.core.fields import Category, Language, Name, UserId
 from shared.core.limits import LARGEST_BATCH, LONGEST_FOLDED_TAG
 from shared.core.text import LARGEST_USER_ID, LONGEST_USER_ID, is_user_id
+from shared.openapi.document import document
 from shared.relations.ranks import LONGEST as LONGEST_RANK
 from shared.routes import ROUTES
 from shared.schema import Attribute, Entity, Index
@@ -40,7 +41,19 @@ TAGS = ["#" * escaped + WIDE * (64 - escaped) for escaped in range(65)] + ["x" *
 KINDS = ["storyboard", "transcode." + "x" * 64]
 LANGUAGES = ["-".join(["abcdefgh"] * 3 + ["abcdefg"])]
 
+
+def _largest_path_parameters() -> Iterator[tuple[str, list[str]]]:
+    """Yield each path parameter whose pattern is a number of ASCII characters, with its largest value."""
+    for path in document()["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                longest = re.search(r"{1,(\d+)}\$$", parameter.get("schema", {}).get("pattern", ""))
+                if longest and parameter["in"] == "path":
+                    yield parameter["name"], ["x" * int(longest[1])]
+
+
 PARTS: dict[str, list[str]] = {
+    **dict(_largest_path_parameters()),
     "videoId": [UUID],
     "playlistId": [UUID],
     "userId": USER_IDS,
@@ -60,7 +73,6 @@ PARTS: dict[str, list[str]] = {
     "digest": ["f" * 16],
     "uploadId": ["0" * 28],
     "kind": KINDS,
-    "personId": ["x" * 64],
     "region": ["XWW"],
     "language": LANGUAGES,
     "tag": TAGS,

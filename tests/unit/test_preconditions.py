@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from local.testbed.calls import BODIES, PLACES, path_of
 from local.testbed.harness import Api, Reply
 from shared.openapi.document import document
 from shared.routes import ROUTES, Route
 from tests.integration.contents import items_of
 from tests.unit.test_authorization import World, world  # noqa: F401 -- a fixture
-from tests.unit.test_declared_statuses import BODIES, CAPTIONS, CHAPTERS, CREDIT, PLACES, RELEASE
+from tests.unit.test_declared_statuses import CAPTIONS, CREDIT
 
 CONDITIONAL = [
     route
@@ -33,20 +34,8 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The change that another client makes of each kind of thing, by the end of its path."""
 
-CREATIONS: dict[str, dict[str, Any]] = {
-    "putCredit": {"json_body": CREDIT},
-    "putRegionRelease": {"json_body": RELEASE},
-    "putRelease": {"json_body": RELEASE},
-    "putCaptions": CAPTIONS,
-    "putChapters": {"json_body": CHAPTERS},
-}
-"""Operations that create a missing resource, with their bodies."""
-
-
-def _path(path: str, **places: str) -> str:
-    for name, value in (PLACES | {f"{{{name}}}": value for name, value in places.items()}).items():
-        path = path.replace(name, value)
-    return path
+CREATIONS = [route for route in CONDITIONAL if route.method == "PUT"]
+"""Operations that create a missing resource."""
 
 
 def _thing(path: str) -> str:
@@ -77,7 +66,7 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
     route: Route,
 ) -> None:
     api, places = world.api, _places(world, route)
-    thing = _path(_thing(route.path), **places)
+    thing = _thing(route.path).format_map({**PLACES, **places})
     old = api.get(thing).headers.get("etag", '"1"')  # GET of a region lists, so it has no ETag of its own
     method, change = next(change for end, change in CHANGES.items() if _thing(route.path).endswith(end))
     changed = api.request(method, thing, **change)
@@ -89,13 +78,8 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
     assert old != present
 
     def send(tag: str) -> Reply:
-        body: dict[str, Any] = {"json_body": BODIES.get(route.operation)}
-        if route.operation == "putCaptions":
-            body = CAPTIONS
-        if route.operation == "appendEntry":
-            body = {"json_body": {"videoId": places["videoId"]}}
-        headers = body.get("headers", {}) | {"If-Match": tag}
-        return api.request(route.method, _path(route.path, **places), **body | {"headers": headers})
+        body = {"videoId": places["videoId"]} if route.operation == "appendEntry" else BODIES.get(route.operation)
+        return api.request(route.method, path_of(route, **places), json_body=body, headers={"If-Match": tag})
 
     for tag in (old, f"W/{present}"):
         refused = send(tag)
@@ -105,15 +89,10 @@ def test_a_write_on_an_older_version_is_refused_and_stores_nothing_and_one_on_th
 
 
 @pytest.mark.parametrize("tag", ['"1"', "*"])
-@pytest.mark.parametrize("operation", CREATIONS)
-def test_a_write_with_if_match_creates_nothing(world: World, operation: str, tag: str) -> None:  # noqa: F811
-    (route,) = [route for route in ROUTES if route.operation == operation]
-    place = _path(route.path, videoId=str(world.api.publish()["videoId"]))
-    before, body = _stored(world.api), CREATIONS[operation]
-    reply = world.api.request(route.method, place, **body | {"headers": body.get("headers", {}) | {"If-Match": tag}})
+@pytest.mark.parametrize("route", CREATIONS, ids=lambda route: route.operation)
+def test_a_write_with_if_match_creates_nothing(world: World, route: Route, tag: str) -> None:  # noqa: F811
+    place = path_of(route, videoId=str(world.api.publish()["videoId"]))
+    before = _stored(world.api)
+    reply = world.api.put(place, BODIES[route.operation], headers={"If-Match": tag})
     assert (reply.status, reply.slug) == (412, "version-mismatch")
     assert _stored(world.api) == before
-
-
-def test_every_operation_that_creates_at_a_place_of_the_clients_choice_is_in_the_table() -> None:
-    assert CREATIONS.keys() == {route.operation for route in CONDITIONAL if route.method == "PUT"}

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
+import jsonschema_rs
 import pytest
 from moto import mock_aws
 
@@ -52,6 +53,7 @@ from shared.aws.s3 import make_client as make_s3_client
 from shared.core.attributes import Item, decode_item
 from shared.core.periods import hour_of
 from shared.core.settings import LambdaHandler
+from shared.openapi.document import document
 from shared.routes import ROUTES
 from shared.schema import (
     AUDIT_TABLE_NAME,
@@ -65,6 +67,8 @@ from shared.schema import (
     VIEW_COUNTER,
     VIEW_HOUR,
 )
+from shared.web.requests import JSON
+from shared.web.responses import PROBLEM as PROBLEM_TYPE
 
 ARCHIVE_BUCKET = "archive"
 CONFIG = {
@@ -408,13 +412,24 @@ def test_a_request_is_answered_as_it_says(played: Played, name: str) -> None:
         assert _within(PART_OF_ANSWER[name], json.loads(_body(answer))), _body(answer)
     elif name in TEXTS:
         assert TEXTS[name] in _body(answer).lower()
+    elif answer["statusCode"] in (204, 304):
+        assert answer["body"] == ""
     else:
-        assert (answer["statusCode"] in (204, 304), answer["body"]) == (True, "")
+        jsonschema_rs.Draft202012Validator(_response_schema(name)).validate(json.loads(_body(answer)))
 
 
 def test_events_are_answered_so_in_any_order_and_once_more_when_the_world_is_put_back(played: Played) -> None:
     for met in played.later:
         assert met == {name: example.answers for name, example in EXAMPLES.items()}
+
+
+def _response_schema(name: str) -> dict[str, Any]:
+    """Return the schema that the OpenAPI document declares for the response to an event."""
+    (route,) = (route for route in ROUTES if route.key == EXAMPLES[name].event["routeKey"])
+    operation = document()["paths"][route.path][route.method.lower()]
+    content = operation["responses"][str(EXAMPLES[name].answers)]["content"]
+    kind = next(kind for kind in (PROBLEM_TYPE, JSON) if kind in content)
+    return {**content[kind]["schema"], "components": document()["components"]}
 
 
 def _body(answer: Mapping[str, Any]) -> str:

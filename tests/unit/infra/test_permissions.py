@@ -32,7 +32,7 @@ from functions.sweeper import handler as sweeper
 from functions.thumbnails import handler as thumbnails
 from functions.webhooks import handler as webhooks
 from local.testbed.background import RENDITIONS, BackgroundWork, FakeQueue
-from local.testbed.calls import CALLS
+from local.testbed.calls import BODIES, CALLS, MISSING, path_of
 from local.testbed.counted_views import CountedViews
 from local.testbed.harness import (
     DELIVERY_SHARES,
@@ -75,9 +75,7 @@ from tests.policies import ARCHIVE_BUCKET, Access, IamRole, PolicyWatch
 from tests.reverting import RevertTestbed
 from tests.unit.infra import page_tables
 from tests.unit.infra.page_tables import WILDCARDS
-from tests.unit.infra.templates import Templates, as_list, to_text
-from tests.unit.infra.test_infra_functions import FUNCTIONS
-from tests.unit.test_declared_statuses import BODIES, PLACES
+from tests.unit.infra.templates import FUNCTIONS, Templates, as_list, to_text
 
 CREDIT: dict[str, Any] = {"ordering": 1, "roles": [{"category": "actor"}]}
 
@@ -228,9 +226,7 @@ def every_route(service: Service) -> None:
     for route in ROUTES:
         here, gone, playlist = made or _things(api)
         for video_id in (here, gone):
-            path = route.path.replace("{videoId}", video_id).replace("{playlistId}", playlist)
-            for name, value in PLACES.items():
-                path = path.replace(name, value)
+            path = path_of(route, videoId=video_id, playlistId=playlist)
             body = BODIES.get(route.operation)
             key = {"Idempotency-Key": f"{route.operation}-{video_id}"}
             for user, headers in (("bob", {}), ("alice", key), ("alice", key), ("alice", {})):
@@ -441,7 +437,7 @@ def a_storm_of_views(service: Service) -> None:
 def what_is_removed(service: Service) -> None:
     """A video and a playlist with something of every kind, which are gone."""
     api = service.api
-    video_id, other = api.publish(videoId=PLACES["{playlistId}"])["videoId"], api.publish()["videoId"]
+    video_id, other = api.publish(videoId=MISSING)["videoId"], api.publish()["videoId"]
     for user in ("alice", "bob"):
         api.put(f"/v1/videos/{video_id}/rating", {"value": 7}, user=user)
     for user in ("alice", "bob"):
