@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from infra.settings import LOCAL as LOCAL_VALUES
 from infra.settings import VALUES
 from local.readme import filled, table
+from shared.routes import ROUTES
 from tests.unit.infra.templates import ROOT, Json, Templates, synthesized
 
-OPERATIONS, PERMISSIONS, ENVIRONMENTS = (
-    ROOT / "docs" / f"{page}.md" for page in ("operations", "permissions", "environments")
+OPERATIONS, PERMISSIONS, ENVIRONMENTS, REQUESTS = (
+    ROOT / "docs" / f"{page}.md" for page in ("operations", "permissions", "environments", "path-of-a-request")
 )
 HINT = "run: python -m tests.unit.infra.page_tables"
 
@@ -29,6 +30,15 @@ WILDCARDS = {
     "Archive/aws/lambda/*": "Lambda names the records that it discards",
 }
 """All resources of roles that end in `*`, and why. No action has one, and nothing else names more than one thing."""
+LABELS = {
+    "Table": '[("VideoMetadata, three indexes")]',
+    "AuditTable": '[("VideoAudit: the trail, the feed")]',
+    "CursorSecret": '["secret of cursors"]',
+    "WebhookSecret": '["secret of webhooks"]',
+    "Sources": '[/"sources: uploaded files"/]',
+    "Media": '[/"media: thumbnails, renditions"/]',
+}
+"""Shapes and labels of resources in the picture of permissions."""
 UNITS = {
     "Latency": " ms",
     "IteratorAge": " ms",
@@ -107,6 +117,26 @@ def _role_section(templates: Templates, folder: str) -> str:
     return f"### {folder}\n\n" + (table(("Actions", "Resource", "Only"), may) if may else "No permissions.\n")
 
 
+def picture(templates: Templates) -> dict[str, str]:
+    """Return the flowchart of docs/path-of-a-request.md with the permissions of the functions that serve requests."""
+    functions = [*dict.fromkeys(route.function for route in ROUTES), "console"]
+    users: dict[str, list[str]] = {}
+    for function in functions:
+        lines = [line.split() for line in sorted(templates.allowed(function)) if not line.startswith("logs:")]
+        for resource in dict.fromkeys(resource.partition("/")[0] for _, resource, *_ in lines):
+            users.setdefault(resource, []).append(function)
+    arrows = [
+        'Client --> Gateway["HTTP API: checks the token, throttles"]',
+        f"Gateway --> {' & '.join(functions)}",
+        *(f"{' & '.join(names)} --> {resource}{LABELS.get(resource, '')}" for resource, names in users.items()),
+        'webhooks --> Receiver["a receiver: a test"]',
+        "Client --> Sources",
+        'Client --> Pictures["CloudFront: thumbnails/*"]',
+        "Pictures --> Media",
+    ]
+    return {"picture": "```mermaid\nflowchart LR\n" + "".join(f"  {arrow}\n" for arrow in arrows) + "```\n"}
+
+
 def alarm_table(templates: Templates) -> dict[str, str]:
     """Return the table of docs/operations.md with the alarms of a deployment."""
     header = ("Alarm", "Threshold", "Periods", "No data is", "Runbook")
@@ -155,7 +185,12 @@ def main() -> None:
     """Write the tables into the pages."""
     with TemporaryDirectory() as folder:
         dev, prod = (Templates(synthesized({"env": env}, Path(folder, env))) for env in ("dev", "prod"))
-        contents = {PERMISSIONS: permissions(dev), OPERATIONS: alarm_table(prod), ENVIRONMENTS: setting_table()}
+        contents = {
+            PERMISSIONS: permissions(dev),
+            REQUESTS: picture(dev),
+            OPERATIONS: alarm_table(prod),
+            ENVIRONMENTS: setting_table(),
+        }
     for page, sections in contents.items():
         page.write_text(filled(page.read_text(encoding="utf-8"), sections), encoding="utf-8")
 
