@@ -104,7 +104,7 @@ def _get(world: World, form: str, **options: Any) -> Reply:
 
 
 def _forms(world: World, operation: str) -> tuple[str, ...]:
-    """Return the requests of a read: those of FORMS, or its path."""
+    """Return the requests of a read from FORMS, or the request of its path."""
     (route,) = (candidate for candidate in READS if candidate.operation == operation)
     changeset_id = next(iter(world.entries(world.video_id)))["correlationId"]
     path = path_of(route, videoId=world.video_id, playlistId=world.playlist_id, changesetId=changeset_id)

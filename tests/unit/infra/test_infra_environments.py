@@ -54,7 +54,7 @@ No function may call KMS directly.
 
 
 def _key_uses(templates: Templates, folder: str) -> set[str]:
-    """Return the KMS operations that a function may cause: those of its permissions without a key."""
+    """Return the KMS operations that the permissions of a function may cause; `templates` are of an environment without a key."""
     actions = {line.split()[0] for line in templates.allowed(folder)}
     return {use for action in actions for begin, uses in KEY_USES.items() if action.startswith(begin) for use in uses}
 
