@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 import pytest
+from moto.core import models
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.dynamodb.comparisons import AttributeValue, ConditionExpressionParser
@@ -43,6 +44,8 @@ _lock = threading.RLock()
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Apply all patches, for as long as `patch` lasts."""
+    # moto also patches `requests`, which nothing here uses: 1,288 mocks for each test, 4 percent of the unit tests' CPU.
+    patch.setattr(models, "RESPONSES_METHODS", ())
     _serialise_requests(patch)
     _reject_unknown_uploads(patch)
     _back_up_shallowly(patch)
