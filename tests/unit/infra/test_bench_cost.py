@@ -394,7 +394,7 @@ def test_figures_of_the_dynamodb_page_are_computed(report: CostReport, followed:
         f"which now takes {entries.work.reads:g}",
         f"from {size(video):,} to {size(short):,} bytes",
         f"would store ${sum(saved.values()):.2f} less a month",
-        f"takes {len(report.measured[title_page].operations)} requests",
+        f"A title page takes {len(report.measured[title_page].operations)} requests",
         f"cost ${2 * 0.5 * hours * usd['aurora_acu_hour']:.2f} a month, before storage",
         f"DynamoDB takes ${bill['DynamoDB']:.2f} for the whole month, and "
         f"${idle(report.measured, report.prices, report.workload)['DynamoDB']:.2f} without requests",
