@@ -1,7 +1,7 @@
-"""The console: its page, and the files that the page loads.
+"""Console: serves its page and the files that the page loads.
 
-It reads no data and needs no package, so it starts in a moment. Everything that the page shows it gets from the API, as
-any other client. infra/site.py puts the files together.
+The function reads no data and imports no packages, so its cold starts are fast. The page gets all data from the API, like
+any other client. infra/site.py assembles the files.
 """
 
 import base64
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 Payload: TypeAlias = dict[str, Any]
 
 SITE = Path(__file__).parent / "site"
-"""Compressed files by the names that pages request."""
+"""Folder of the files, compressed with gzip, at the paths that the page requests."""
 PAGE = "index.html"
 TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -47,11 +47,11 @@ def policy(media_origins: Sequence[str], connect: str) -> str:
 
 
 def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
-    """GET /console, /console/ and /console/{file}: an event of API Gateway (payload 2.0), and the answer to it."""
+    """GET /console, /console/ and /console/{file}: return the response to an event of API Gateway (payload 2.0)."""
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     file = (event.get("pathParameters") or {}).get("file")
     if file is None and not event["rawPath"].endswith("/"):
-        # Relative, so that it holds behind a proxy that serves it below another path.
+        # Relative, so that it also works behind a proxy with another path prefix.
         return _respond(301, {"Location": "console/"})
     name = unquote(file or PAGE)
     if name == "config.json":

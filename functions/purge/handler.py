@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 SECONDS_TO_STOP = 20
-"""Seconds before the timeout at which another message takes over. Exceeds the time of one step."""
+"""Seconds before the timeout at which the worker stops, and sends a message to continue. One step takes less time."""
 
 
 class PurgeSettings(Settings):

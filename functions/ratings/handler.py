@@ -1,4 +1,4 @@
-"""Ratings: one of each user for a video, and their totals."""
+"""Ratings of videos, one for each user, and their totals."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings

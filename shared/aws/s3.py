@@ -93,7 +93,7 @@ def object_uri(bucket: str, key: str) -> str:
 
 
 def make_client(create: Callable[[str, Config], Any] = botocore_client) -> "S3Client":
-    """Return an S3 client that makes one attempt, because Objects retries (seconds: 1 to connect, 5 to read)."""
+    """Return an S3 client that makes one attempt, because Objects retries. It waits 1 s to connect and 5 s to read."""
     client = create(
         "s3",
         Config(

@@ -73,7 +73,7 @@ class Family:
 
 
 class Comparison:
-    """Compares the redundant data of one table once. `clock` returns epoch seconds.
+    """Compares derived data of a table with its sources. `clock` returns epoch seconds.
 
     Methods return `None` if the data agrees. They raise ConcurrentChange if a total changed while its parts were summed.
     """

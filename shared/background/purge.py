@@ -39,7 +39,7 @@ InTime = Callable[[], bool]
 
 
 class PrefixDeleter(Protocol):
-    """The part of the object store that a purge uses."""
+    """Interface of the object store for purges."""
 
     def delete_prefix(self, bucket: str, prefix: str) -> int:
         """Delete all objects with a prefix. Returns their number."""

@@ -94,7 +94,7 @@ class ReconcileSummary:
 
 @dataclass(frozen=True)
 class _Recheck:
-    """A difference in a video that the stream may still resolve."""
+    """Difference in a video's data that may disappear once the stream is processed, so it is compared again."""
 
     kind: Kind
     id: str

@@ -87,7 +87,7 @@ def sweep(store: JobStore, now: int, in_time: Callable[[], bool]) -> SweepResult
             if is_overdue(place, state, now):
                 if not in_time():
                     return
-                job = store.list_overdue(place, state, now)
+                job = store.find_overdue(place, state, now)
                 if job is None or carefully(handle, job) == "failed":
                     continue  # it is not open any more
             elif seen >= MAX_MEASURED:

@@ -41,9 +41,9 @@ class ChaptersContent(Content):
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Parse a body as chapters; raises as Content does.
+        """Parse a body; raises the errors of `Content.parse`.
 
-        Also raises InvalidContent, with a pointer to each chapter that does not start after the previous one.
+        Raises InvalidContent also for chapters that do not start after the previous one, with a pointer to each.
         """
         content = super().parse(body)
         starts = [chapter.start for chapter in content.chapters]

@@ -118,7 +118,7 @@ def digest_of(value: Value) -> str:
 
 
 def _normalise(value: Value) -> Value:
-    """Return the value with equal numbers of one type, because DynamoDB returns the float 1e21 as an integer."""
+    """Return the value with all equal numbers as one type: DynamoDB may return the float 1e21 as an integer."""
     if isinstance(value, Mapping):
         return {name: _normalise(member) for name, member in value.items()}
     if isinstance(value, list):

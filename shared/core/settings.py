@@ -82,7 +82,7 @@ class Settings:
 
     @classmethod
     def _types(cls) -> dict[str, Any]:
-        """Return the types of all fields, inherited ones first."""
+        """Return the types of all fields by name, inherited fields first."""
         return {
             name: kind for base in reversed(cls.__mro__) for name, kind in getattr(base, "__annotations__", {}).items()
         }

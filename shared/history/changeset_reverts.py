@@ -41,7 +41,7 @@ class _RevertPage:
     parts: list[ChangeSetPart]
     """Parts to revert in this turn."""
     kept: list[ChangeSetPart]
-    """Parts to postpone without an attempt."""
+    """Parts that are postponed: they may delete a video to which waiting parts belong."""
     examined: int
     resume: Position | None
     """Position of the next page; `None` after the last one."""

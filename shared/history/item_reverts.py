@@ -260,7 +260,7 @@ REVERTS_BY_ENTITY: Mapping[str, type[ItemReverts]] = {
 
 
 class _AsRead:
-    """Condition that the present item is unchanged since it was read."""
+    """Predicate: the present item is unchanged since it was read."""
 
     def __init__(self, read: Item | None) -> None:
         self._read = read

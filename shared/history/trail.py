@@ -181,7 +181,7 @@ def _is_new(result: Exception | None) -> bool | Exception:
 
 
 def _subject(entry: Item) -> Hashable:
-    """Return the values that identify the item an entry is about."""
+    """Return the values that identify the item of an entry: one video, credit, playlist or other audited item."""
     return tuple(entry.get(name) for name in SUBJECT)
 
 

@@ -26,9 +26,8 @@ SAMPLE_WIDTH = 160
 MIN_SPREAD = 12.0
 MIN_LIGHT = 16.0
 FORWARD_FILE = 64 * 1024 * 1024
-"""Maximum bytes of a large file to read for decoding from keyframes to candidates. The equivalents are a minute of
-1080p and 20,000 frames.
-"""
+"""Maximum bytes to read from a large file while decoding from keyframes to candidate frames. Two equivalent limits apply:
+one minute of 1080p, and 20,000 frames."""
 
 
 def poster(source: Source, facts: MediaInfo, at_ms: int | None = None) -> Poster:

@@ -8,7 +8,7 @@ from shared.web.paging import LONGEST_PAGE
 from shared.web.parameters import Schema
 
 DEEPEST = 1_000
-"""Maximum number of videos of a query that can be paged through."""
+"""Maximum number of hits of a query on all pages."""
 MAX_VALUES = 100
 """Maximum number of values of a facet."""
 

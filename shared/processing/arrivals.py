@@ -29,7 +29,7 @@ CALLER = Caller.job("arrivals")
 
 
 class Arrivals:
-    """Consumer of S3 notifications. It adds the uploaded source file to its video, or records there why it was refused."""
+    """Consumer of S3 notifications. It adds the uploaded source file to its video, or records the reason of its refusal there."""
 
     def __init__(self, uploads: UploadStore, objects: Objects, videos: VideoStore) -> None:
         self.uploads = uploads
@@ -40,7 +40,7 @@ class Arrivals:
     def handle(self, notification: Mapping[str, Any], now: int) -> None:
         """Handle one S3 notification, which may name several objects; raises BadMessage, Unavailable, WriteContention.
 
-        A failure with one object does not keep the others from being handled. The first error is raised at the end.
+        If one object fails, the others are still handled. The first error is raised at the end.
         """
         failure: Exception | None = None
         for bucket, key in _created(notification):

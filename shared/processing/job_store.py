@@ -334,7 +334,7 @@ class JobStore:
         """
         yield from self._places(job_relation(state), 0, ("relSort", "relId", "createdAt"))
 
-    def list_overdue(self, place: Item, state: str, now: int) -> "Job | None":
+    def find_overdue(self, place: Item, state: str, now: int) -> "Job | None":
         """Return the job of an index entry if it is still in this state and overdue, else `None`."""
         job = _as_job(self._at(place))
         # The index is eventually consistent.

@@ -1,4 +1,4 @@
-"""Base of the job workers: take a job, do it, and record its result or failure."""
+"""Base class of job workers, and the consumer that claims a job, runs its worker and records the result or failure."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable

@@ -71,7 +71,7 @@ class StoredFile(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """An unfinished rebuild."""
+    """Unfinished rebuild."""
 
     generation: str
     at: Item
@@ -200,10 +200,11 @@ def _runs(pid: int) -> bool:
 
 
 class Heartbeat:
-    """Calls `beat` every `seconds` from its own thread until the block ends, also during long calls such as merges and uploads.
+    """Context that calls `beat` every `seconds` from a separate thread, also during long calls such as merges and uploads.
 
-    with Heartbeat(renew_lease):
-        engine.commit(mark)
+    >>> with Heartbeat(lambda: print("lease renewed"), seconds=60):
+    ...     print("published")
+    published
     """
 
     def __init__(self, beat: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> None:

@@ -39,7 +39,7 @@ OWN_ENTRIES = (EPISODE, TAG)
 ENTRIES = (CREDIT, RELEASE, SCHEDULE, *OWN_ENTRIES)
 """Entities of all entries."""
 NO_LANGUAGE = "-"
-"""Placeholder for no language in the key of a release."""
+"""Language in the key of a release that has none."""
 
 
 class IndexPosition(NamedTuple):

@@ -114,7 +114,7 @@ class Rankings:
         done["videos"] += len(viewed)
 
     def _active(self, period_seconds: int, count: int, now: int) -> ActiveVideos:
-        """Return the entries of the latest `count` periods, or fewer if there are more than MAX_ENTRIES."""
+        """Return the entries of the latest `count` periods, or of fewer periods once MAX_ENTRIES are read."""
         latest = now // period_seconds * period_seconds
         periods: list[Entries] = []
         left = MAX_ENTRIES
