@@ -1,4 +1,4 @@
-"""Takes in films that have arrived in the bucket of sources."""
+"""Attaches uploaded source files to their videos, on notifications from the bucket of source files."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Stream consumer that writes the audit trail and the feed. Its role may add to both and to the archive."""
+"""Writes the audit trail and the feed from the table's stream. Its role may add to both and to the archive."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Captions of videos, in WebVTT and SubRip, and their chapters."""
+"""Serves captions of videos, in WebVTT and SubRip, and their chapters."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

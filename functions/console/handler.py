@@ -1,4 +1,4 @@
-"""Console: serves its page and the files that the page loads.
+"""Serves the console: its page and the files that the page loads.
 
 The function reads no data and imports no packages, so its cold starts are fast. The page gets all data from the API, like
 any other client. infra/site.py assembles the files.

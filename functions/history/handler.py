@@ -1,4 +1,4 @@
-"""Reads the audit trail: histories, change sets, reverts and the feed of changes."""
+"""Serves the audit trail: histories, change sets, the progress of reverts, and the feed of changes."""
 
 import math
 from collections.abc import Callable

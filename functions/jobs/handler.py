@@ -1,4 +1,4 @@
-"""Jobs, as their video's owner sees them, and reports of transcoders."""
+"""Serves the jobs of videos to their owners, and accepts the reports of transcoders."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Data for a player: presigned URLs of source file, renditions and captions, and thumbnails and chapters."""
+"""Serves the data for a player: presigned URLs of source file, renditions and captions, and thumbnails and chapters."""
 
 from functools import partial
 

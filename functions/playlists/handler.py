@@ -1,4 +1,4 @@
-"""Playlists, their entries in order, and the playlists of a video."""
+"""Serves playlists, their entries in order, and the playlists that contain a video."""
 
 import uuid
 

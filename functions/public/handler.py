@@ -1,4 +1,4 @@
-"""Routes without authentication: health, OpenAPI document, documentation pages, and 404 or 405 for all other paths."""
+"""Serves the routes without authentication: health, OpenAPI document, documentation pages, and 404 or 405 for all other paths."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

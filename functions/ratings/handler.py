@@ -1,4 +1,4 @@
-"""Ratings of videos, one for each user, and their totals."""
+"""Serves ratings of videos, one for each user, and their totals."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.settings import Settings

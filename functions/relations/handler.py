@@ -1,4 +1,4 @@
-"""Credits and releases of videos, and the videos of a person."""
+"""Serves credits and releases of videos, and the videos of a person."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Search operations: videos that match a query, and similar videos."""
+"""Serves search: videos that match a query, and similar videos."""
 
 import math
 from collections.abc import Callable, Mapping

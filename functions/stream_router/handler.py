@@ -1,4 +1,4 @@
-"""Stream consumer: creates and queues jobs, and triggers totals, purges and reverts (shared/background/stream_router.py)."""
+"""Routes the table's stream: creates and queues jobs, and triggers totals, purges and reverts (shared/background/stream_router.py)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Counts what the stream brings: views of viewers and keys, ratings, and what counters held when an hour began."""
+"""Adds views and ratings from the stream to counters, and stores the value of each counter at the start of an hour."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Precomputed totals: videos and storage of users, use of tags, and the most viewed videos."""
+"""Serves precomputed totals: videos and storage of users, use of tags, and the most viewed videos."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Undo: reverts videos and change sets to earlier states that the audit trail records."""
+"""Reverts videos and change sets to earlier states that the audit trail records."""
 
 from urllib.parse import quote
 

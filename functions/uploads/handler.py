@@ -1,4 +1,4 @@
-"""Uploads: presigned URLs with which clients upload a source file directly to S3."""
+"""Serves uploads: presigned URLs with which clients send a source file directly to S3."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The catalogue: create, read, list, change, delete and restore videos."""
+"""Serves the catalogue: creates, reads, lists, changes, deletes and restores videos."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Views: counts views and reports view counts. Only this function's role may count a view synchronously."""
+"""Counts views and serves view counts. Only this function's role may count a view synchronously."""
 
 from shared.aws.runtime import EntryPoint, Resources
 from shared.core.deadline import limit_time

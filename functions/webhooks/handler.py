@@ -1,4 +1,4 @@
-"""Webhooks: subscriptions, their secrets, and the responses of their endpoints."""
+"""Serves webhooks: subscriptions, their secrets, and the log of their deliveries."""
 
 import uuid
 from collections.abc import Callable, Sequence
