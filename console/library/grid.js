@@ -12,8 +12,8 @@ const SKELETONS = Array.from({ length: 12 }, (_, index) => index);
 
 /** `back` is the video that somebody comes back from, who goes on there.
  * @param {{ items: Summary[], isFirst: boolean, isDone: boolean, isMine: boolean, back: string | null,
- *   onOpen: (videoId: string) => void }} props */
-export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
+ *   selection: import("./selection.js").Selection, onOpen: (videoId: string) => void }} props */
+export default function Grid({ items, isFirst, isDone, isMine, back, selection, onOpen }) {
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   const [current, setCurrent] = useState(back);
   const place = Math.max(0, items.findIndex((item) => item.videoId === current));
@@ -24,7 +24,10 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
 
   /** @param {KeyboardEvent} event */
   const move = (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    const video = items[place];
+    if (event.key.toLowerCase() === "x" && video && selection.can(video.videoId)) selection.toggle(video.videoId, event.shiftKey);
+    if (event.shiftKey) return;
     const all = cards(list.current);
     const next = all[goal(event.key, all, place)];
     if (!next) return;
@@ -39,15 +42,23 @@ export default function Grid({ items, isFirst, isDone, isMine, back, onOpen }) {
     </ul>`;
   }
   if (!items.length) return null;
-  return html`<ul class="grid library" ref=${list} role="list" aria-label="Videos" aria-describedby="library-keys" onKeyDown=${move}>
+  return html`<ul class=${`grid library ${selection.selected.length ? "is-selecting" : ""}`} ref=${list} role="list" aria-label="Videos" aria-describedby="library-keys" onKeyDown=${move}>
       ${items.map((video, index) => html`<li key=${video.videoId} aria-posinset=${index + 1} aria-setsize=${isDone ? items.length : -1}>
         <a class="card" href=${hrefTo(["videos", video.videoId])} tabindex=${index === place ? 0 : -1}
           onFocus=${() => setCurrent(video.videoId)} onClick=${() => onOpen(video.videoId)}>
           <${Card} video=${video} isMine=${isMine} />
         </a>
+        <${Select} video=${video} selection=${selection} tabindex=${index === place ? 0 : -1} />
       </li>`)}
     </ul>
-    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, and Enter to open one. Press / to search.</p>`;
+    <p class="hint keys" id="library-keys">Use the arrow keys, Home and End to move between videos, Enter to open one, and x to select it. Press / to search.</p>`;
+}
+
+/** The checkbox that selects a video; with Shift, all from the last one. @param {{ video: Summary, selection: import("./selection.js").Selection, tabindex?: number }} props */
+export function Select({ video: { videoId, title }, selection, tabindex }) {
+  if (!selection.can(videoId)) return null;
+  return html`<input type="checkbox" class="select" tabindex=${tabindex} aria-label=${`Select ${title}`} checked=${selection.has(videoId)}
+    onClick=${(/** @type {MouseEvent} */ { shiftKey }) => selection.toggle(videoId, shiftKey)} />`;
 }
 
 /** @param {{ video: Summary, isMine: boolean }} props */

@@ -1,7 +1,7 @@
 // The library: a grid of posters, of the videos that its address selects.
 
 import { html } from "htm/preact";
-import { useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { api, ask, Problem } from "../core/api.js";
 import { useChanges } from "../core/changes.js";
 import { useInterval, usePages } from "../core/load.js";
@@ -12,7 +12,9 @@ import Controls from "../library/controls.js";
 import { toQuery, parseFilters, countFilters, filtersOf, feedOwner, selectorOf, withoutFilters } from "../library/filters.js";
 import { sortByCreation } from "../library/creation-order.js";
 import Grid from "../library/grid.js";
-import { Empty, Icon, LoadMore, News } from "../design/parts.js";
+import { useSelection } from "../library/selection.js";
+import { COLUMNS, useView } from "../library/view.js";
+import { Empty, Failure, Icon, Loading, LoadMore, Menu, News } from "../design/parts.js";
 
 /**
  * @typedef {import("../core/api.js").Schemas["VideoSummary"] & { views?: number }} Summary
@@ -65,11 +67,17 @@ function List({ here, choice, user, onError }) {
       return all.filter((item, index) => index < end || !isGone(item)).map((item) => {
         const video = now.get(item.videoId);
         if (!video || isGone(item)) return item;
-        const { title, duration, status, visibility, publishAt, expiresAt, viewCount, thumbnails } = video;
-        return { ...item, title, duration, status, visibility, publishAt, expiresAt, viewCount, poster: thumbnails.poster?.url };
+        const { title, duration, category, status, visibility, publishAt, expiresAt, viewCount, thumbnails } = video;
+        return { ...item, title, duration, category, status, visibility, publishAt, expiresAt, viewCount, poster: thumbnails.poster?.url };
       });
     });
   };
+  const refreshAll = async (/** @type {string[]} */ videoIds) => {
+    for (let ids = videoIds; ids.length; ids = ids.slice(LARGEST_BATCH)) await refresh(ids.slice(0, LARGEST_BATCH), true);
+  };
+  const [view, changeView] = useView();
+  const [bulk, setBulk] = useState(/** @type {import("../library/bulk.js").Kind | null} */ (null));
+  const selection = useSelection(items.filter(({ userId, status }) => (user.isAdmin || userId === user.subject) && status !== "deleted").map(({ videoId }) => videoId));
   const changing = items.filter(isChanging).slice(0, WATCHED).map((item) => item.videoId);
   const later = () => undefined; // the next look may succeed
   const whose = feedOwner(choice, user);
@@ -79,7 +87,7 @@ function List({ here, choice, user, onError }) {
     const shown = new Set(items.map((item) => item.videoId));
     const own = changes?.filter(({ type, videoId }) => type.startsWith("video.") && videoId);
     const changed = new Set(own?.flatMap(({ videoId = "" }) => (shown.has(videoId) ? [videoId] : [])));
-    for (let ids = [...changed]; ids.length; ids = ids.slice(LARGEST_BATCH)) await refresh(ids.slice(0, LARGEST_BATCH), true);
+    await refreshAll([...changed]);
     if (!own || own.some(({ type, videoId = "" }) => type !== "video.changed" || !shown.has(videoId))) await pages.look();
   }, kept);
   useLayoutEffect(() => {
@@ -88,15 +96,56 @@ function List({ here, choice, user, onError }) {
 
   if (!query) return html`<${Empty} icon="list-filter"><p>Enter a value above to list videos.</p><//>`;
   const isFirst = isLoading && !items.length;
+  const props = { items, selection, onOpen: (/** @type {string} */ videoId) => (kept.opened = videoId) };
   return html`
+    <${Toolbar} view=${view} change=${changeView} selection=${selection} open=${setBulk} />
     <p class="hint tally" role="status">${isFirst ? "Loading …" : error ? "" : tally(items.length, isDone, kept.computedAt)}</p>
     <${News} pages=${pages} isLast onShow=${() => scrollTo(0, 0)} />
     ${isDone && !items.length && html`<${EmptyLibrary} choice=${choice} user=${user} isComputed=${kept.computedAt !== null} />`}
-    <${Grid} items=${items} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null}
-      isMine=${choice.kind === "mine"} onOpen=${(/** @type {string} */ videoId) => (kept.opened = videoId)} />
+    ${view.kind === "table" && !isFirst ? html`<${Later} load=${loadTable} ...${props} columns=${view.columns} choice=${choice} />`
+      : html`<${Grid} ...${props} isFirst=${isFirst} isDone=${isDone} back=${kept.list ? kept.opened : null} isMine=${choice.kind === "mine"} />`}
+    ${bulk && html`<${Later} load=${loadBulk} kind=${bulk} videos=${items.filter(({ videoId }) => selection.has(videoId))} userId=${user.subject}
+      onClose=${() => setBulk(null)} onDone=${(/** @type {string[]} */ videoIds) => void refreshAll(videoIds).catch(later)} />`}
     ${isFirst ? null : isShownAbove(error, choice, user)
       ? html`<${Empty} icon="list-filter"><p>These filters are not valid. Correct the marked fields.</p><//>`
       : html`<${LoadMore} pages=${pages} />`}`;
+}
+
+const loadTable = () => import("../library/table.js");
+const loadBulk = () => import("../library/bulk.js");
+
+/** A component that is loaded when it is shown first. @param {{ load: () => Promise<{ default: (props: any) => unknown }>, [prop: string]: unknown }} props */
+function Later({ load, ...props }) {
+  const [Shown, setShown] = useState(/** @type {((props: any) => unknown) | null} */ (null));
+  const [error, setError] = useState(/** @type {unknown} */ (null));
+  useEffect(() => void load().then((module) => setShown(() => module.default), setError), [load]);
+  if (error) return html`<${Failure} error=${error} retry=${() => location.reload()} />`;
+  return Shown ? html`<${Shown} ...${props} />` : html`<${Loading} />`;
+}
+
+/** What is done with the selected videos, and how all are shown.
+ * @param {{ view: import("../library/view.js").View, change: (change: Partial<import("../library/view.js").View>) => void,
+ *   selection: import("../library/selection.js").Selection, open: (kind: import("../library/bulk.js").Kind) => void }} props */
+function Toolbar({ view, change, selection, open }) {
+  const { selected } = selection;
+  const toggle = (/** @type {string} */ name) =>
+    change({ columns: view.columns.includes(name) ? view.columns.filter((other) => other !== name) : [...view.columns, name] });
+  return html`<div class="toolbar">
+    ${selected.length > 0 && html`<div class="selected" role="group" aria-label="Selected videos">
+      <strong>${countOf(selected.length, "video")} selected</strong>
+      <button type="button" onClick=${() => open("edit")}><${Icon} name="pencil" />Edit …</button>
+      <button type="button" onClick=${() => open("playlist")}><${Icon} name="list-plus" />Add to playlist …</button>
+      <button type="button" class="quiet danger" onClick=${() => open("delete")}><${Icon} name="trash" />Delete …</button>
+      <button type="button" class="quiet" onClick=${selection.clear}><${Icon} name="x" />Clear selection</button>
+    </div>`}
+    <span class="views">
+      ${view.kind === "table" && html`<${Menu} class="quiet" keepOpen label=${html`Columns<${Icon} name="chevron-down" />`}>
+        ${Object.entries(COLUMNS).map(([name, title]) => html`<label key=${name}><input type="checkbox" checked=${view.columns.includes(name)} onChange=${() => toggle(name)} />${title}</label>`)}
+      <//>`}
+      <button type="button" class="quiet" aria-label="Grid" aria-pressed=${String(view.kind === "grid")} onClick=${() => change({ kind: "grid" })}><${Icon} name="layout-grid" /></button>
+      <button type="button" class="quiet" aria-label="Table" aria-pressed=${String(view.kind === "table")} onClick=${() => change({ kind: "table" })}><${Icon} name="table-2" /></button>
+    </span>
+  </div>`;
 }
 
 /** @param {Record<string, string>} query @param {string | undefined} cursor @param {AbortSignal} signal */

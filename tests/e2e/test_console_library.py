@@ -10,7 +10,7 @@ from playwright.sync_api import Dialog, Locator, Page, Response, expect
 
 from tests.e2e.browser import Console, require_good_layout
 from tests.e2e.conftest import Service
-from tests.e2e.locators import field, heading, link, text
+from tests.e2e.locators import button, dialog, field, group, heading, link, text
 from tests.polling import eventually
 
 MINUTE = 60_000
@@ -318,6 +318,29 @@ def test_the_first_screen_is_small_and_everything_on_it_is_done_by_keyboard(cons
     title = titles(page)[0]
     page.keyboard.press("Enter")
     expect(heading(page, title)).to_be_visible()
+
+
+def test_selected_videos_are_edited_together_and_the_edit_is_undone(console: Console, unique: str) -> None:
+    create(console.service, [{"title": f"Part {number}", "category": unique, "tags": ["old"]} for number in range(3)])
+    page = console.open(f"?userId=me&category={unique}")
+    button(page, "Table").click()
+    for number in (0, 2):
+        field(page, f"Select Part {number}").check()
+    require_good_layout(page)
+    button(group(page, "Selected videos"), "Edit …").click()
+    editing = dialog(page, "Edit 2 videos")
+    field(editing, "Visibility").select_option("Public")
+    field(editing, "Add tags").fill("new")
+    require_good_layout(page)
+    button(editing, "Save").click()
+    expect(editing.get_by_role("status")).to_have_text("2 of 2 videos: 2 changed, 0 failed.")
+    expect(page.get_by_role("row").filter(has_text="Public")).to_have_count(2)
+    link(editing, "Undo").click()
+    button(page, "Preview revert").click()
+    button(page, "Revert now").click()
+    expect(heading(page, "Reverted")).to_be_visible()
+    found = console.service.request("GET", "/v1/videos", params={"userId": "alice", "category": unique}).json()["items"]
+    assert {video["visibility"] for video in found} == {"private"}
 
 
 def test_library_shows_a_changed_status_without_a_reload(console: Console, unique: str) -> None:

@@ -1,0 +1,49 @@
+// The library as a table, with the columns that the user has chosen.
+
+import { html } from "htm/preact";
+import { hrefTo, navigate } from "../core/route.js";
+import { count, duration } from "../core/words.js";
+import { Icon, Poster, Status, Time, UserText } from "../design/parts.js";
+import { withValue } from "./filters.js";
+import { Select } from "./grid.js";
+import { COLUMNS } from "./view.js";
+
+/** @typedef {import("../screens/library.js").Summary} Summary */
+
+/** @type {Record<string, (video: Summary) => unknown>} */
+const CELLS = {
+  status: ({ status }) => html`<${Status} of=${status} />`,
+  visibility: ({ visibility }) => html`<${Status} of=${visibility} />`,
+  created: ({ createdAt }) => html`<${Time} at=${createdAt * 1000} />`,
+  duration: (video) => (video.duration === undefined ? "" : duration(video.duration)),
+  views: ({ views, viewCount }) => (views ?? viewCount) === undefined ? "" : count(views ?? viewCount ?? 0),
+  category: ({ category }) => category && html`<a href=${hrefTo([], { category })}><${UserText}>${category}<//></a>`,
+  owner: ({ userId }) => html`<${UserText}>${userId}<//>`,
+};
+const NUMBERS = ["duration", "views"];
+
+/** @param {{ items: Summary[], columns: string[], choice: import("./filters.js").Choice, selection: import("./selection.js").Selection,
+ *   onOpen: (videoId: string) => void }} props */
+export default function Table({ items, columns, choice, selection, onOpen }) {
+  if (!items.length) return null;
+  const shown = Object.keys(COLUMNS).filter((name) => columns.includes(name));
+  const isAscending = choice.values.order === "asc";
+  const sort = () => navigate(withValue(choice, "order", isAscending ? "" : "asc"));
+  return html`<div class="table library-table" role="region" aria-label="Videos" tabindex="0"><table>
+    <thead><tr>
+      <th scope="col"><input type="checkbox" aria-label="Select all videos shown" checked=${selection.isAll} indeterminate=${selection.selected.length > 0 && !selection.isAll}
+        onChange=${selection.all} /></th>
+      <th scope="col">Video</th>
+      ${shown.map((name) => html`<th scope="col" key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}
+        aria-sort=${name !== "created" || choice.kind === "top" ? undefined : isAscending ? "ascending" : "descending"}>
+        ${name === "created" && choice.kind !== "top"
+          ? html`<button type="button" class="quiet" onClick=${sort}>${COLUMNS[name]}<${Icon} name=${isAscending ? "arrow-up" : "arrow-down"} /></button>` : COLUMNS[name]}</th>`)}
+    </tr></thead>
+    <tbody>${items.map((video) => html`<tr key=${video.videoId} aria-selected=${selection.has(video.videoId) ? "true" : undefined}>
+      <td><${Select} video=${video} selection=${selection} /></td>
+      <th scope="row"><a href=${hrefTo(["videos", video.videoId])} onClick=${() => onOpen(video.videoId)}>
+        <${Poster} url=${video.poster} of=${video} /><${UserText} class="title">${video.title}<//></a></th>
+      ${shown.map((name) => html`<td key=${name} class=${NUMBERS.includes(name) ? "amount" : ""}>${CELLS[name]?.(video)}</td>`)}
+    </tr>`)}</tbody>
+  </table></div>`;
+}

@@ -1,0 +1,28 @@
+// How the library is shown: as a grid or a table, with which columns; the tab remembers it until the user signs out.
+
+import { useState } from "preact/hooks";
+import { onSession, user } from "../core/session.js";
+
+/** @typedef {{ kind: "grid" | "table", columns: string[] }} View */
+
+const KEPT = "library-view";
+
+/** Columns of the table that can be chosen, by name. @type {Record<string, string>} */
+export const COLUMNS = { status: "Status", visibility: "Visibility", created: "Created", duration: "Duration", views: "Views", category: "Category", owner: "Owner" };
+/** @type {View} */
+const FIRST = { kind: "grid", columns: ["status", "visibility", "created", "duration", "views"] };
+
+onSession(() => {
+  if (!user()) sessionStorage.removeItem(KEPT);
+});
+
+/** @returns {[View, (change: Partial<View>) => void]} */
+export function useView() {
+  const [view, setView] = useState(() => /** @type {View} */ ({ ...FIRST, ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}") }));
+  const change = (/** @type {Partial<View>} */ part) => {
+    const after = { ...view, ...part };
+    sessionStorage.setItem(KEPT, JSON.stringify(after));
+    setView(after);
+  };
+  return [view, change];
+}
