@@ -14,6 +14,7 @@ from local import ROOT
 from local.access_patterns import ACCESS_PATTERNS
 from local.data_model import COMMON, ITEMS, RELATIONS, STORED_VIDEO_FIELDS, ItemDescription
 from local.prebuilt import prebuilt
+from local.workbench import model
 from shared.job_kinds import KINDS, MINUTE
 from shared.openapi.document import document
 from shared.processing.messages import JobMessage
@@ -30,6 +31,7 @@ DATA_MODEL = ROOT / "docs" / "data-model.md"
 JOBS = ROOT / "docs" / "jobs.md"
 PERMISSIONS = ROOT / "docs" / "permissions.md"
 MESSAGE_SCHEMA = ROOT / "docs" / "job-message.schema.json"
+WORKBENCH = ROOT / "docs" / "video-metadata.workbench.json"
 CONSOLE_LABELS = ROOT / "console" / "video" / "labels.js"
 
 
@@ -43,7 +45,13 @@ def generated() -> dict[Path, str]:
         VIDEOS: {"parameters of listVideos": _parameters(ListVideos)},
     }
     filled_pages = {page: filled(page.read_text(encoding="utf-8"), contents) for page, contents in pages.items()}
-    return {**filled_pages, MESSAGE_SCHEMA: _message_schema(), CONSOLE_LABELS: _console_labels(), **prebuilt()}
+    return {
+        **filled_pages,
+        MESSAGE_SCHEMA: _message_schema(),
+        WORKBENCH: model(),
+        CONSOLE_LABELS: _console_labels(),
+        **prebuilt(),
+    }
 
 
 def _endpoints() -> str:

@@ -1,15 +1,23 @@
 """Tests of the access-pattern table: each row states the operations and the index that its request really uses."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 
+from local import readme
 from local.access_patterns import ACCESS_PATTERNS
 from local.access_patterns.pattern import AccessPattern
+from local.data_model import ITEMS
 from local.testbed.calls import CALLS, OWN_CALLS
 from local.testbed.harness import Api, record_operations
+from local.workbench import OMITTED, SAMPLES, samples
 from shared import schema
 from shared.aws.dynamodb import Table
+from shared.core.attributes import encode_item
+
+MODEL = json.loads(readme.WORKBENCH.read_text(encoding="utf-8"))
 
 
 def test_every_call_belongs_to_a_row_of_the_table() -> None:
@@ -57,6 +65,111 @@ def test_a_listing_names_every_key_of_its_index(api: Api, table: Table, pattern:
         named = operation.parameters["ExpressionAttributeNames"]
         used = {named[word] for word in operation.parameters["KeyConditionExpression"].split() if word.startswith("#")}
         assert used == keys
+
+
+class TestWorkbenchModel:
+    @pytest.fixture
+    def filled(self, table: Table) -> Table:
+        """The tables with the samples of the committed model."""
+        for described in MODEL["DataModel"]:
+            for facet in described["TableFacets"]:
+                for item in facet["TableData"]:
+                    table.client.put_item(TableName=described["TableName"], Item=item)
+        return table
+
+    def test_facet_of_an_entity_has_samples_that_a_query_of_its_key_returns(self, filled: Table) -> None:
+        tables = {schema.TABLE_NAME: schema.ENTITIES, schema.AUDIT_TABLE_NAME: schema.AUDIT_ENTITIES}
+        for described in MODEL["DataModel"]:
+            entities = [
+                entity for entity in tables[described["TableName"]] if entity is not schema.HEALTH
+            ]  # never written
+            for entity, facet in zip(entities, described["TableFacets"], strict=True):
+                assert facet["FacetName"] == entity.name
+                assert facet["KeyAttributeAlias"] == {"PartitionKeyAlias": entity.pk, "SortKeyAlias": entity.sk}
+                assert facet["TableData"]
+                for item in facet["TableData"]:
+                    assert item in queried(filled, described["TableName"], entity.sort_prefix, pk=item["pk"]["S"])
+
+    def test_samples_answer_every_access_pattern(self, filled: Table) -> None:
+        assert {
+            pattern.request: missing for pattern in ACCESS_PATTERNS if (missing := without_samples(filled, pattern))
+        } == {}
+
+    def test_model_has_the_keys_of_the_published_format(self) -> None:
+        assert MODEL.keys() == {"ModelName", "ModelMetadata", "DataModel"}
+        assert MODEL["ModelMetadata"]["Version"] == "3.0"
+        for described in MODEL["DataModel"]:
+            assert described.keys() == {
+                *("TableName", "KeyAttributes", "NonKeyAttributes", "TableFacets", "GlobalSecondaryIndexes"),
+                *("DataAccess", "BillingMode"),
+            }
+            types = {each["AttributeName"]: each["AttributeType"] for each in described["NonKeyAttributes"]}
+            types |= {key["AttributeName"]: key["AttributeType"] for key in described["KeyAttributes"].values()}
+            for facet in described["TableFacets"]:
+                for item in facet["TableData"]:
+                    assert {name: kind for name, value in item.items() for kind in value}.items() <= types.items()
+                    assert item.keys() <= {*facet["NonKeyAttributes"], "pk", "sk"}
+            for index in described["GlobalSecondaryIndexes"]:
+                for key in index["KeyAttributes"].values():
+                    assert types[key["AttributeName"]] == key["AttributeType"]
+
+    def test_samples_have_all_documented_attributes(self) -> None:
+        for described in ITEMS:
+            if described.entity is not schema.HEALTH:
+                assert described.names - OMITTED - {schema.TTL_ATTRIBUTE} <= samples(described)[0].keys(), (
+                    described.entity.name
+                )
+
+
+def without_samples(table: Table, pattern: AccessPattern) -> list[str]:
+    """Return the partitions, sort keys and relations of an access pattern's key for which there is no sample."""
+    keys = pattern.key if "(absent)" not in pattern.key else ""
+    missing, found = [], []
+    for before, pk in re.findall(r"(.*?)pk = ([^\s,;]+)", keys):
+        name = schema.AUDIT_TABLE_NAME if before.endswith("`VideoAudit` ") or "CHANGES" in pk else schema.TABLE_NAME
+        items = queried(table, name, pk=filled_in(pk))
+        found += items
+        missing += [] if items else [pk]
+    for sk in re.findall(r"sk (?:=|begins with|between|from) ([#{A-Z][^\s,;.]*)", keys):
+        if found and not any(item["sk"]["S"].startswith(filled_in(sk)) for item in found):
+            missing.append(sk)
+    for rel in re.findall(r"rel = ([^\s,;]+)", keys):
+        partitions = [
+            queried(table, schema.TABLE_NAME, index=schema.RELATION_INDEX, rel=filled_in(rel), relShard=shard)
+            for shard in range(schema.SHARDS)
+        ]
+        missing += [] if any(partitions) else [rel]
+    for name, value in re.findall(r"(userId|category|changeset) = ([^\s,;]+)", keys):
+        shard = {"categoryShard": SAMPLES["categoryShard"]} if name == "category" else {}
+        home = schema.AUDIT_TABLE_NAME if name == "changeset" else schema.TABLE_NAME
+        if not queried(table, home, index=pattern.index, **{name: filled_in(value)}, **shard):
+            missing.append(f"{name} = {value}")
+    return missing
+
+
+def filled_in(template: str) -> str:
+    """Return a key of an access pattern with the samples' values."""
+    literals = {"TAG#t": "TAG#drama", "u": "alice", "c": "keynotes", "PLAYLISTS#u": "PLAYLISTS#alice"}
+    template = literals.get(template, template)
+    video = {"status": "failed", "name": "720p"} if "{status}" in template or "transcode" in template else {}
+    return template.format_map({**SAMPLES, **video})
+
+
+def queried(
+    table: Table, name: str, sort_prefix: str = "", index: schema.Index | None = None, **key: Any
+) -> list[dict[str, Any]]:
+    """Return the items with these partition attributes."""
+    values = {f":{attribute}": value for attribute, value in key.items()}
+    condition = " AND ".join(f"{attribute} = :{attribute}" for attribute in key)
+    if sort_prefix:
+        condition, values = f"{condition} AND begins_with(sk, :sk)", {**values, ":sk": sort_prefix}
+    found: list[dict[str, Any]] = table.client.query(
+        TableName=name,
+        KeyConditionExpression=condition,
+        ExpressionAttributeValues=encode_item(values),
+        **({"IndexName": index.name} if index else {}),
+    )["Items"]
+    return found
 
 
 def test_no_access_pattern_scans() -> None:
