@@ -35,7 +35,7 @@ class IndexedService(AuditedService):
         self.objects = objects
         self.feed_table = Table(AUDIT_TABLE_NAME, table.client, sleep=lambda _: None)
         self.feed = Feed(self.feed_table, clock)
-        self.films = DocumentLoader(table, objects, MEDIA_BUCKET)
+        self.loader = DocumentLoader(table, objects, MEDIA_BUCKET)
         self.generations = Generations(table, objects, MEDIA_BUCKET, clock)
 
     def add(self, made: Item) -> None:
@@ -70,9 +70,9 @@ class IndexedService(AuditedService):
             LocalCopy(folder),
             self.table,
             self.feed,
-            self.films,
+            self.loader,
             clock=self.clock,
-            tell=tell,
+            report_progress=tell,
             heartbeat=heartbeat,
         )
 

@@ -46,10 +46,10 @@ def rebuild(
     generations = Generations(table, objects, bucket, clock)
     with bars.bar("Videos", None, counted=True) as advance:
         films = DocumentLoader(table, objects, bucket)
-        builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, tell=advance)
+        builder = IndexBuilder(generations, LocalCopy(folder), table, feed, films, clock=clock, report_progress=advance)
         while builder.run(from_scratch=True).outcome == "busy":
             sleep(SECONDS_BETWEEN_TRIES)
-    return generations.pointer().films
+    return generations.pointer().video_count
 
 
 def status(
@@ -62,7 +62,7 @@ def status(
         lines.append("No index has been published yet.")
     else:
         lines.append(
-            f"Generation {pointer.generation}: {pointer.films:,} videos, {pointer.bytes / 1e6:,.1f} MB, "
+            f"Generation {pointer.generation}: {pointer.video_count:,} videos, {pointer.bytes / 1e6:,.1f} MB, "
             f"published {_at(pointer.published_at)}."
         )
         if pointer.readable is None:

@@ -31,9 +31,9 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
     logger = service_logger()
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-        again: set[str] = set()
+        retried: set[str] = set()
         """Ids of messages that failed and will be redelivered."""
-        later: dict[str, dict[str, Any]] = {}
+        requeued: dict[str, dict[str, Any]] = {}
         """Replacements of unfinished messages, by the ids of the latter. Repeated redelivery would end in the DLQ."""
         moved: set[str] = set()
         """Videos whose index entries were updated."""
@@ -52,10 +52,10 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
             for id_, body in bodies.items():
                 with use_correlation_id(body.correlationId):
                     if body.videoId in contended:
-                        again.add(id_)
+                        retried.add(id_)
                         logger.warning("totals contended", extra={"video_id": body.videoId})
                     elif body.videoId in unreached:
-                        later[id_] = aggregates_message(body.videoId, body.correlationId, entries=body.entries)
+                        requeued[id_] = aggregates_message(body.videoId, body.correlationId, entries=body.entries)
                     else:
                         logger.info("totals settled", extra={"video_id": body.videoId})
 
@@ -70,22 +70,22 @@ def make(settings: AggregatesSettings, resources: Resources) -> LambdaHandler:
                 if seconds:
                     queue.send(rest, delay_seconds=seconds)
                 else:
-                    later[message.message_id] = rest
+                    requeued[message.message_id] = rest
 
         unsettled = process(event, settle, BatchedProcessor())
-        again.update(failure["itemIdentifier"] for failure in unsettled["batchItemFailures"])
+        retried.update(failure["itemIdentifier"] for failure in unsettled["batchItemFailures"])
         # Entries last and one by one: a video may have thousands of credits, and the totals of others should not wait.
-        settled = [record for record in event["Records"] if record["messageId"] not in again | later.keys()]
+        settled = [record for record in event["Records"] if record["messageId"] not in retried | requeued.keys()]
         unmoved = process({"Records": settled}, move_entries, MessageProcessor())
-        again.update(failure["itemIdentifier"] for failure in unmoved["batchItemFailures"])
+        retried.update(failure["itemIdentifier"] for failure in unmoved["batchItemFailures"])
         try:
-            queue.send_all(list(later.values()))
+            queue.send_all(list(requeued.values()))
         except Unavailable as error:
-            logger.warning("rest not sent", extra={"messages": len(later), "cause": repr(error.__cause__)})
-            again |= later.keys()
+            logger.warning("rest not sent", extra={"messages": len(requeued), "cause": repr(error.__cause__)})
+            retried |= requeued.keys()
         return {
             "batchItemFailures": [
-                {"itemIdentifier": record["messageId"]} for record in event["Records"] if record["messageId"] in again
+                {"itemIdentifier": record["messageId"]} for record in event["Records"] if record["messageId"] in retried
             ]
         }
 

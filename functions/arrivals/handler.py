@@ -19,11 +19,11 @@ def make(settings: Settings, resources: Resources) -> LambdaHandler:
     table = resources.table(settings.table_name)
     arrivals = Arrivals(UploadStore(table), resources.objects, VideoStore(table, moves_entries=False))
 
-    def take(message: Message) -> None:
+    def process_message(message: Message) -> None:
         arrivals.handle(message.json_body, int(resources.clock()))
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
-        return process(event, take, MessageProcessor())
+        return process(event, process_message, MessageProcessor())
 
     return service_logger().inject_lambda_context(handle)
 

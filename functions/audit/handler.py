@@ -56,27 +56,31 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
     logger = service_logger()
 
     def read(record: Record) -> AuditedRecord | None:
-        made = entry(record, settings.audit_days)
-        return AuditedRecord(made, change_of(made)) if made else None
+        audit_entry = entry(record, settings.audit_days)
+        return AuditedRecord(audit_entry, change_of(audit_entry)) if audit_entry else None
 
     def handle(event: dict[str, Any], _: "LambdaContext") -> dict[str, Any]:
         repeated: set[str] = set()
 
-        def keep(made: Sequence[tuple[Record, AuditedRecord]]) -> list[Exception | None]:
-            feed.prepare(kept.change for _, kept in made)
-            outcomes = store.add_all([kept.entry for _, kept in made])
+        def store_entries(audited: Sequence[tuple[Record, AuditedRecord]]) -> list[Exception | None]:
+            feed.prepare(record_audit.change for _, record_audit in audited)
+            outcomes = store.add_all([record_audit.entry for _, record_audit in audited])
             new: list[Item] = []
-            for (record, kept), is_new in zip(made, outcomes, strict=False):
+            for (record, record_audit), is_new in zip(audited, outcomes, strict=False):
                 if isinstance(is_new, Exception):
                     continue
                 if is_new:
-                    new.append(kept.entry)
+                    new.append(record_audit.entry)
                 else:
-                    repeated.add(kept.change["id"])
+                    repeated.add(record_audit.change["id"])
                 with use_correlation_id(record.correlation_id):
                     logger.info(
                         "entry kept" if is_new else "entry is there",
-                        extra={name: kept.entry[field] for name, field in LOGGED.items() if field in kept.entry},
+                        extra={
+                            name: record_audit.entry[field]
+                            for name, field in LOGGED.items()
+                            if field in record_audit.entry
+                        },
                     )
             # At once: what is new is so once, and whatever follows may fail.
             _measure(new)
@@ -84,14 +88,14 @@ def make(settings: AuditSettings, resources: Resources) -> LambdaHandler:
 
         def finish(done: Sequence[AuditedRecord]) -> None:
             if done:
-                feed.append([kept.change for kept in done], repeated)
+                feed.append([audited.change for audited in done], repeated)
                 # Also when all of it is there: who wrote it may have been stopped before this.
-                owners = {kept.change["userId"] for kept in done if "userId" in kept.change}
+                owners = {audited.change["userId"] for audited in done if "userId" in audited.change}
                 queue.send(changed_message(sorted(owners)))
             # Last: when this fails, Lambda delivers all of it again.
-            archive.write([kept.entry for kept in done])
+            archive.write([audited.entry for audited in done])
 
-        return process(event, read, StoringProcessor(keep, finish))
+        return process(event, read, StoringProcessor(store_entries, finish))
 
     return service_logger().inject_lambda_context(handle)
 

@@ -52,9 +52,9 @@ class CaptionHandlers:
     def list(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/captions"""
         video_id = request.video_id()
-        asked = self.pages.request_page(request, request.parameters(ListCaptions), *captions_list(video_id))
-        found = self.store.captions(video_id, request.caller, request.now, asked.limit, asked.after)
-        return asked.respond([captions_document(item) for item in found.items], found.resume)
+        page_request = self.pages.request_page(request, request.parameters(ListCaptions), *captions_list(video_id))
+        found = self.store.captions(video_id, request.caller, request.now, page_request.limit, page_request.after)
+        return page_request.respond([captions_document(item) for item in found.items], found.resume)
 
     @operation("getCaptions")
     def read(self, request: Request) -> HttpResponse:
@@ -78,16 +78,16 @@ class CaptionHandlers:
         from shared.captions.webvtt import write
 
         video_id, language = request.video_id(), _language(request)
-        body, kind, place = _captions(request)
+        body, kind, pointer = _captions(request)
         try:
             cues = parse_captions(body, kind)
         except InvalidCaptions as error:
             fault = {"line": error.line, "detail": error.reason} if error.line else {"detail": str(error)}
-            raise InvalidContent("The captions are not valid.", errors=[place | fault]) from error
+            raise InvalidContent("The captions are not valid.", errors=[pointer | fault]) from error
         written = write(cues).encode()
         if len(written) > MAX_STORED:
             detail = f"As WebVTT the captions have {len(written):,} bytes; {MAX_STORED:,} is the most."
-            raise InvalidContent("The captions are not valid.", errors=[place | {"detail": detail}])
+            raise InvalidContent("The captions are not valid.", errors=[pointer | {"detail": detail}])
         name = text_hash(written)
         content = {"text": name, "cues": len(cues), "size": len(written), "origin": "owner"}
 

@@ -65,23 +65,26 @@ def lambda_handler(event: Mapping[str, Any], _context: object) -> Payload:
             "detail": "The console has no file of this name.",
         }
         # A page of an older release asks for files that are gone; no cache may keep that after a release is taken back.
-        kept = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
-        return _respond(404, kept, json.dumps(problem))
-    kept = {"Content-Type": TYPES[Path(name).suffix], "Vary": "Accept-Encoding"}
+        response_headers = {"Content-Type": "application/problem+json", "Cache-Control": "no-store"}
+        return _respond(404, response_headers, json.dumps(problem))
+    response_headers = {"Content-Type": TYPES[Path(name).suffix], "Vary": "Accept-Encoding"}
     if name != PAGE:
-        kept["Cache-Control"] = IMMUTABLE
+        response_headers["Cache-Control"] = IMMUTABLE
     else:
-        kept |= {
+        response_headers |= {
             "Cache-Control": REVALIDATE,
             "Content-Security-Policy": policy(json.loads(os.environ["CONFIG"])["media"], os.environ["CONNECT_ORIGINS"]),
             "Referrer-Policy": "no-referrer",  # addresses of films carry signatures
             "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
         }
     if "gzip" in headers.get("accept-encoding", ""):
-        kept["Content-Encoding"] = "gzip"
+        response_headers["Content-Encoding"] = "gzip"
     else:
         content = gzip.decompress(content)
-    return _respond(200, kept) | {"body": base64.b64encode(content).decode("ascii"), "isBase64Encoded": True}
+    return _respond(200, response_headers) | {
+        "body": base64.b64encode(content).decode("ascii"),
+        "isBase64Encoded": True,
+    }
 
 
 def _content(name: str) -> bytes | None:

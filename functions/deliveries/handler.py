@@ -50,11 +50,11 @@ def make(
 ) -> LambdaHandler:
     """Return the function's handler; `send` is HTTP."""
     clock, queue = resources.clock, resources.queue(settings.deliveries_queue_url)
-    places = DeliveryStateStore(resources.table(settings.table_name))
+    states = DeliveryStateStore(resources.table(settings.table_name))
     feed = Feed(resources.table(settings.audit_table_name), clock)
     secret = resources.secret(settings.webhook_secret_arn)
     receivers = HttpTransport(secret, local=settings.webhook_local, send=send, clock=clock)
-    quotas = DeliveryQuotas(places, settings.shares, clock)
+    quotas = DeliveryQuotas(states, settings.shares, clock)
     bus: Transport | None = None
     if settings.event_bus:
         from shared.webhooks.event_bus import EventBus  # few have one
@@ -64,23 +64,23 @@ def make(
     def notify(webhook_id: str, delay_seconds: int, claimed: tuple[str, str] | None = None) -> None:
         queue.send(deliver_message(webhook_id, claimed), delay_seconds)
 
-    deliverer = Deliverer(places, feed, receivers, quotas, notify, bus=bus, measure=_measure, clock=clock)
+    deliverer = Deliverer(states, feed, receivers, quotas, notify, bus=bus, measure=_measure, clock=clock)
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def seconds_left() -> float:
             return context.get_remaining_time_in_millis() / 1000
 
-        def take(message: Message) -> None:
+        def process_message(message: Message) -> None:
             if message.json_body.get("schema") == CHANGED_SCHEMA:
                 owners = parse(ChangedMessage, message.json_body).owners
                 is_behind = clock() - int(message.attributes.sent_timestamp) / 1000 >= BEHIND_SECONDS
-                woken = deliverer.select_idle(owners, is_behind=is_behind)
-                queue.send_all([deliver_message(webhook_id) for webhook_id in woken])
+                notified = deliverer.select_idle(owners, is_behind=is_behind)
+                queue.send_all([deliver_message(webhook_id) for webhook_id in notified])
             else:
                 about = parse(DeliverMessage, message.json_body)
                 deliverer.deliver(about.webhookId, seconds_left, about.claimed)
 
-        return process(event, take, MessageProcessor())
+        return process(event, process_message, MessageProcessor())
 
     return service_logger().inject_lambda_context(handle)
 

@@ -94,7 +94,7 @@ class HistoryHandlers:
         """Return a page of entries. `check` raises unless the caller may see them."""
         query, caller = request.parameters(ListAudit), request.caller
         start, end = period(query.start, query.end)
-        asked = self.pages.request_page(request, query, listing, id_, start, end, query.ascending)
+        page_request = self.pages.request_page(request, query, listing, id_, start, end, query.ascending)
         # An admin needs nothing to be there: what became of one that is gone is what a history is asked for.
         if not caller.is_admin:
             check()
@@ -105,27 +105,31 @@ class HistoryHandlers:
             start=start * 1000,
             end=end * 1000,
             ascending=query.ascending,
-            limit=asked.limit,
-            after=asked.after,
+            limit=page_request.limit,
+            after=page_request.after,
         )
-        return asked.respond([document(entry) for entry in page.items], page.resume)
+        return page_request.respond([document(entry) for entry in page.items], page.resume)
 
     @operation("getChangeset")
     def changeset(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}"""
         changeset_id = request.correlation_id("changesetId")
-        asked = self.pages.request_page(request, request.parameters(GetChangeset), "changeset", changeset_id)
-        page = self.sets.page(changeset_id, request.caller, request.now, limit=asked.limit, after=asked.after)
-        return asked.respond([document(entry) for entry in page.items], page.resume)
+        page_request = self.pages.request_page(request, request.parameters(GetChangeset), "changeset", changeset_id)
+        page = self.sets.page(
+            changeset_id, request.caller, request.now, limit=page_request.limit, after=page_request.after
+        )
+        return page_request.respond([document(entry) for entry in page.items], page.resume)
 
     @operation("getRevert")
     def run(self, request: Request) -> HttpResponse:
         """GET /v1/changesets/{changesetId}/reverts/{revertId}"""
         changeset_id, revert_id = request.correlation_id("changesetId"), request.correlation_id("revertId")
-        asked = self.pages.request_page(request, request.parameters(GetRevert), "revert", changeset_id, revert_id)
+        page_request = self.pages.request_page(
+            request, request.parameters(GetRevert), "revert", changeset_id, revert_id
+        )
         run = self.runs.read_visible(changeset_id, revert_id, request.caller, request.now)
-        page = self.runs.list_reports(revert_id, asked.limit, asked.after)
-        return asked.respond([part["report"] for part in page.items], page.resume, run_document(run))
+        page = self.runs.list_reports(revert_id, page_request.limit, page_request.after)
+        return page_request.respond([part["report"] for part in page.items], page.resume, run_document(run))
 
     @operation("listChanges")
     def changes(self, request: Request) -> HttpResponse:
@@ -138,11 +142,11 @@ class HistoryHandlers:
         if query.after == FROM_NOW:
             page = ChangePage([], end_cursors(self.feed, logs), caught_up=True)
         else:
-            places = oldest_cursors(logs)
+            cursors = oldest_cursors(logs)
             if query.after is not None:
                 # It never expires by itself: whether all that comes next is kept, its places prove.
-                places = decode_position(logs, self.cursors.open(bound, query.after, request.now, math.inf))
-            page = changes_after(self.feed, places, query.types, query.limit)
+                cursors = decode_position(logs, self.cursors.open(bound, query.after, request.now, math.inf))
+            page = changes_after(self.feed, cursors, query.types, query.limit)
         cursor = self.cursors.seal(bound, encode_position(page.cursors), request.now)
         body = {"items": page.items, "nextCursor": cursor, "caughtUp": page.caught_up}
         return respond(200, body, headers=link_to_next(request, "after", cursor))

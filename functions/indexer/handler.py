@@ -28,8 +28,8 @@ def make(settings: IndexerSettings, resources: Resources) -> LambdaHandler:
     table, objects, bucket = resources.table(settings.table_name), resources.objects, settings.media_bucket
     generations = Generations(table, objects, bucket, resources.clock)
     feed = Feed(resources.table(settings.audit_table_name), resources.clock)
-    films = DocumentLoader(table, objects, bucket)
-    builder = IndexBuilder(generations, LocalCopy(own_folder()), table, feed, films, clock=resources.clock)
+    loader = DocumentLoader(table, objects, bucket)
+    builder = IndexBuilder(generations, LocalCopy(own_folder()), table, feed, loader, clock=resources.clock)
 
     def handle(_: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:

@@ -93,7 +93,7 @@ class JobHandlers:
         """POST /v1/videos/{videoId}/thumbnail"""
         from shared.processing.models import ThumbnailChoice
 
-        wanted = ThumbnailChoice.parse(request.content(JSON)).position
+        position = ThumbnailChoice.parse(request.content(JSON)).position
         charged = False
 
         def edit(item: Item) -> Item:
@@ -101,17 +101,17 @@ class JobHandlers:
             media = item.get("source", {}).get("media")
             if media is None or item["status"] == "deleted":
                 raise NoSource("There is no film to take a picture from; why-not-ready says what is missing.")
-            if wanted >= media["duration"]:
+            if position >= media["duration"]:
                 detail = f"must be less than the film's {media['duration']} milliseconds"
                 raise invalid_field("/position", detail)
-            edited = video.choose_thumbnail(item, wanted)
+            edited = video.choose_thumbnail(item, position)
             if edited != item and not charged:
                 self.quota.reserve(item["userId"], 1, request.now)
                 charged = True
             return edited
 
         changed = self.videos.change(request.video_id(), request.caller, request.now, edit)
-        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": wanted})
+        return respond(202, {"videoId": changed["videoId"], "kind": "poster", "position": position})
 
     @operation("reportRendition")
     def report(self, request: Request) -> HttpResponse:
@@ -146,9 +146,9 @@ class JobHandlers:
         match report.state:
             case "running":
                 if job["state"] == "queued":
-                    taken = self.jobs.claim(ticket, caller, now, instance)
-                    if taken is None or not report.progress:
-                        return taken
+                    claimed = self.jobs.claim(ticket, caller, now, instance)
+                    if claimed is None or not report.progress:
+                        return claimed
                 progress = job["progress"] if report.progress is None else report.progress
                 return self.jobs.advance(ticket, int(progress), caller, now, instance)
             case "done":

@@ -32,11 +32,11 @@ class PlaybackHandlers:
         """GET /v1/videos/{videoId}/playback"""
         item = self.videos.get(VIDEO.key(videoId=request.video_id()), attributes=ATTRIBUTES)
         video = require_visible(item, request.caller, request.now)
-        answer = self.signer.playback(video, request.caller, request.now)
-        sign = partial(self.signer.text, seconds=answer["expiresAt"] - request.now)
-        answer |= list_playable_tracks(self.videos, video["videoId"], sign)
+        document = self.signer.playback(video, request.caller, request.now)
+        sign = partial(self.signer.text, seconds=document["expiresAt"] - request.now)
+        document |= list_playable_tracks(self.videos, video["videoId"], sign)
         # Who has these URLs may read the films: they are not for any cache.
-        return respond(200, answer, headers={"Cache-Control": "no-store"})
+        return respond(200, document, headers={"Cache-Control": "no-store"})
 
 
 lambda_handler = EntryPoint(PlaybackSettings, http_function(PlaybackHandlers))

@@ -48,11 +48,11 @@ class PlaylistHandlers:
         """GET /v1/playlists"""
         query = request.parameters(ListPlaylists)
         owner = query.user_id or request.caller.subject
-        asked = self.pages.request_page(request, query, "playlists", owner, query.ascending)
+        page_request = self.pages.request_page(request, query, "playlists", owner, query.ascending)
         playlists = self.store.list_for_owner(
-            owner, request.caller, ascending=query.ascending, limit=asked.limit, after=asked.after
+            owner, request.caller, ascending=query.ascending, limit=page_request.limit, after=page_request.after
         )
-        return asked.respond(playlists.items, playlists.resume)
+        return page_request.respond(playlists.items, playlists.resume)
 
     @operation("getPlaylist")
     def read(self, request: Request) -> HttpResponse:
@@ -79,10 +79,12 @@ class PlaylistHandlers:
     def list_entries(self, request: Request) -> HttpResponse:
         """GET /v1/playlists/{playlistId}/entries"""
         playlist_id = _playlist_id(request)
-        asked = self.pages.request_page(request, request.parameters(ListEntries), "entries", playlist_id)
-        found = self.entries.page(playlist_id, request.caller, request.now, limit=asked.limit, after=asked.after)
+        page_request = self.pages.request_page(request, request.parameters(ListEntries), "entries", playlist_id)
+        found = self.entries.page(
+            playlist_id, request.caller, request.now, limit=page_request.limit, after=page_request.after
+        )
         items = [entry | {"video": self.links.to_urls(entry["video"])} for entry in found.items]
-        return asked.respond(items, found.resume)
+        return page_request.respond(items, found.resume)
 
     @operation("appendEntry")
     def append(self, request: Request) -> HttpResponse:
@@ -100,29 +102,34 @@ class PlaylistHandlers:
         """PATCH /v1/playlists/{playlistId}/entries/{videoId}"""
         from shared.relations.models import EntryMove
 
-        wanted = EntryMove.parse(request.content(JSON))
-        behind = "after" in wanted.model_fields_set
-        beside = wanted.after if behind else wanted.before
-        places = _playlist_id(request), request.video_id(), beside
-        entry = self.entries.move(*places, request.caller, request.now, behind=behind, matches=request.matches)
+        requested = EntryMove.parse(request.content(JSON))
+        behind = "after" in requested.model_fields_set
+        neighbour = requested.after if behind else requested.before
+        ids = _playlist_id(request), request.video_id(), neighbour
+        entry = self.entries.move(*ids, request.caller, request.now, behind=behind, matches=request.matches)
         return respond(200, entry)
 
     @operation("removeEntry")
     def remove(self, request: Request) -> HttpResponse:
         """DELETE /v1/playlists/{playlistId}/entries/{videoId}"""
-        places = _playlist_id(request), request.video_id()
-        self.entries.remove(*places, request.caller, request.now, request.matches)
+        ids = _playlist_id(request), request.video_id()
+        self.entries.remove(*ids, request.caller, request.now, request.matches)
         return no_content()
 
     @operation("listVideoPlaylists")
     def list_of_video(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/playlists"""
         query, video_id = request.parameters(ListVideoPlaylists), request.video_id()
-        asked = self.pages.request_page(request, query, "playlists of", video_id, query.ascending)
+        page_request = self.pages.request_page(request, query, "playlists of", video_id, query.ascending)
         playlists = self.store.list_for_video(
-            video_id, request.caller, request.now, ascending=query.ascending, limit=asked.limit, after=asked.after
+            video_id,
+            request.caller,
+            request.now,
+            ascending=query.ascending,
+            limit=page_request.limit,
+            after=page_request.after,
         )
-        return asked.respond(playlists.items, playlists.resume)
+        return page_request.respond(playlists.items, playlists.resume)
 
 
 def _playlist_id(request: Request) -> str:

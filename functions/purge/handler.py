@@ -28,28 +28,28 @@ def make(settings: PurgeSettings, resources: Resources) -> LambdaHandler:
     purge = Purge(table, resources.objects, settings.sources_bucket, settings.media_bucket)
     logger = service_logger()
 
-    def carried_out(body: dict[str, Any], in_time: InTime) -> bool:
+    def carry_out(body: dict[str, Any], in_time: InTime) -> bool:
         if body.get("schema") == PURGE_PLAYLIST_SCHEMA:
             playlist_id = parse(PurgePlaylistMessage, body).playlistId
-            return logged_end(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
+            return log_end(purge.playlist(playlist_id, in_time), playlist_id=playlist_id)
         message = parse(PurgeMessage, body)
-        through = purge.video(message.videoId, int(resources.clock()), in_time, message.correlationId)
-        return logged_end(through, video_id=message.videoId)
+        is_complete = purge.video(message.videoId, int(resources.clock()), in_time, message.correlationId)
+        return log_end(is_complete, video_id=message.videoId)
 
-    def logged_end(through: bool, **log: str) -> bool:
-        logger.info("remains removed" if through else "remains removed in part", extra=log)
-        return through
+    def log_end(is_complete: bool, **log: str) -> bool:
+        logger.info("remains removed" if is_complete else "remains removed in part", extra=log)
+        return is_complete
 
     def handle(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
-        def take(message: Message) -> None:
-            if not carried_out(message.json_body, in_time):
+        def process_message(message: Message) -> None:
+            if not carry_out(message.json_body, in_time):
                 # A message of its own, because receiving this one again and again would end in the DLQ.
                 queue.send(message.json_body)
 
-        return process(event, take, MessageProcessor())
+        return process(event, process_message, MessageProcessor())
 
     return service_logger().inject_lambda_context(handle)
 

@@ -47,9 +47,9 @@ class RelationHandlers:
     def list_credits(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/credits"""
         video_id = request.video_id()
-        asked = self.pages.request_page(request, request.parameters(ListCredits), *credits_list(video_id))
-        cast = self.store.credits(video_id, request.caller, request.now, asked.limit, asked.after)
-        return asked.respond([credit_document(credit) for credit in cast.items], cast.resume)
+        page_request = self.pages.request_page(request, request.parameters(ListCredits), *credits_list(video_id))
+        cast = self.store.credits(video_id, request.caller, request.now, page_request.limit, page_request.after)
+        return page_request.respond([credit_document(credit) for credit in cast.items], cast.resume)
 
     @operation("getCredit")
     def get_credit(self, request: Request) -> HttpResponse:
@@ -81,20 +81,24 @@ class RelationHandlers:
         """GET /v1/people/{personId}/videos"""
         person_id, query = _person(request), request.parameters(ListPersonVideos)
         start, end = query.years()
-        asked = self.pages.request_page(request, query, "person", person_id, start, end, query.ascending)
-        window = Window(start, end, query.ascending, asked.limit, asked.after)
+        page_request = self.pages.request_page(request, query, "person", person_id, start, end, query.ascending)
+        window = Window(start, end, query.ascending, page_request.limit, page_request.after)
         appearances = self.store.videos_of(person_id, request.now, window)
         items = [appearance | {"video": self.links.to_urls(appearance["video"])} for appearance in appearances.items]
-        return asked.respond(items, appearances.resume)
+        return page_request.respond(items, appearances.resume)
 
     @operation("listReleases", "listRegionReleases")
     def list_releases(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/releases and GET /v1/videos/{videoId}/releases/{region}"""
         video_id = request.video_id()
         region = _region(request) if "region" in request.path else None
-        asked = self.pages.request_page(request, request.parameters(ListReleases), *releases_list(video_id, region))
-        releases = self.store.releases(video_id, region, request.caller, request.now, asked.limit, asked.after)
-        return asked.respond([release_document(release) for release in releases.items], releases.resume)
+        page_request = self.pages.request_page(
+            request, request.parameters(ListReleases), *releases_list(video_id, region)
+        )
+        releases = self.store.releases(
+            video_id, region, request.caller, request.now, page_request.limit, page_request.after
+        )
+        return page_request.respond([release_document(release) for release in releases.items], releases.resume)
 
     @operation("getRelease")
     def get_release(self, request: Request) -> HttpResponse:

@@ -35,7 +35,7 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
         def in_time() -> bool:
             return context.get_remaining_time_in_millis() > SECONDS_TO_STOP * 1000
 
-        def take(message: Message) -> None:
+        def process_message(message: Message) -> None:
             revert_id = parse(RevertMessage, message.json_body).revertId
             pause = sets.resume(revert_id, resources.clock, in_time)
             if pause is None:
@@ -45,7 +45,7 @@ def make(settings: RevertsSettings, resources: Resources) -> LambdaHandler:
                 queue.send(message.json_body, delay_seconds=pause)
                 logger.info("change set taken back in part", extra={"revert_id": revert_id})
 
-        return process(event, take, MessageProcessor())
+        return process(event, process_message, MessageProcessor())
 
     return service_logger().inject_lambda_context(handle)
 

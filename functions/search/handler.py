@@ -57,28 +57,28 @@ class SearchHandlers:
         """GET /v1/search"""
         query, caller = request.parameters(SearchVideos), request.caller
         period(query.start, query.end)
-        question = SearchQuery() if query.q is None else parse(query.q)
-        wanted = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
-        asked = self.pages.request_page(request, query, "search", query.q, *wanted)
-        places = (
+        search_query = SearchQuery() if query.q is None else parse(query.q)
+        filters = (query.category, query.tag, query.user_id, query.language, query.start, query.end)
+        page_request = self.pages.request_page(request, query, "search", query.q, *filters)
+        cursors = (
             None if query.consistent_with is None else self._require_cursors(query.consistent_with, caller, request.now)
         )
-        finding, freshness = self._open_search(places)
+        finding, freshness = self._open_search(cursors)
 
         from shared.search.index_query import SearchFilters
 
         results = finding.page(
-            question,
-            SearchFilters(*wanted),
+            search_query,
+            SearchFilters(*filters),
             caller,
             request.now,
             facets=query.facets,
-            limit=asked.limit,
-            after=asked.after,
-            consistent=places is not None,
+            limit=page_request.limit,
+            after=page_request.after,
+            consistent=cursors is not None,
         )
         about = {"total": results.total, **({"facets": results.facets} if query.facets else {}), **freshness}
-        return asked.respond(results.items, results.resume, about)
+        return page_request.respond(results.items, results.resume, about)
 
     @operation("similarVideos")
     def similar(self, request: Request) -> HttpResponse:
@@ -87,12 +87,12 @@ class SearchHandlers:
         finding, freshness = self._open_search()
         return respond(200, {"items": finding.similar(video_id, request.caller, request.now, query.limit), **freshness})
 
-    def _open_search(self, places: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
+    def _open_search(self, cursors: Mapping[str, LogCursor] | None = None) -> "tuple[VideoSearch, dict[str, int]]":
         """Return a search over the newest index, and the members of the response that say how fresh that is."""
         # Imported here with Tantivy, which no start of the function has to wait for.
         from shared.search.video_search import VideoSearch
 
-        newest = self.local.current(places)
+        newest = self.local.current(cursors)
         freshness = {"complete": newest.is_complete, "asOf": newest.as_of}
         return VideoSearch(newest.engine, self.videos, self.links.to_urls), freshness
 

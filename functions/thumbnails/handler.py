@@ -73,10 +73,10 @@ class PosterWorker(ThumbnailWorker):
 
     def do(self, job: "Job", item: Item) -> JobResult:
         """Generate the poster from the chosen frame, or from an automatically selected one."""
-        made: Poster = self.read("poster", job, MediaInfo.of(item["source"]["media"]), job["input"].get("time"))
-        stored = self.store_pictures(job, made.pictures)
-        stored = {name: picture | {"time": made.time} for name, picture in stored.items()}
-        jpegs = (picture for picture in made.pictures if picture.content_type == "image/jpeg")
+        result: Poster = self.read("poster", job, MediaInfo.of(item["source"]["media"]), job["input"].get("time"))
+        stored = self.store_pictures(job, result.pictures)
+        stored = {name: picture | {"time": result.time} for name, picture in stored.items()}
+        jpegs = (picture for picture in result.pictures if picture.content_type == "image/jpeg")
         largest = max(jpegs, key=lambda picture: picture.width)
         return _apply_pictures({"poster": stored[largest.name], **stored}, {})
 
@@ -88,13 +88,13 @@ class StoryboardWorker(ThumbnailWorker):
 
     def do(self, job: "Job", item: Item) -> JobResult:
         """Generate the sheet and the cues that reference it."""
-        made: Storyboard = self.read("storyboard", job, MediaInfo.of(item["source"]["media"]))
-        stored = self.store_pictures(job, [made.sheet])
-        cues = made.cues.encode()
+        result: Storyboard = self.read("storyboard", job, MediaInfo.of(item["source"]["media"]))
+        stored = self.store_pictures(job, [result.sheet])
+        cues = result.cues.encode()
         url = self.store(job, "storyboard.vtt", cues, "text/vtt; charset=utf-8")
         stored["storyboard.vtt"] = {"url": url, "fileSize": len(cues)}
         chapters: list[Item] = [
-            {"start": each.start} | ({"title": each.title} if each.title else {}) for each in made.chapters
+            {"start": each.start} | ({"title": each.title} if each.title else {}) for each in result.chapters
         ]
         return _apply_pictures(stored, {PROPOSED: chapters} if chapters else {})
 

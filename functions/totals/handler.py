@@ -41,8 +41,8 @@ class TotalsHandlers:
     @operation("listTags")
     def tags(self, request: Request) -> HttpResponse:
         """GET /v1/tags"""
-        asked = self.pages.request_page(request, request.parameters(ListTags), "tags")
-        return asked.respond(*self.store.tags(asked.limit, asked.after))
+        page_request = self.pages.request_page(request, request.parameters(ListTags), "tags")
+        return page_request.respond(*self.store.tags(page_request.limit, page_request.after))
 
     @operation("getUser")
     def user(self, request: Request) -> HttpResponse:
@@ -62,25 +62,25 @@ class TotalsHandlers:
         query = request.parameters(ListTop)
         top = self.top_lists.read(query.window, query.category or ALL, request.now)
         items: list[dict[str, Any]] = []
-        left = top.by(query.sort) if top else []
+        remaining = top.by(query.sort) if top else []
         # Those that are not published any more are left out, and the next ones take their places.
-        while left and len(items) < query.limit:
-            wanted = query.limit - len(items)
-            items += self._to_documents(left[:wanted], query.category, request.now)
-            left = left[wanted:]
+        while remaining and len(items) < query.limit:
+            missing = query.limit - len(items)
+            items += self._to_documents(remaining[:missing], query.category, request.now)
+            remaining = remaining[missing:]
         stamp = {"from": top and top.start, "computedAt": top and top.computed_at}
         return respond(200, {"window": query.window, "category": query.category, **stamp, "items": items})
 
     def _to_documents(self, ranked: Sequence[RankedVideo], category: str | None, now: int) -> Iterator[dict[str, Any]]:
         """Return the summaries of these videos that are public and belong to the category."""
         videos = self.videos.summaries([video.video_id for video in ranked], STRANGER, now)
-        for place, video in zip(ranked, videos, strict=True):
+        for entry, video in zip(ranked, videos, strict=True):
             if video is not None and category in (None, video.get("category")):
                 yield self.links.to_urls(summary(video)) | {
-                    "views": place.views,
-                    "viewsBefore": place.before,
-                    "rise": place.rise,
-                    "viewCount": place.total,
+                    "views": entry.views,
+                    "viewsBefore": entry.before,
+                    "rise": entry.rise,
+                    "viewCount": entry.total,
                 }
 
 

@@ -49,14 +49,14 @@ class UndoHandlers:
         from shared.history.models import Revert
 
         dry_run = request.parameters(RevertVideo).dry_run
-        wanted = Revert.parse(request.content(JSON))
+        body = Revert.parse(request.content(JSON))
         reverted = self.videos.revert_to_version(
             request.video_id(),
-            wanted.toVersion,
+            body.toVersion,
             request.caller,
             request.now,
-            fields=wanted.fields,
-            force=wanted.force,
+            fields=body.fields,
+            force=body.force,
             matches=request.matches,
             dry_run=dry_run,
         )
@@ -65,7 +65,7 @@ class UndoHandlers:
             {
                 "video": self.links.to_urls(reverted.document, is_own=True),
                 **truncate_to_fit({"changes": reverted.changes}, LARGEST_CHANGES),
-                "skipped": [left.document() for left in reverted.skipped],
+                "skipped": [field.document() for field in reverted.skipped],
                 "dryRun": dry_run,
             },
             version=reverted.document["version"],
@@ -80,8 +80,8 @@ class UndoHandlers:
         changeset_id = request.correlation_id("changesetId")
         dry_run = request.parameters(RevertChangeset).dry_run
         force = NewRevert.parse(request.content(JSON)).force if request.body else []
-        wish = RevertRequest(request.caller, tuple(force), dry_run)
-        report, is_done = self.sets.revert(changeset_id, wish, request.now, lambda: self.elapsed() < end)
+        revert = RevertRequest(request.caller, tuple(force), dry_run)
+        report, is_done = self.sets.revert(changeset_id, revert, request.now, lambda: self.elapsed() < end)
         # Relative to the request's own URL.
         headers = {} if is_done else {"Location": f"reverts/{quote(report['revertId'], safe='')}"}
         return respond(200 if is_done else 202, report | {"nextCursor": None}, headers=headers)

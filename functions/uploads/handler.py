@@ -41,12 +41,12 @@ class UploadHandlers:
     @operation("createUpload")
     def create(self, request: Request) -> HttpResponse:
         """POST /v1/videos/{videoId}/upload"""
-        wanted = NewUpload.parse(request.content(JSON))
+        body = NewUpload.parse(request.content(JSON))
         # The id has the time in milliseconds: whole seconds would not tell which of two uploads is the later one.
-        begun = self.service.begin(
-            request.video_id(), wanted.contentType, wanted.fileSize, request.caller, int(self.clock() * 1000)
+        upload = self.service.begin(
+            request.video_id(), body.contentType, body.fileSize, request.caller, int(self.clock() * 1000)
         )
-        return respond(201, {"uploadId": begun.upload_id} | _upload_methods(begun), headers=NOT_CACHED)
+        return respond(201, {"uploadId": upload.upload_id} | _upload_methods(upload), headers=NOT_CACHED)
 
     @operation("getUpload")
     def read(self, request: Request) -> HttpResponse:
@@ -73,12 +73,12 @@ class UploadHandlers:
 def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
     """Return the URLs to resume, complete and abort an upload."""
     # Relative to the URL that began it, so that they hold behind a proxy that serves it below another path.
-    place = f"upload/{upload.upload_id}"
+    path = f"upload/{upload.upload_id}"
     if upload.put:
         url, headers = upload.put
-        ways: dict[str, Any] = {"method": "PUT", "url": url, "headers": headers}
+        methods: dict[str, Any] = {"method": "PUT", "url": url, "headers": headers}
     else:
-        ways = {
+        methods = {
             "partSize": upload.parts[0].size,
             "parts": [
                 {"partNumber": number}
@@ -86,9 +86,9 @@ def _upload_methods(upload: OpenUpload) -> dict[str, Any]:
                 | {"size": part.size}
                 for number, part in enumerate(upload.parts, 1)
             ],
-            "complete": f"{place}/complete",
+            "complete": f"{path}/complete",
         }
-    return ways | {"abort": place, "expiresAt": upload.expires_at}
+    return methods | {"abort": path, "expiresAt": upload.expires_at}
 
 
 def _upload_id(request: Request) -> str:

@@ -72,12 +72,12 @@ class VideoHandlers:
         _require_not_both(query.include, query.fields)
         if query.version is not None or query.as_of is not None:
             return self._read_past_version(request, query)
-        place = Locale(query.region, accepted_languages(request.headers.get("accept-language")))
+        locale = Locale(query.region, accepted_languages(request.headers.get("accept-language")))
         video_id, caller, now = request.video_id(), request.caller, request.now
         if query.include:
-            fetched = self.title_page.read_with(video_id, caller, now, query.include, place)
+            fetched = self.title_page.read_with(video_id, caller, now, query.include, locale)
         else:
-            fetched = self.title_page.read(video_id, caller, now, query.fields, place)
+            fetched = self.title_page.read(video_id, caller, now, query.fields, locale)
         shown = self.links.to_urls(fetched.document, is_own=fetched.is_own)
         return respond(200, shown, request=request, version=fetched.version, headers=VARY)
 
@@ -86,16 +86,16 @@ class VideoHandlers:
         from shared.history.as_of import PastVersions
         from shared.history.trail import AuditStore
 
-        asked = "version" if query.as_of is None else "asOf"
+        parameter = "version" if query.as_of is None else "asOf"
         for name, is_given in {
-            "version": asked == "asOf" and query.version is not None,
+            "version": parameter == "asOf" and query.version is not None,
             "include": bool(query.include),
             "region": bool(query.region),
             "fields": LOCAL_TITLE in query.fields,
         }.items():
             if is_given:
-                what = f"must not name {LOCAL_TITLE}" if name == "fields" else "must not be given"
-                raise InvalidParameter.named(name, f"{what} together with `{asked}`")
+                fault = f"must not name {LOCAL_TITLE}" if name == "fields" else "must not be given"
+                raise InvalidParameter.named(name, f"{fault} together with `{parameter}`")
         if query.as_of is not None and query.as_of > request.now:
             raise InvalidParameter.named("asOf", "must not be in the future")
         document, version = PastVersions(self.store.table, AuditStore(self.audit)).read(
@@ -155,11 +155,11 @@ class VideoHandlers:
         """POST /v1/videos/batch-get"""
         from shared.videos.batch_models import VideoIds
 
-        wanted = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
-        videos = self.store.read_many(wanted, request.caller, request.now)
+        video_ids = list(dict.fromkeys(VideoIds.parse(request.content(JSON)).videoIds))
+        videos = self.store.read_many(video_ids, request.caller, request.now)
         shown = {
             video_id: self.links.to_urls(videos[video_id], is_own=request.caller.owns(videos[video_id]["userId"]))
-            for video_id in wanted
+            for video_id in video_ids
             if video_id in videos
         }
         items = fit_documents(shown.values())
@@ -167,7 +167,7 @@ class VideoHandlers:
             200,
             {
                 "items": items,
-                "missing": [video_id for video_id in wanted if video_id not in shown],
+                "missing": [video_id for video_id in video_ids if video_id not in shown],
                 "remaining": list(shown)[len(items) :],
             },
         )
@@ -204,29 +204,29 @@ class VideoHandlers:
         )
         if (filters.min_duration or 0) > (LARGEST_INTEGER if filters.max_duration is None else filters.max_duration):
             raise InvalidParameter.named("minDuration", "must not be more than `maxDuration`")
-        asked = self.pages.request_page(
+        page_request = self.pages.request_page(
             request, query, "videos", query.tag, query.region, filters, start, end, query.ascending
         )
-        window = Window(start, end, query.ascending, asked.limit, asked.after, query.fields)
+        window = Window(start, end, query.ascending, page_request.limit, page_request.after, query.fields)
         page = self._page(request, query.tag, query.region, filters, window)
         items = [self.links.to_urls(summary(item, query.fields)) for item in page.items]
         if query.include:
             counted = self.counters.read([item["videoId"] for item in items])
             items = [item | {"viewCount": counted[item["videoId"]].views} for item in items]
-        return asked.respond(items, page.resume)
+        return page_request.respond(items, page.resume)
 
     @operation("listEpisodes")
     def episodes(self, request: Request) -> HttpResponse:
         """GET /v1/videos/{videoId}/episodes"""
         video_id, query = request.video_id(), request.parameters(ListEpisodes)
         first, last = (0, LAST_SEASON + 1) if query.season is None else (query.season, query.season)
-        asked = self.pages.request_page(request, query, "episodes", video_id, query.season)
-        window = Window(season_start(first), season_start(last + 1), True, asked.limit, asked.after)
+        page_request = self.pages.request_page(request, query, "episodes", video_id, query.season)
+        window = Window(season_start(first), season_start(last + 1), True, page_request.limit, page_request.after)
         page = self.lists.list_episodes(video_id, request.caller, request.now, window)
         items = [
             {"video": self.links.to_urls(summary(item)), **summary(item, ("season", "episode"))} for item in page.items
         ]
-        return asked.respond(items, page.resume)
+        return page_request.respond(items, page.resume)
 
     def _page(
         self, request: Request, tag: str | None, region: str | None, filters: ListFilters, window: Window

@@ -38,10 +38,10 @@ class ViewHandlers:
             at = request.now if sent.at is None else sent.at
             require_timely(at, request.now)
             view = View(video_id, at, sent.viewerId, key, watched=sent.watchedMs or 0)
-        told = self.store.count(view, request.caller, request.now)
-        if told["counted"]:
+        result = self.store.count(view, request.caller, request.now)
+        if result["counted"]:
             emit_views(1)
-        return respond(200, {"videoId": video_id, **told})
+        return respond(200, {"videoId": video_id, **result})
 
     @operation("countViews")
     def count_queued(self, request: Request) -> HttpResponse:

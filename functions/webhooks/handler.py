@@ -51,7 +51,7 @@ class WebhookHandlers:
 
     def __init__(self, settings: WebhooksSettings, resources: Resources, send: Send = http_client.send) -> None:
         self.store = WebhookStore(resources.table(settings.table_name))
-        self.places = DeliveryStateStore(self.store.table)
+        self.states = DeliveryStateStore(self.store.table)
         self.feed = Feed(resources.table(settings.audit_table_name), resources.clock)
         self.pages = Paginator(Cursors(resources.secret(settings.cursor_secret_arn)))
         self.master = cache(resources.secret(settings.webhook_secret_arn))
@@ -65,15 +65,15 @@ class WebhookHandlers:
         """POST /v1/webhooks"""
         from shared.webhooks.models import NewWebhook
 
-        wanted = NewWebhook.parse(request.content(JSON))
-        self._check_url(wanted.url)
-        content = wanted.model_dump(exclude_none=True, exclude={"userId"})
-        if wanted.userId != EVERYBODY:
-            content["follows"] = wanted.userId or request.caller.subject
+        body = NewWebhook.parse(request.content(JSON))
+        self._check_url(body.url)
+        content = body.model_dump(exclude_none=True, exclude={"userId"})
+        if body.userId != EVERYBODY:
+            content["follows"] = body.userId or request.caller.subject
         require_following(content.get("follows"), request.caller)
         once = request.once(content)
-        places = {log: self.feed.end(log) for log in _logs_of(content)}
-        document = self.store.create(str(uuid.uuid4()), content, places, request.caller, request.now, once)
+        cursors = {log: self.feed.end(log) for log in _logs_of(content)}
+        document = self.store.create(str(uuid.uuid4()), content, cursors, request.caller, request.now, once)
         self._notify(document, INDEX_SECONDS)
         # Relative to /v1/webhooks, so that it holds behind a proxy that serves it below another path.
         return self._with_secret(201, document, {"Location": f"webhooks/{document['webhookId']}"})
@@ -85,15 +85,15 @@ class WebhookHandlers:
         owner, follows = query.user_id or request.caller.subject, query.follows
         if query.user_id is not None and follows is not None:
             raise InvalidParameter.named("follows", "must not be given together with `userId`")
-        asked = self.pages.request_page(request, query, "webhooks", owner, follows)
+        page_request = self.pages.request_page(request, query, "webhooks", owner, follows)
         if not request.caller.is_admin and (follows is not None or not request.caller.owns(owner)):
             raise Forbidden("Only admins see the webhooks of others.")
         if follows is None:
-            page = self.store.list_owned(owner, limit=asked.limit, after=asked.after)
+            page = self.store.list_owned(owner, limit=page_request.limit, after=page_request.after)
         else:
-            whose = None if follows == EVERYBODY else follows
-            page = self.store.list_following(whose, limit=asked.limit, after=asked.after)
-        return asked.respond([followed.document(request.now) for followed in page.items], page.resume)
+            user_id = None if follows == EVERYBODY else follows
+            page = self.store.list_following(user_id, limit=page_request.limit, after=page_request.after)
+        return page_request.respond([followed.document(request.now) for followed in page.items], page.resume)
 
     @operation("getWebhook")
     def read(self, request: Request) -> HttpResponse:
@@ -137,8 +137,8 @@ class WebhookHandlers:
         if not request.now - DAYS_KEPT * 86_400 <= start <= request.now:
             raise invalid_field("/from", f"must not be in the future, nor more than {DAYS_KEPT} days ago")
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
-        places = {log: self.feed.at_time(log, start * 1000) for log in _logs_of(hook)}
-        document = self.store.replay(hook["webhookId"], places, request.caller, request.now, request.matches)
+        cursors = {log: self.feed.at_time(log, start * 1000) for log in _logs_of(hook)}
+        document = self.store.replay(hook["webhookId"], cursors, request.caller, request.now, request.matches)
         self._notify(document)
         return respond(200, document, version=document["version"])
 
@@ -148,20 +148,20 @@ class WebhookHandlers:
         request.require_no_content()
         hook = self.store.read_for(_webhook_id(request), request.caller).hook
         change = test_change(hook["webhookId"], request.now)
-        self.places.begin_test(hook["webhookId"], change["id"], request.now)
+        self.states.begin_test(hook["webhookId"], change["id"], request.now)
         body = event_body(change)
         headers = event_headers(change["id"], body, secrets_of(self.master(), hook, request.now), request.now)
-        answer = self.send(hook["url"], headers, body, local=self.local)
-        return respond(200, {"id": change["id"], "delivered": is_accepted(answer), **attempt_document(answer)})
+        response = self.send(hook["url"], headers, body, local=self.local)
+        return respond(200, {"id": change["id"], "delivered": is_accepted(response), **attempt_document(response)})
 
     @operation("listDeliveries")
     def list_deliveries(self, request: Request) -> HttpResponse:
         """GET /v1/webhooks/{webhookId}/deliveries"""
         query, webhook_id = request.parameters(ListDeliveries), _webhook_id(request)
-        asked = self.pages.request_page(request, query, "deliveries", webhook_id)
+        page_request = self.pages.request_page(request, query, "deliveries", webhook_id)
         self.store.read_for(webhook_id, request.caller)
-        attempts = self.places.attempts(webhook_id, request.now, limit=asked.limit, after=asked.after)
-        return asked.respond(attempts.items, attempts.resume)
+        attempts = self.states.attempts(webhook_id, request.now, limit=page_request.limit, after=page_request.after)
+        return page_request.respond(attempts.items, attempts.resume)
 
     def _check_url(self, url: str) -> None:
         fault = find_fault(url, local=self.local)

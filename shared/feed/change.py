@@ -27,14 +27,14 @@ def change_of(entry: Item) -> Change:
         if length > LONGEST_FIELDS:
             break
         fields.append(change["field"])
-    made: Change = {"id": _id(entry), "type": f"{entry['entity']}.{entry['action']}"}
-    made |= {name: entry[name] for name in _NAMES if name in entry}
+    described: Change = {"id": _id(entry), "type": f"{entry['entity']}.{entry['action']}"}
+    described |= {name: entry[name] for name in _NAMES if name in entry}
     if "owner" in entry:
-        made["userId"] = entry["owner"]
-    made["fields"] = fields
+        described["userId"] = entry["owner"]
+    described["fields"] = fields
     if "omitted" in entry or len(fields) < len(entry.get("changes", ())):
-        made["fieldsOmitted"] = True
-    return made
+        described["fieldsOmitted"] = True
+    return described
 
 
 def _id(entry: Item) -> str:

@@ -192,23 +192,23 @@ class Feed:
         if len(self._tails) > MAX_TAILS:
             self._tails.clear()
 
-    def _append(self, left: dict[str, list[Change]]) -> None:
+    def _append(self, pending: dict[str, list[Change]]) -> None:
         """Append changes to several logs concurrently."""
         # Not `retry_on_conflict`: each attempt appends to some of the logs, and a busy log takes more attempts.
         for attempt in range(MAX_APPENDS):
-            left = {log: changes for log, changes in left.items() if changes}
-            if not left:
+            pending = {log: changes for log, changes in pending.items() if changes}
+            if not pending:
                 return
             if attempt > 1:
                 self.table.pause(attempt, min(attempt * APPEND_WAIT, LONGEST_WAIT))
-            left = self._extend(left)
+            pending = self._extend(pending)
         raise WriteContention("Others append to the same log; try again.")
 
-    def _extend(self, left: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
+    def _extend(self, pending: Mapping[str, list[Change]]) -> dict[str, list[Change]]:
         """Append changes to the tails; return the changes of logs whose tail another writer moved first."""
         longer: dict[str, _Block] = {}
         full: dict[str, _Block] = {}
-        for log, changes in left.items():
+        for log, changes in pending.items():
             tail = self._tails[log]
             at = max(int(self._clock() * 1000), tail.at)
             longer[log] = _Block.create(tail.first, (*tail.changes, *changes), at)
@@ -224,7 +224,7 @@ class Feed:
                 moved[log] = result.item
             else:
                 self._tails[log] = tail
-        return self._caught_up({log: left[log] for log in moved}, moved)
+        return self._caught_up({log: pending[log] for log in moved}, moved)
 
     def _replaced(self, log: str, longer: _Block) -> Write:
         """Return the write of a tail, on condition that it is unchanged since it was read."""
@@ -249,18 +249,20 @@ class Feed:
     def _tail(self, log: str) -> _Block:
         return _tail_of(self.table.get(_tail_key(log), consistent=True))
 
-    def _caught_up(self, left: Mapping[str, list[Change]], found: Mapping[str, Item | None]) -> dict[str, list[Change]]:
+    def _caught_up(
+        self, pending: Mapping[str, list[Change]], found: Mapping[str, Item | None]
+    ) -> dict[str, list[Change]]:
         """Refresh the tails, and return the changes that other writers have not appended in the meantime.
 
         `found` are the tails that the failed conditions returned.
         """
         behind = []
-        missing = {log: {change["id"] for change in changes} for log, changes in left.items()}
+        missing = {log: {change["id"] for change in changes} for log, changes in pending.items()}
         for log, item in found.items():
-            known = self._tails[log]
-            if item and item["first"] == known.first:
+            cached = self._tails[log]
+            if item and item["first"] == cached.first:
                 self._tails[log] = _Block.of(item)
-                missing[log].difference_update(change["id"] for change in self._tails[log].changes[known.count :])
+                missing[log].difference_update(change["id"] for change in self._tails[log].changes[cached.count :])
             else:
                 behind.append(log)
         firsts = [
@@ -268,40 +270,43 @@ class Feed:
         ]
         for log, page in zip(behind, require_all(gather(firsts)), strict=True):
             self._tails[log] = self._tail_behind(log, self._tails[log].end, page, missing[log])
-        return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in left.items()}
+        return {log: [change for change in changes if change["id"] in missing[log]] for log, changes in pending.items()}
 
-    def _tail_behind(self, log: str, place: LogCursor, page: _Page, missing: set[str]) -> _Block:
+    def _tail_behind(self, log: str, cursor: LogCursor, page: _Page, missing: set[str]) -> _Block:
         """Read from a position to the tail and return the tail. Removes the ids that were read from `missing`."""
         begun: _Page | None = page
         while True:
-            stretch = self.read(log, place, sys.maxsize, consistent=True, begun=begun)
-            missing.difference_update(told.change["id"] for told in stretch.entries)
+            stretch = self.read(log, cursor, sys.maxsize, consistent=True, begun=begun)
+            missing.difference_update(entry.change["id"] for entry in stretch.entries)
             if stretch.tail:
                 return stretch.tail
-            place, begun = stretch.cursor, None
+            cursor, begun = stretch.cursor, None
 
     def _absent(self, by_log: Mapping[str, Mapping[str, Change]], repeated: Collection[str]) -> dict[str, list[Change]]:
         """Return the changes that their log lacks. Only ids in `repeated` are looked up."""
-        again = {log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()}
-        again = {log: some for log, some in again.items() if some}
-        newest = require_all(gather(partial(self._begin_back, log, None) for log in again))
+        repeated_changes = {
+            log: [change for id_, change in own.items() if id_ in repeated] for log, own in by_log.items()
+        }
+        repeated_changes = {log: some for log, some in repeated_changes.items() if some}
+        newest = require_all(gather(partial(self._begin_back, log, None) for log in repeated_changes))
         present = {
-            log: self._present(log, some, *page) for (log, some), page in zip(again.items(), newest, strict=True)
+            log: self._present(log, some, *page)
+            for (log, some), page in zip(repeated_changes.items(), newest, strict=True)
         }
         return {
             log: [change for id_, change in own.items() if id_ not in present.get(log, ())]
             for log, own in by_log.items()
         }
 
-    def _present(self, log: str, again: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
+    def _present(self, log: str, changes: Sequence[Change], newest: list[_Block], is_all: bool) -> set[str]:
         """Return the ids of the given changes that the log contains.
 
         `newest` are the newest blocks; `is_all` is true if the log has no others. Reads until all ids are found or no
         further block can contain them.
         """
-        ids = {change["id"] for change in again}
+        ids = {change["id"] for change in changes}
         missing = set(ids)
-        for block in self._likely(log, min(change["at"] for change in again), newest, is_all):
+        for block in self._likely(log, min(change["at"] for change in changes), newest, is_all):
             missing.difference_update(change["id"] for change in block.changes)
             if not missing:
                 break
@@ -354,7 +359,7 @@ class Feed:
         return page
 
     def read(
-        self, log: str, place: LogCursor, limit: int, *, consistent: bool = False, begun: _Page | None = None
+        self, log: str, cursor: LogCursor, limit: int, *, consistent: bool = False, begun: _Page | None = None
     ) -> FeedPage:
         """Return up to `limit` changes behind a position. There may be fewer although the log continues.
 
@@ -362,38 +367,38 @@ class Feed:
         Raises Gone if the next change is no longer retained.
         """
         for _ in range(MAX_READS):
-            stretch = self._read(log, place, limit, consistent=consistent, begun=begun)
-            if stretch is not None:
-                return stretch
+            page = self._read(log, cursor, limit, consistent=consistent, begun=begun)
+            if page is not None:
+                return page
             consistent, begun = True, None
         raise Gone(f"What comes next is no longer kept: that is done for {DAYS_KEPT} days.")
 
     def _read(
-        self, log: str, place: LogCursor, limit: int, *, consistent: bool, begun: _Page | None
+        self, log: str, cursor: LogCursor, limit: int, *, consistent: bool, begun: _Page | None
     ) -> FeedPage | None:
         """Return the result of one read, or `None` if the next block is missing but a later one exists."""
         # Most blocks contain at least four changes.
         most = min(MAX_BLOCKS, limit // 4 + 2)
-        blocks, is_end = begun or self._blocks(log, place.first, most, consistent=consistent)
-        if place == OLDEST and blocks and _may_hide_a_block(blocks[0]):
+        blocks, is_end = begun or self._blocks(log, cursor.first, most, consistent=consistent)
+        if cursor == OLDEST and blocks and _may_hide_a_block(blocks[0]):
             blocks, is_end = self._oldest(log, blocks[0], most)
-        told: list[FeedEntry] = []
-        if place == OLDEST and not blocks:
+        entries: list[FeedEntry] = []
+        if cursor == OLDEST and not blocks:
             # Not OLDEST: a reader that returns to it after the first changes have expired would miss them.
-            place = _EMPTY.end
+            cursor = _EMPTY.end
         for block in blocks:
-            if place == OLDEST or block.first == place.first + place.skip:
-                place = LogCursor(block.first, 0)
-            elif block.first != place.first:
-                return FeedPage(told, place, is_end=False) if told else None
-            for change in block.changes[place.skip :]:
-                if len(told) == limit:
-                    return FeedPage(told, place, is_end=False)
-                position, place = place.first + place.skip, LogCursor(place.first, place.skip + 1)
-                told.append(FeedEntry(position, change, place))
-        if is_end and place > (blocks[-1].end if blocks else _EMPTY.end):
+            if cursor == OLDEST or block.first == cursor.first + cursor.skip:
+                cursor = LogCursor(block.first, 0)
+            elif block.first != cursor.first:
+                return FeedPage(entries, cursor, is_end=False) if entries else None
+            for change in block.changes[cursor.skip :]:
+                if len(entries) == limit:
+                    return FeedPage(entries, cursor, is_end=False)
+                position, cursor = cursor.first + cursor.skip, LogCursor(cursor.first, cursor.skip + 1)
+                entries.append(FeedEntry(position, change, cursor))
+        if is_end and cursor > (blocks[-1].end if blocks else _EMPTY.end):
             return None  # the log ends before this position: the table was restored to an earlier time
-        return FeedPage(told, place, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
+        return FeedPage(entries, cursor, is_end=is_end, tail=(blocks[-1] if blocks else _EMPTY) if is_end else None)
 
     def _oldest(self, log: str, alone: _Block, most: int) -> tuple[list[_Block], bool]:
         """Read the oldest blocks again after a Query that found only the tail.
@@ -413,13 +418,13 @@ class Feed:
 
     def _begin_blocks(self, log: str, first: int, most: int, *, consistent: bool = False) -> Callable[[], _Page]:
         """Start the Query of `_blocks`; return a function that waits for its result."""
-        kept = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
+        retained = Expression.of("attribute_not_exists(#purgeAt) OR #purgeAt > :now", now=int(self._clock()))
 
         def begin(start: Item | None) -> Callable[[], QueryPage]:
             return self.table.begin_query(
                 index=None,
                 condition=Expression.of("#pk = :log AND #sk >= :first", log=log, first=_sortable(first)),
-                keep=kept,
+                keep=retained,
                 limit=most,
                 start=start,
                 consistent=consistent,

@@ -49,50 +49,50 @@ def end_cursors(feed: Feed, logs: Sequence[str]) -> Cursors:
     return {log: feed.end(log) for log in logs}
 
 
-def read_page(feed: Feed, places: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
+def read_page(feed: Feed, cursors: Mapping[str, LogCursor], types: Collection[str], limit: int) -> ChangePage:
     """Return up to `limit` changes of these types: each log in order, and the logs merged by time.
 
     Reads until the page is full, all logs have ended, MAX_EXAMINED changes were examined, or time is short. Raises
     Gone.
     """
-    left, reached = dict(places), dict(places)
-    shards = {log: shard for shard, log in enumerate(places)}
+    open_logs, reached = dict(cursors), dict(cursors)
+    shards = {log: shard for shard, log in enumerate(cursors)}
     items: list[Change] = []
     behind: list[Cursors] = []
     examined = 0
     while True:
         ended: set[str] = set()
         read: list[list[tuple[str, FeedEntry]]] = []
-        for log, place in left.items():
+        for log, cursor in open_logs.items():
             try:
-                stretch = feed.read(log, place, MAX_EXAMINED if types else limit)
-            except Gone as gone:
-                raise Gone(EXPIRED) from gone
-            read.append([(log, told) for told in stretch.entries])
-            if not stretch.entries:
-                reached[log] = stretch.cursor
-            elif place == OLDEST:
+                page = feed.read(log, cursor, MAX_EXAMINED if types else limit)
+            except Gone as error:
+                raise Gone(EXPIRED) from error
+            read.append([(log, entry) for entry in page.entries])
+            if not page.entries:
+                reached[log] = page.cursor
+            elif cursor == OLDEST:
                 # Store the position of the oldest block, because OLDEST may mean a later block when the reader returns.
-                reached[log] = LogCursor(stretch.entries[0].cursor.first, 0)
-            if stretch.is_end:
+                reached[log] = LogCursor(page.entries[0].cursor.first, 0)
+            if page.is_end:
                 ended.add(log)
-        for log, told in heapq.merge(*read, key=lambda one: (one[1].change["at"], one[0])):
+        for log, entry in heapq.merge(*read, key=lambda logged: (logged[1].change["at"], logged[0])):
             if len(items) == limit or examined == MAX_EXAMINED:
                 return ChangePage(items, reached, caught_up=False, behind=behind)
-            reached[log], examined = told.cursor, examined + 1
-            if has_type(told.change, types):
-                items.append(told.change | {"shard": shards[log], "position": told.position})
+            reached[log], examined = entry.cursor, examined + 1
+            if has_type(entry.change, types):
+                items.append(entry.change | {"shard": shards[log], "position": entry.position})
                 behind.append(dict(reached))
-        left = {log: reached[log] for log in left if log not in ended}
-        if not left:
+        open_logs = {log: reached[log] for log in open_logs if log not in ended}
+        if not open_logs:
             return ChangePage(items, reached, caught_up=True, behind=behind)
         if len(items) == limit or examined == MAX_EXAMINED or not has_time():
             return ChangePage(items, reached, caught_up=False, behind=behind)
 
 
-def encode_position(places: Cursors) -> Position:
+def encode_position(cursors: Cursors) -> Position:
     """Return positions in the form of a cursor, in the order of their logs."""
-    return Position(0, ",".join(f"{place.first}.{place.skip}" for place in places.values()))
+    return Position(0, ",".join(f"{cursor.first}.{cursor.skip}" for cursor in cursors.values()))
 
 
 def decode_position(logs: Sequence[str], position: Position) -> Cursors:

@@ -24,7 +24,7 @@ from shared.videos.documents import document as video_document
 STREAM_SECONDS = 24 * 3600
 """Retention of the stream, in seconds. An entry that is missing after this time will never arrive."""
 
-NEVER_KEPT = ("viewCount",)
+UNVERSIONED = ("viewCount",)
 """Document fields that no version has: views are counted separately."""
 
 REMOVALS = ("expired", "removed")
@@ -63,13 +63,13 @@ class PastVersion:
         `without` lists the requested fields that the trail does not store. Raises Gone, naming the fields, if any of
         them was truncated.
         """
-        wanted = fields or FIELDS
+        names = fields or FIELDS
         item: Item = {name: {} for name in MAPS} | self.state | self.stamps | {"version": self.number}
-        needed = [*wanted, *(MADE_IN[name] for name in wanted if name in MADE_IN)]
-        require_known({name: item[name] for name in needed if name in item})
+        needed = [*names, *(MADE_IN[name] for name in names if name in MADE_IN)]
+        require_untruncated({name: item[name] for name in needed if name in item})
         whole = video_document({name: value for name, value in item.items() if not any(truncated_fields(value))})
         shown = {name: whole[name] for name in fields or whole if name in whole}
-        return shown | {"without": [name for name in NEVER_KEPT if name in wanted]}
+        return shown | {"without": [name for name in UNVERSIONED if name in names]}
 
     def proved(self) -> "PastVersion":
         """Return the version itself.
@@ -122,7 +122,7 @@ class PastVersions:
         older = newer if start == end else find_version(past, min(start, end))
         before, after = (older, newer) if start < end else (newer, older)
         changes = list(changes_between(before.state, after.state, always=MAPS))
-        require_known(*changes)
+        require_untruncated(*changes)
         return {"videoId": video_id, "from": start, "to": end, "changes": changes}
 
     def _versions(self, video_id: str, caller: Caller, now: int) -> Iterator[PastVersion]:
@@ -150,24 +150,24 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
     """
     number = item["version"]
     state = to_json_value(audited(item)) | {"videoId": item["videoId"]}
-    known = {name: item[name] for name in STAMPED if name in item}
+    stamps_of_present = {name: item[name] for name in STAMPED if name in item}
     later: list[Item] = []
     written = item.get("updatedAt", 0)
     at = now
     for entry in entries:
         if entry["action"] in REMOVALS:
             break
-        made, stamps = entry.get("version", 0), entry[STAMPS]
+        version, stamps = entry.get("version", 0), entry[STAMPS]
         if not later:
-            is_edited, is_upgraded = made == number, stamps.get("schemaVersion") != item.get("schemaVersion")
+            is_edited, is_upgraded = version == number, stamps.get("schemaVersion") != item.get("schemaVersion")
             if stamps.get("updatedAt") == written and (is_edited or is_upgraded):
                 written = now  # the change kept an earlier time, so its own time is unknown
-            if made > number or (made == number and entry[DIGEST] not in (None, digest(state))):
+            if version > number or (version == number and entry[DIGEST] not in (None, digest(state))):
                 continue
-        if made != number:
+        if version != number:
             break
         at = entry[SINCE]
-        yield PastVersion(made, at, state, stamps if later else known, later, len(later), entry[DIGEST])
+        yield PastVersion(version, at, state, stamps if later else stamps_of_present, later, len(later), entry[DIGEST])
         if entry["action"] == "created":
             return
         if "omitted" in entry:
@@ -176,11 +176,11 @@ def versions(item: Item, entries: Iterable[Item], now: int) -> Iterator[PastVers
             state = revert_change(state, change)
         later.append(entry)
         # A direct edit does not increment the version.
-        number = made if entry["by"] == UNKNOWN else made - 1
+        number = version if entry["by"] == UNKNOWN else version - 1
     if later:
         # Later entries exist, and the stream preserves the order of one item's changes.
         raise Gone(f"The audit trail has no change of version {number} any more; it goes back to the time {at}.")
-    yield PastVersion(number, now, state, known)
+    yield PastVersion(number, now, state, stamps_of_present)
     if now - written < STREAM_SECONDS:
         raise TrailBehind
     raise Gone(f"The audit trail has no change of version {number} any more, the present one, which is of {written}.")
@@ -213,7 +213,7 @@ def find_version_at(versions: Iterable[PastVersion], time: int) -> PastVersion:
     raise NotFound(f"There was no such video at that time.{since}")
 
 
-def require_known(*values: Any) -> None:
+def require_untruncated(*values: Any) -> None:
     """Raise Gone, naming the fields, if any of these values was truncated."""
     fields = dict.fromkeys(field for value in values for field in truncated_fields(value))
     if fields:

@@ -21,9 +21,9 @@ from shared.schema import PARTITION_KEY, SORT_KEY
 
 MAX_ENTRIES_INLINE = 100
 """Maximum entries of a change set that one request reverts. Larger sets become a run."""
-ENTRIES_PER_TURN = LARGEST_TRANSACTION - 1
+ENTRIES_PER_STEP = LARGEST_TRANSACTION - 1
 """Entries that one turn reverts. One transaction must hold a report for each of them, and the run itself."""
-WAITING_PARTS_PER_TURN = ENTRIES_PER_TURN // 2
+WAITING_PARTS_PER_STEP = ENTRIES_PER_STEP // 2
 """Waiting parts of one turn. Each may need two writes: a report and a deletion."""
 
 MAX_STALLS = 20
@@ -40,7 +40,7 @@ class _RevertPage:
 
     parts: list[ChangeSetPart]
     """Parts to revert in this turn."""
-    kept: list[ChangeSetPart]
+    postponed: list[ChangeSetPart]
     """Parts that are postponed: they may delete a video to which waiting parts belong."""
     examined: int
     resume: Position | None
@@ -64,31 +64,33 @@ class ChangeSetReverts:
         self._parts = PartReverts(table, trail, quota, threads=threads)
         self._pages = pages
 
-    def revert(self, changeset_id: str, wish: RevertRequest, now: int, in_time: InTime) -> tuple[dict[str, Any], bool]:
+    def revert(
+        self, changeset_id: str, request: RevertRequest, now: int, in_time: InTime
+    ) -> tuple[dict[str, Any], bool]:
         """Revert a change set with at most AT_ONCE entries, else begin a run.
 
         Returns the report, and whether it is final. A small set is checked with a dry run first, so PASSING errors such as TrailBehind are raised before any write.
         Raises NotFound.
         """
-        places = self._sets.list_keys(
-            changeset_id, wish.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
+        keys = self._sets.list_keys(
+            changeset_id, request.caller, now, limit=MAX_ENTRIES_INLINE, after=None, in_time=in_time
         )
-        if places.resume is not None:
-            if not places.items and not in_time():  # a very large set, and no entry found that the caller may see
+        if keys.resume is not None:
+            if not keys.items and not in_time():  # a very large set, and no entry found that the caller may see
                 raise change_set_not_found()
-            return run_document(self._runs.begin(changeset_id, wish, now)) | {"items": []}, False
-        entries = self._sets.entries(map(key_of, places.items))
+            return run_document(self._runs.begin(changeset_id, request, now)) | {"items": []}, False
+        entries = self._sets.entries(map(key_of, keys.items))
         if not entries:
             raise change_set_not_found()
         parts = group_into_parts(entries)
-        became = self._parts.revert(parts, replace(wish, dry_run=True), now, in_time)
-        for outcome in became:
+        outcomes = self._parts.revert(parts, replace(request, dry_run=True), now, in_time)
+        for outcome in outcomes:
             if isinstance(outcome, TRANSIENT_ERRORS):
                 raise outcome
-        if not wish.dry_run:
-            became = self._parts.revert(parts, wish, now, in_time)
-        done = [(part, _to_result(outcome)) for part, outcome in zip(parts, became, strict=True)]
-        run = {"changesetId": changeset_id, "revertId": wish.own, "dryRun": wish.dry_run, "state": DONE}
+        if not request.dry_run:
+            outcomes = self._parts.revert(parts, request, now, in_time)
+        done = [(part, _to_result(outcome)) for part, outcome in zip(parts, outcomes, strict=True)]
+        run = {"changesetId": changeset_id, "revertId": request.own, "dryRun": request.dry_run, "state": DONE}
         run |= _add_counts(dict.fromkeys(COUNTS, 0), done) | {"examined": len(entries)}
         return run_document(run) | {"items": [part.report(outcome) for part, outcome in done]}, True
 
@@ -97,7 +99,7 @@ class ChangeSetReverts:
         revert_id: str,
         clock: Callable[[], float],
         in_time: InTime,
-        on_turn: Callable[[Item], object] = lambda run: None,
+        on_step: Callable[[Item], object] = lambda run: None,
     ) -> int | None:
         """Execute a run until it is done or time is up. Return the seconds until more work is due.
 
@@ -106,12 +108,12 @@ class ChangeSetReverts:
         reports it. Raises the errors of `shared.core.errors`.
         """
         while (run := self._runs.read(revert_id)) and run["state"] != DONE:
-            on_turn(run)
+            on_step(run)
             if not in_time():
                 return 0
-            turn = self._retry_waiting if run.get("walked") else self._revert_pages
+            run_step = self._retry_waiting if run.get("walked") else self._revert_pages
             try:
-                pause = turn(run, int(clock()), in_time)
+                pause = run_step(run, int(clock()), in_time)
             except LeaseLost:
                 service_logger().info("turn taken by another worker", extra={"revert_id": revert_id})
                 return None
@@ -121,38 +123,38 @@ class ChangeSetReverts:
 
     def _revert_pages(self, run: Item, now: int, in_time: InTime) -> int:
         """Revert the next pages of the set. Return the pause before the next turn, in seconds."""
-        wish = request_from_run(run)
-        pages = self._next_pages(run, wish, now)
-        became = iter(self._parts.revert([part for page in pages for part in page.parts], wish, now, in_time))
+        request = request_from_run(run)
+        pages = self._next_pages(run, request, now)
+        outcomes = iter(self._parts.revert([part for page in pages for part in page.parts], request, now, in_time))
         for page in pages:
-            run = self._advance(run, page, [next(became) for _ in page.parts], now)
+            run = self._advance(run, page, [next(outcomes) for _ in page.parts], now)
         return FIRST_PAUSE if run.get("walked") and run["waiting"] else 0
 
-    def _next_pages(self, run: Item, wish: RevertRequest, now: int) -> list[_RevertPage]:
+    def _next_pages(self, run: Item, request: RevertRequest, now: int) -> list[_RevertPage]:
         """Read the pages of one turn. Only the first may begin within a video or playlist."""
-        pages = [self._page(run, wish, now, _place(run))]
+        pages = [self._page(run, request, now, _position(run))]
         while len(pages) < self._pages and pages[-1].resume and pages[-1].is_whole:
-            pages.append(self._page(run, wish, now, pages[-1].resume))
+            pages.append(self._page(run, request, now, pages[-1].resume))
         return pages
 
-    def _page(self, run: Item, wish: RevertRequest, now: int, after: Position | None) -> _RevertPage:
-        places = self._sets.list_keys(run["changesetId"], wish.caller, now, limit=ENTRIES_PER_TURN, after=after)
-        items, resume = places.items, places.resume
+    def _page(self, run: Item, request: RevertRequest, now: int, after: Position | None) -> _RevertPage:
+        keys = self._sets.list_keys(run["changesetId"], request.caller, now, limit=ENTRIES_PER_STEP, after=after)
+        items, resume = keys.items, keys.resume
         # The last video or playlist may continue on the next page, and is best reverted as a whole.
-        whole = [place for place in items if place[PARTITION_KEY] != items[-1][PARTITION_KEY]]
+        whole = [key for key in items if key[PARTITION_KEY] != items[-1][PARTITION_KEY]]
         if resume and whole:
             items, resume = whole, position_of(whole[-1])
         entries = self._sets.entries(map(key_of, items))
         parts = group_into_parts(entries)
         # The last video must not be deleted while parts wait, because they may belong to it.
-        kept = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
-        tried = [part for part in parts if part not in kept]
-        return _RevertPage(tried, kept, len(entries), resume, is_whole=bool(whole))
+        postponed = [part for part in parts if part.rank > 0 and run["waiting"] and _begins_in(run, part)]
+        tried = [part for part in parts if part not in postponed]
+        return _RevertPage(tried, postponed, len(entries), resume, is_whole=bool(whole))
 
-    def _advance(self, run: Item, page: _RevertPage, became: Sequence[RevertOutcome], now: int) -> Item:
+    def _advance(self, run: Item, page: _RevertPage, outcomes: Sequence[RevertOutcome], now: int) -> Item:
         """Write the results of a page. Return the run as stored."""
-        done, waits = _split_outcomes(page.parts, became)
-        waits += page.kept
+        done, waits = _split_outcomes(page.parts, outcomes)
+        waits += page.postponed
         new = _at(run, page.resume) | _add_counts(run, done)
         new["last"] = run["last"] + sum(part.rank > 0 for part in waits)
         new |= {"examined": run["examined"] + page.examined, "waiting": run["waiting"] + len(waits)}
@@ -162,25 +164,25 @@ class ChangeSetReverts:
 
     def _retry_waiting(self, run: Item, now: int, in_time: InTime) -> int:
         """Retry the next waiting parts. Return the pause before the next turn, in seconds."""
-        page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_TURN, _place(run))
+        page = self._runs.list_waiting(run["revertId"], WAITING_PARTS_PER_STEP, _position(run))
         keys = [{PARTITION_KEY: wait["of"], SORT_KEY: sort_key} for wait in page.items for sort_key in wait["entries"]]
         entries = {(entry[PARTITION_KEY], entry[SORT_KEY]): entry for entry in self._sets.entries(keys)}
         waits: list[Item] = []
         parts: list[ChangeSetPart] = []
         # Videos that may be deleted are last, because nothing in them can be changed after that.
-        their_turn = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
-        for wait in their_turn:
-            places = [(wait["of"], sort_key) for sort_key in wait["entries"]]
-            if there := tuple(entries[place] for place in places if place in entries):
+        due = [wait for wait in page.items if run["waiting"] == run["last"] or not wait["last"]]
+        for wait in due:
+            keys_of_part = [(wait["of"], sort_key) for sort_key in wait["entries"]]
+            if present := tuple(entries[key] for key in keys_of_part if key in entries):
                 waits.append(wait)
-                parts.append(ChangeSetPart(there))
-        expired = [wait for wait in their_turn if wait not in waits]
-        became = self._parts.revert(parts, request_from_run(run), now, in_time)
+                parts.append(ChangeSetPart(present))
+        expired = [wait for wait in due if wait not in waits]
+        outcomes = self._parts.revert(parts, request_from_run(run), now, in_time)
         if run["stalls"] >= MAX_STALLS:
-            became = list(map(_to_result, became))
-        done, _ = _split_outcomes(parts, became)
+            outcomes = list(map(_to_result, outcomes))
+        done, _ = _split_outcomes(parts, outcomes)
         settled = [
-            wait for wait, outcome in zip(waits, became, strict=True) if isinstance(outcome, RevertResult)
+            wait for wait, outcome in zip(waits, outcomes, strict=True) if isinstance(outcome, RevertResult)
         ] + expired
         new = _at(run, page.resume) | _add_counts(run, done)
         new["waiting"] -= len(settled)
@@ -195,15 +197,15 @@ class ChangeSetReverts:
         return min(FIRST_PAUSE << int(new["stalls"]), LONGEST_PAUSE)
 
 
-def _place(run: Item) -> Position | None:
+def _position(run: Item) -> Position | None:
     """Return the position at which a run resumes; `None` for the beginning."""
     return Position(0, run["after"]) if "after" in run else None
 
 
-def _at(run: Item, place: Position | None) -> Item:
+def _at(run: Item, position: Position | None) -> Item:
     """Return a run that resumes at another position."""
     moved = {name: value for name, value in run.items() if name != "after"}
-    return moved | ({"after": place.id} if place else {})
+    return moved | ({"after": position.id} if position else {})
 
 
 def _begins_in(run: Item, part: ChangeSetPart) -> bool:
@@ -212,12 +214,12 @@ def _begins_in(run: Item, part: ChangeSetPart) -> bool:
 
 
 def _split_outcomes(
-    parts: Sequence[ChangeSetPart], became: Sequence[RevertOutcome]
+    parts: Sequence[ChangeSetPart], outcomes: Sequence[RevertOutcome]
 ) -> tuple[list[Done], list[ChangeSetPart]]:
     """Return the parts that are done, and the parts that must wait."""
     done: list[Done] = []
     waits: list[ChangeSetPart] = []
-    for part, outcome in zip(parts, became, strict=True):
+    for part, outcome in zip(parts, outcomes, strict=True):
         if isinstance(outcome, RevertResult):
             done.append((part, outcome))
         else:
@@ -225,9 +227,9 @@ def _split_outcomes(
     return done, waits
 
 
-def _to_result(became: RevertOutcome) -> RevertResult:
+def _to_result(outcome: RevertOutcome) -> RevertResult:
     """Return the final outcome of a part: an error becomes a failure."""
-    return became if isinstance(became, RevertResult) else RevertResult.failed(became)
+    return outcome if isinstance(outcome, RevertResult) else RevertResult.failed(outcome)
 
 
 def _add_counts(counts: Mapping[str, Any], done: Iterable[Done]) -> dict[str, Any]:

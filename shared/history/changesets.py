@@ -35,17 +35,17 @@ class ChangeSets:
         Costs one Query of the index, and one BatchGetItem per 100 entries. A page may be short when entries are large
         or mostly hidden; its cursor then continues. Raises NotFound if the caller may see no entry.
         """
-        places = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
-        if not places.items and places.resume is None and after is None:
+        index_page = self.list_keys(changeset_id, caller, now, limit=limit, after=after)
+        if not index_page.items and index_page.resume is None and after is None:
             raise change_set_not_found()
-        kept: list[Item] = []
+        entries_of_page: list[Item] = []
         size = 0
-        for entry in self.entries(map(key_of, places.items)):
+        for entry in self.entries(map(key_of, index_page.items)):
             size += len(json_of(document(entry)))
-            if kept and size > LARGEST_PAGE:
-                return Page(kept, position_of(kept[-1]))
-            kept.append(entry)
-        return Page(kept, places.resume)
+            if entries_of_page and size > LARGEST_PAGE:
+                return Page(entries_of_page, position_of(entries_of_page[-1]))
+            entries_of_page.append(entry)
+        return Page(entries_of_page, index_page.resume)
 
     def list_keys(
         self,

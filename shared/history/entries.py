@@ -144,13 +144,13 @@ def _of_video(record: "Record", old: Item, new: Item) -> Item | None:
 
 def _since(record: "Record", old: Item, new: Item) -> int:
     """Return the epoch second of a write: the video's `updatedAt`, or the record's time if `updatedAt` is older."""
-    recorded, said = record.at_ms // 1000, new.get("updatedAt", 0)
+    recorded, updated_at = record.at_ms // 1000, new.get("updatedAt", 0)
     # A direct edit keeps the writeId, and a schema upgrade keeps updatedAt: neither shows the time of the write. A new
     # writeId with the same updatedAt can still be valid, because two writes may happen in one second.
     is_behind = new.get("writeId") == old.get("writeId")
     is_upgrade = new.get("schemaVersion") != old.get("schemaVersion")
-    is_kept = said == old.get("updatedAt") and (is_behind or is_upgrade)
-    return int(said if not is_kept and 0 <= recorded - said <= LONGEST_WRITE else recorded)
+    is_unchanged = updated_at == old.get("updatedAt") and (is_behind or is_upgrade)
+    return int(updated_at if not is_unchanged and 0 <= recorded - updated_at <= LONGEST_WRITE else recorded)
 
 
 def _of_relation(

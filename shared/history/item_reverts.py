@@ -45,7 +45,7 @@ class ItemReverts(ABC):
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def revert(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to one related item.
 
         One conditional write, planned again after a conflict. Writes of an earlier attempt of the run count as
@@ -55,18 +55,20 @@ class ItemReverts(ABC):
         def attempt(_: Item | None) -> RevertResult:
             video_key = VIDEO.key(videoId=entries[0]["videoId"])
             stored, present = self.table.get_all([video_key, self.key(entries[0])], consistent=True)
-            video = require_owned(stored, wish.caller, now)
-            known = later.entries_of(entries[0], partial(self.is_complete, item=present, own=wish.own, now=now))
-            planned = self._plan(self.state(present), entries, known, wish)
+            video = require_owned(stored, request.caller, now)
+            later_entries = later.entries_of(
+                entries[0], partial(self.is_complete, item=present, own=request.own, now=now)
+            )
+            planned = self._plan(self.state(present), entries, later_entries, request)
             if not planned.changes:
-                back = planned.already if is_already_reverted(known, present, wish.own) else []
+                back = planned.already if is_already_reverted(later_entries, present, request.own) else []
                 return RevertResult.of(back, planned.skipped)
-            if wish.dry_run:
+            if request.dry_run:
                 if video["status"] == "deleted" and not later.would_restore_video:
                     raise IllegalTransition("The video is deleted; restore it first.")
                 return RevertResult.of(_fields(planned), planned.skipped)
             try:
-                self.write(entries[0], planned.state, present, wish.caller, now)
+                self.write(entries[0], planned.state, present, request.caller, now)
             except (NotFound, VersionMismatch) as error:
                 # Another writer was faster. If the video was removed, the next attempt raises the error.
                 raise ConditionFailed(None) from error
@@ -74,32 +76,38 @@ class ItemReverts(ABC):
 
         return retry_on_conflict(attempt, "the video")
 
-    def _plan(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
-        if state and not self.is_writable(wish.caller):
+    def _plan(
+        self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
+    ) -> RevertPlan:
+        if state and not self.is_writable(request.caller):
             return RevertPlan(state, skipped=[SkippedField(f"/{name}", "notWritable") for name in self.fields])
         if entries[-1]["action"] != "created":
-            return self.without(state, entries, known, wish)
+            return self.without(state, entries, later_entries, request)
         if not state:
             return RevertPlan(state, already=[change["field"] for change in entries[-1]["changes"]])
-        if "" not in wish.force:
-            kept = find_later_author(entries, known, wish.own)
-            if kept is None and state != _written(known):
-                kept = SkippedField("", "changedSince", UNKNOWN)  # the trail will never have the missing change
-            if kept:
-                return RevertPlan(state, skipped=[kept])
+        if "" not in request.force:
+            skipped = find_later_author(entries, later_entries, request.own)
+            if skipped is None and state != _written(later_entries):
+                skipped = SkippedField("", "changedSince", UNKNOWN)  # the trail will never have the missing change
+            if skipped:
+                return RevertPlan(state, skipped=[skipped])
         return RevertPlan({}, list(changes_between(state, {})))
 
-    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
+    def without(
+        self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
+    ) -> RevertPlan:
         """Return the plan for a set that changed or removed the item, field by field."""
-        return plan_without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
+        return plan_without_set(
+            state, entries, later_entries, request.own, writable=lambda _: True, force=request.force
+        )
 
     def state(self, present: Item | None) -> Item:
         """Return the audited attributes of an item as plain values; empty if the item does not exist."""
         return {name: to_json_value(present[name]) for name in self.fields if name in present} if present else {}
 
-    def is_complete(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+    def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
         """Return whether the trail has every change of the present item."""
-        return is_complete(known, item=item, own=own, now=now)
+        return is_complete(later_entries, item=item, own=own, now=now)
 
     def is_writable(self, caller: Caller) -> bool:
         """Return whether the caller, who may edit the video, may write this item."""
@@ -171,19 +179,21 @@ class CaptionReverts(ItemReverts):
         super().__init__(table)
         self._store = CaptionStore(table)
 
-    def without(self, state: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest) -> RevertPlan:
+    def without(
+        self, state: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest
+    ) -> RevertPlan:
         """Plan the revert of all audited fields together, reported as `/text`.
 
         They describe one text. Field by field, one text could be combined with the size of another, and the size is
         needed to read it.
         """
-        is_forced = any(covers(named, TEXT) for named in wish.force)
+        is_forced = any(covers(named, TEXT) for named in request.force)
         plan = plan_without_set(
-            state, entries, known, wish.own, writable=lambda _: True, force=("",) if is_forced else ()
+            state, entries, later_entries, request.own, writable=lambda _: True, force=("",) if is_forced else ()
         )
-        changed = None if is_forced or not plan.changes else find_later_author(entries, known, wish.own)
-        left = changed or next(iter(plan.skipped), None)
-        return RevertPlan(state, skipped=[replace(left, field=TEXT)], already=plan.already) if left else plan
+        changed = None if is_forced or not plan.changes else find_later_author(entries, later_entries, request.own)
+        skipped = changed or next(iter(plan.skipped), None)
+        return RevertPlan(state, skipped=[replace(skipped, field=TEXT)], already=plan.already) if skipped else plan
 
     def key(self, entry: Item) -> Key:
         return CAPTION.key(videoId=entry["videoId"], language=entry["language"])
@@ -230,15 +240,15 @@ class RatingReverts(ItemReverts):
     def key(self, entry: Item) -> Key:
         return RATING_TOTALS.key(videoId=entry["videoId"])
 
-    def is_complete(self, known: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
+    def is_complete(self, later_entries: Sequence[Item], *, item: Item | None, own: str, now: int) -> bool:
         """Return whether the newest entry matches the imported ratings.
 
         The version cannot be compared: it belongs to the totals in the same item, which other writers update.
         """
         state = self.state(item)
-        if not known or (item and now - item["updatedAt"] >= STREAM_SECONDS):
+        if not later_entries or (item and now - item["updatedAt"] >= STREAM_SECONDS):
             return True
-        return all(_at(state, change["field"]) == change.get("to") for change in known[0]["changes"])
+        return all(_at(state, change["field"]) == change.get("to") for change in later_entries[0]["changes"])
 
     def is_writable(self, caller: Caller) -> bool:
         return caller.is_admin

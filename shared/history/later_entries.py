@@ -42,10 +42,10 @@ class LaterEntries:
         Raises TrailBehind if `is_whole` rejects them even after another read.
         """
         names = subject_of(entry)
-        for is_known in (self._entries is not None, False):
-            if not is_known:
+        for is_cached in (self._entries is not None, False):
+            if not is_cached:
                 self._entries = self._read()
-            same = [other for other in self._entries or () if subject_of(other) == names]
+            same = [candidate for candidate in self._entries or () if subject_of(candidate) == names]
             if is_whole(same):
                 return same
         raise TrailBehind
@@ -80,10 +80,10 @@ def is_complete(entries: Sequence[Item], *, item: Item | None, own: str, now: in
     a day will never arrive; its change then counts as one by an unknown author.
     """
     newest = entries[0] if entries else None
-    made = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0
+    version = newest["version"] if newest and newest["action"] not in ("removed", "expired") else 0
     if item is None:
-        return not newest or not made or now - newest["at"] // 1000 >= STREAM_SECONDS
-    missing = item["version"] - made
+        return not newest or not version or now - newest["at"] // 1000 >= STREAM_SECONDS
+    missing = item["version"] - version
     if missing == 0 and newest:
         # An interrupted removal has already set the item's author, but has not incremented the version.
         is_same = newest["by"] == UNKNOWN or newest.get("correlationId") == request_id_of(item) or REMOVING in item

@@ -14,7 +14,7 @@ from shared.web.bodies import Content
 MAX_POINTERS = 100
 
 
-def _known(pointer: str) -> str:
+def _known_field(pointer: str) -> str:
     if not set(split_pointer(pointer)[:1]) <= {*FIELDS, "posterTime", "pictures"}:
         raise ValueError("must begin with a field of a video")
     return pointer
@@ -44,7 +44,7 @@ class Revert(Content):
         Field(strict=True, ge=1, le=LARGEST_INTEGER, description="An earlier version of the video"),
         BeforeValidator(whole),
     ]
-    fields: list[Annotated[Pointer, AfterValidator(_known)]] = Field(
+    fields: list[Annotated[Pointer, AfterValidator(_known_field)]] = Field(
         default=[""],
         min_length=1,
         max_length=MAX_POINTERS,

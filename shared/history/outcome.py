@@ -25,8 +25,8 @@ class RevertResult:
     @classmethod
     def of(cls, fields: Iterable[str], skipped: Iterable[SkippedField]) -> "RevertResult":
         """Return `reverted` if any field was reverted, else `skipped` if any was skipped, else `unchanged`."""
-        back, left = tuple(fields), tuple(skipped)
-        return cls("reverted" if back else "skipped" if left else "unchanged", back, left)
+        reverted, not_reverted = tuple(fields), tuple(skipped)
+        return cls("reverted" if reverted else "skipped" if not_reverted else "unchanged", reverted, not_reverted)
 
     @classmethod
     def failed(cls, error: ServiceError) -> "RevertResult":
@@ -38,6 +38,6 @@ class RevertResult:
         shown: dict[str, Any] = {
             "result": self.result,
             "fields": list(self.fields),
-            "skipped": [left.document() for left in self.skipped],
+            "skipped": [skipped.document() for skipped in self.skipped],
         }
         return shown | ({"problem": self.problem} if self.problem else {})

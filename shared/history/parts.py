@@ -106,7 +106,7 @@ class PartReverts:
         self._items: Mapping[str, ItemReverts] = {entity: kind(table) for entity, kind in REVERTS_BY_ENTITY.items()}
 
     def revert(
-        self, parts: Sequence[ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
+        self, parts: Sequence[ChangeSetPart], request: RevertRequest, now: int, in_time: InTime
     ) -> list[RevertOutcome]:
         """Revert parts and return their outcomes in the same order.
 
@@ -114,16 +114,16 @@ class PartReverts:
         concurrently.
         """
         groups: dict[str, dict[int, ChangeSetPart]] = {}
-        for place, part in enumerate(parts):
-            groups.setdefault(part.partition, {})[place] = part
-        became: dict[int, RevertOutcome] = {}
-        in_order = partial(self._revert_in_order, wish=wish, now=now, in_time=in_time)
+        for index, part in enumerate(parts):
+            groups.setdefault(part.partition, {})[index] = part
+        outcomes: dict[int, RevertOutcome] = {}
+        in_order = partial(self._revert_in_order, request=request, now=now, in_time=in_time)
         for done in map_threads(in_order, groups.values(), self._threads or CONCURRENT_PARTS):
-            became |= done
-        return [became[place] for place in range(len(parts))]
+            outcomes |= done
+        return [outcomes[index] for index in range(len(parts))]
 
     def _revert_in_order(
-        self, parts: Mapping[int, ChangeSetPart], wish: RevertRequest, now: int, in_time: InTime
+        self, parts: Mapping[int, ChangeSetPart], request: RevertRequest, now: int, in_time: InTime
     ) -> dict[int, RevertOutcome]:
         """Revert the parts of one video or playlist by rank.
 
@@ -131,30 +131,30 @@ class PartReverts:
         """
         first = min((part.entries[-1] for part in parts.values()), key=itemgetter(SORT_KEY))
         later = LaterEntries(self._trail, first, now)
-        became: dict[int, RevertOutcome] = {}
+        outcomes: dict[int, RevertOutcome] = {}
         waits: dict[int, ServiceError] = {}
-        for place, part in sorted(parts.items(), key=lambda numbered: numbered[1].rank):
-            kept_back = next((error for rank, error in waits.items() if rank < part.rank), None)
-            outcome = kept_back or self._try_part(part, wish, now, in_time, later)
+        for index, part in sorted(parts.items(), key=lambda numbered: numbered[1].rank):
+            blocked_by = next((error for rank, error in waits.items() if rank < part.rank), None)
+            outcome = blocked_by or self._try_part(part, request, now, in_time, later)
             if isinstance(outcome, ServiceError):
                 waits.setdefault(part.rank, outcome)
-            elif wish.dry_run and part.entity == "video" and "/status" in outcome.fields:
+            elif request.dry_run and part.entity == "video" and "/status" in outcome.fields:
                 later.would_restore_video = True
-            became[place] = outcome
-        return became
+            outcomes[index] = outcome
+        return outcomes
 
     def _try_part(
-        self, part: ChangeSetPart, wish: RevertRequest, now: int, in_time: InTime, later: LaterEntries
+        self, part: ChangeSetPart, request: RevertRequest, now: int, in_time: InTime, later: LaterEntries
     ) -> RevertOutcome:
         """Return the outcome of one part. An unexpected exception is logged and must not affect the other parts."""
         if not in_time():
             return Unavailable("There was no time left for this part. Nothing of it was changed; try again.")
         try:
-            return self._revert_part(part, wish, now, later)
+            return self._revert_part(part, request, now, later)
         except TRANSIENT_ERRORS as error:
             return error
         except (Gone, NotFound) as error:
-            is_as_before = part.is_created and self._is_gone(part, now)
+            is_as_before = part.is_created and self._is_removed(part, now)
             return RevertResult("unchanged") if is_as_before else RevertResult.failed(error)
         except ServiceError as error:
             return RevertResult.failed(error)
@@ -162,7 +162,7 @@ class PartReverts:
             service_logger().exception("a part of a change set failed", exc_info=error, extra=part.names)
             return RevertResult.failed(InternalError("The service failed; it has been logged under this request's id."))
 
-    def _is_gone(self, part: ChangeSetPart, now: int) -> bool:
+    def _is_removed(self, part: ChangeSetPart, now: int) -> bool:
         """Return whether the video or playlist of a part is permanently removed."""
         entry = part.entries[0]
         entity, name = (VIDEO, "videoId") if "videoId" in entry else (PLAYLIST, "playlistId")
@@ -170,11 +170,11 @@ class PartReverts:
         item = self._table.get(key, attributes=(PARTITION_KEY, TTL_ATTRIBUTE), consistent=True)
         return item is None or is_purged(item, now)
 
-    def _revert_part(self, part: ChangeSetPart, wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def _revert_part(self, part: ChangeSetPart, request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         if part.entity == "video":
             return self._videos.revert_changes(
-                part.entries, wish.caller, now, own=wish.own, force=wish.force, dry_run=wish.dry_run
+                part.entries, request.caller, now, own=request.own, force=request.force, dry_run=request.dry_run
             )
         if part.entity == "playlist":
-            return self._playlists.revert(part.entries, wish, now, later)
-        return self._items[part.entity].revert(part.entries, wish, now, later)
+            return self._playlists.revert(part.entries, request, now, later)
+        return self._items[part.entity].revert(part.entries, request, now, later)

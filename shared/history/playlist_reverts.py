@@ -25,7 +25,7 @@ WHOLE = ""
 """JSON Pointer of the playlist itself, reported when a revert deletes or restores it."""
 _LIVES = ("created", "deleted", "restored")
 
-Place = Item | None
+EntryPosition = Item | None
 """The `rank` and `addedAt` of a playlist entry; `None` if it is not in the playlist."""
 
 
@@ -36,7 +36,7 @@ class _Plan:
     restores: bool = False
     content: Item = field(default_factory=dict)
     """New values of the fields that differ; `None` removes a field."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    positions: Mapping[str, EntryPosition] = field(default_factory=dict)
     """New places of the entries that differ, by videoId."""
     deletes: bool = False
     skipped: Sequence[SkippedField] = ()
@@ -47,15 +47,19 @@ class _Plan:
     def fields(self) -> list[str]:
         """JSON Pointers of what the plan changes."""
         whole = [WHOLE] if self.restores or self.deletes else []
-        return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.places)]
+        return [*whole, *(f"/{name}" for name in self.content), *map(_pointer, self.positions)]
 
     def without(self, done: Container[str]) -> "_Plan":
         """Return the plan without the entries in `done`.
 
         An entry whose rank is now occupied was inserted next to it. It must not be moved again.
         """
-        places = {video_id: place for video_id, place in self.places.items() if _pointer(video_id) not in done}
-        return replace(self, places=places, skipped=[left for left in self.skipped if not _is_in(left.field, done)])
+        positions = {
+            video_id: position for video_id, position in self.positions.items() if _pointer(video_id) not in done
+        }
+        return replace(
+            self, places=positions, skipped=[skipped for skipped in self.skipped if not _is_in(skipped.field, done)]
+        )
 
 
 class PlaylistReverts:
@@ -66,7 +70,7 @@ class PlaylistReverts:
         self._playlists = PlaylistStore(table)
         self._entries = EntryStore(self._playlists)
 
-    def revert(self, entries: Sequence[Item], wish: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
+    def revert(self, entries: Sequence[Item], request: RevertRequest, now: int, later: LaterEntries) -> RevertResult:
         """Revert what the entries of one change set, newest first, did to a playlist.
 
         Each write is conditional on the version that was read, and planned again after a conflict. Many entries need
@@ -81,18 +85,18 @@ class PlaylistReverts:
             """Write the next step and return `None`, or return the outcome if there is nothing left to write."""
             nonlocal written
             playlist = self.table.get(key, consistent=True)
-            if playlist is None or is_purged(playlist, now) or not wish.caller.owns(playlist["userId"]):
+            if playlist is None or is_purged(playlist, now) or not request.caller.owns(playlist["userId"]):
                 raise NotFound("There is no such playlist.")
             # The write of this call is known even if the trail lacks it.
-            is_known = playlist["version"] == written
-            whole = always if is_known else partial(is_complete, item=playlist, own=wish.own, now=now)
-            known = later.entries_of(entries[0], whole)
-            plan = self._plan(playlist, entries, known, wish, now).without(back)
-            if wish.dry_run or not plan.fields:
-                done = plan.already if is_already_reverted(known, playlist, wish.own) else []
+            is_own_write = playlist["version"] == written
+            whole = always if is_own_write else partial(is_complete, item=playlist, own=request.own, now=now)
+            later_entries = later.entries_of(entries[0], whole)
+            plan = self._plan(playlist, entries, later_entries, request, now).without(back)
+            if request.dry_run or not plan.fields:
+                done = plan.already if is_already_reverted(later_entries, playlist, request.own) else []
                 return RevertResult.of(back or plan.fields or done, plan.skipped)
             try:
-                fields, written = self._carry_out(playlist, plan, wish.caller, now)
+                fields, written = self._carry_out(playlist, plan, request.caller, now)
             except VersionMismatch as error:
                 raise ConditionFailed(None) from error
             back.update(dict.fromkeys(fields))
@@ -112,57 +116,59 @@ class PlaylistReverts:
         if plan.restores:
             self._playlists.restore(playlist_id, caller, now, is_as_read)
             return [WHOLE], version + 1
-        if plan.content or plan.places:
-            places = dict(list(plan.places.items())[:MAX_PLACED])
+        if plan.content or plan.positions:
+            positions = dict(list(plan.positions.items())[:MAX_PLACED])
             self._playlists.revise(
                 playlist_id,
                 caller,
                 now,
-                lambda present: self._revision(present, plan.content, places, caller, now),
+                lambda present: self._revision(present, plan.content, positions, caller, now),
                 matches=is_as_read,
             )
-            return [*(f"/{name}" for name in plan.content), *map(_pointer, places)], version + 1
+            return [*(f"/{name}" for name in plan.content), *map(_pointer, positions)], version + 1
         self._playlists.delete(playlist_id, caller, now, is_as_read)
         return [WHOLE], version + 1
 
     def _revision(
-        self, playlist: Item, content: Item, places: Mapping[str, Place], caller: Caller, now: int
+        self, playlist: Item, content: Item, positions: Mapping[str, EntryPosition], caller: Caller, now: int
     ) -> PlaylistRevision:
-        said = {name: value for name, value in content.items() if value is not None}
+        present_values = {name: value for name, value in content.items() if value is not None}
         rest = {name: value for name, value in playlist.items() if name not in content}
-        return self._entries.placed(rest | said, places, caller, now)
+        return self._entries.placed(rest | present_values, positions, caller, now)
 
     def _plan(
-        self, playlist: Item, entries: Sequence[Item], known: Sequence[Item], wish: RevertRequest, now: int
+        self, playlist: Item, entries: Sequence[Item], later_entries: Sequence[Item], request: RevertRequest, now: int
     ) -> _Plan:
         is_deleted = DELETED_AT in playlist
         if entries[-1]["action"] == "created":
             if is_deleted:
                 return _Plan(already=[WHOLE])
-            kept = None if WHOLE in wish.force else find_later_author(entries, known, wish.own)
-            if not kept and WHOLE not in wish.force and _is_unknown(playlist, known, wish.own):
-                kept = SkippedField(WHOLE, "changedSince", UNKNOWN)
-            return _Plan(skipped=[kept]) if kept else _Plan(deletes=True)
+            later_change = None if WHOLE in request.force else find_later_author(entries, later_entries, request.own)
+            if not later_change and WHOLE not in request.force and _is_unknown(playlist, later_entries, request.own):
+                later_change = SkippedField(WHOLE, "changedSince", UNKNOWN)
+            return _Plan(skipped=[later_change]) if later_change else _Plan(deletes=True)
         lives = [entry for entry in entries if entry["action"] in _LIVES]
         was_deleted = lives[-1]["action"] == "restored" if lives else is_deleted
-        left: list[SkippedField] = []
-        if was_deleted != is_deleted and WHOLE not in wish.force:
-            left = _others_decided(lives, known, wish.own, is_deleted=is_deleted)
-        comes_back = is_deleted and not was_deleted and not left
+        skipped: list[SkippedField] = []
+        if was_deleted != is_deleted and WHOLE not in request.force:
+            skipped = _later_decision(lives, later_entries, request.own, is_deleted=is_deleted)
+        is_restored = is_deleted and not was_deleted and not skipped
         state = self._state(playlist, entries)
-        planned = plan_without_set(state, entries, known, wish.own, writable=lambda _: True, force=wish.force)
-        content, places = self._differences(state, planned.state)
-        if is_deleted and not comes_back:
-            if (content or places) and not left:
-                left = _others_decided([], known, wish.own, is_deleted=True)
-            return _Plan(skipped=[*left, *planned.skipped], already=planned.already)
-        places, gone = self._placeable(places, now)
+        planned = plan_without_set(
+            state, entries, later_entries, request.own, writable=lambda _: True, force=request.force
+        )
+        content, positions = self._differences(state, planned.state)
+        if is_deleted and not is_restored:
+            if (content or positions) and not skipped:
+                skipped = _later_decision([], later_entries, request.own, is_deleted=True)
+            return _Plan(skipped=[*skipped, *planned.skipped], already=planned.already)
+        positions, removed = self._split_restorable(positions, now)
         return _Plan(
-            restores=comes_back,
+            restores=is_restored,
             content=content,
-            places=places,
-            deletes=was_deleted and not is_deleted and not left,
-            skipped=[*left, *planned.skipped, *gone],
+            positions=positions,
+            deletes=was_deleted and not is_deleted and not skipped,
+            skipped=[*skipped, *planned.skipped, *removed],
             already=[*([WHOLE] if lives and was_deleted == is_deleted else []), *planned.already],
         )
 
@@ -171,34 +177,38 @@ class PlaylistReverts:
         pointers = (split_pointer(change["field"]) for entry in entries for change in entry["changes"])
         video_ids = dict.fromkeys(parts[1] for parts in pointers if f"/{parts[0]}" == ENTRIES)
         members = self._entries.places(playlist["playlistId"], list(video_ids))
-        said = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
-        return said | {ENTRIES[1:]: members}
+        fields = {name: playlist[name] for name in PLAYLIST_FIELDS if name in playlist}
+        return fields | {ENTRIES[1:]: members}
 
     @staticmethod
-    def _differences(now: Item, then: Item) -> tuple[Item, dict[str, Place]]:
+    def _differences(now: Item, then: Item) -> tuple[Item, dict[str, EntryPosition]]:
         """Return the fields that differ, `None` for a field to remove, and the places of the entries that differ."""
         content = {name: then.get(name) for name in PLAYLIST_FIELDS if now.get(name) != then.get(name)}
-        here, there = now[ENTRIES[1:]], then[ENTRIES[1:]]
-        differ = (video_id for video_id in here | there if here.get(video_id) != there.get(video_id))
+        present, target = now[ENTRIES[1:]], then[ENTRIES[1:]]
+        differ = (video_id for video_id in present | target if present.get(video_id) != target.get(video_id))
         # An entry without a rank has no place to return to, because it was removed in the meantime.
         return content, {
-            video_id: there.get(video_id)
+            video_id: target.get(video_id)
             for video_id in differ
-            if video_id not in there or {"rank", "addedAt"} <= there[video_id].keys()
+            if video_id not in target or {"rank", "addedAt"} <= target[video_id].keys()
         }
 
-    def _placeable(self, places: Mapping[str, Place], now: int) -> tuple[dict[str, Place], list[SkippedField]]:
+    def _split_restorable(
+        self, positions: Mapping[str, EntryPosition], now: int
+    ) -> tuple[dict[str, EntryPosition], list[SkippedField]]:
         """Return the places to restore, and a skipped field for each place whose video is permanently removed."""
-        wanted = [video_id for video_id, place in places.items() if place]
-        there = self._entries.existing(wanted, now)
-        gone = [video_id for video_id in wanted if video_id not in there]
-        kept = {video_id: place for video_id, place in places.items() if video_id not in gone}
-        return kept, [SkippedField(_pointer(video_id), "gone") for video_id in gone]
+        video_ids = [video_id for video_id, position in positions.items() if position]
+        existing = self._entries.existing(video_ids, now)
+        removed = [video_id for video_id in video_ids if video_id not in existing]
+        restorable = {video_id: position for video_id, position in positions.items() if video_id not in removed}
+        return restorable, [SkippedField(_pointer(video_id), "gone") for video_id in removed]
 
 
-def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, is_deleted: bool) -> list[SkippedField]:
+def _later_decision(
+    lives: Sequence[Item], later_entries: Sequence[Item], own: str, *, is_deleted: bool
+) -> list[SkippedField]:
     """Return the later change that deleted or restored the playlist; empty if the change set's state still applies."""
-    foreign = (entry for entry in outside(lives, known, own) if entry["action"] in _LIVES)
+    foreign = (entry for entry in outside(lives, later_entries, own) if entry["action"] in _LIVES)
     last = next((entry for entry in foreign if not lives or entry[SORT_KEY] > lives[-1][SORT_KEY]), None)
     if last:
         return [SkippedField(WHOLE, "changedSince", last["by"], last["at"], last.get("version"))]
@@ -207,9 +217,13 @@ def _others_decided(lives: Sequence[Item], known: Sequence[Item], own: str, *, i
     return [SkippedField(WHOLE, "changedSince", UNKNOWN)]
 
 
-def _is_unknown(playlist: Item, known: Sequence[Item], own: str) -> bool:
+def _is_unknown(playlist: Item, later_entries: Sequence[Item], own: str) -> bool:
     """Return whether the trail will never have the entry of the present version."""
-    return request_id_of(playlist) != own and bool(known) and known[0].get("version") != playlist["version"]
+    return (
+        request_id_of(playlist) != own
+        and bool(later_entries)
+        and later_entries[0].get("version") != playlist["version"]
+    )
 
 
 def always(_: Sequence[Item]) -> bool:

@@ -20,7 +20,7 @@ from shared.core.changes import (
     split_pointer,
     truncated_fields,
 )
-from shared.history.as_of import require_known
+from shared.history.as_of import require_untruncated
 from shared.history.entries import UNKNOWN
 from shared.schema import CHANGESET, SORT_KEY
 
@@ -78,10 +78,10 @@ def plan_to_version(
     `writable` are reported only if `fields` names some. Raises Gone, naming the fields, if a required value was
     truncated.
     """
-    others = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
-    state, skipped, lost = now, [], []
+    foreign = [entry for entry in later if entry["by"] != {"kind": caller.kind, "id": caller.subject}]
+    state, skipped, truncated = now, [], []
 
-    def is_left(pointer: str) -> bool:
+    def is_skipped(pointer: str) -> bool:
         """Return whether to leave the value at this pointer unchanged; report the reason in `skipped` where needed."""
         if not _covered(pointer, fields):
             return True
@@ -89,21 +89,21 @@ def plan_to_version(
             if tuple(fields) != ("",):
                 skipped.append(SkippedField(pointer, "notWritable"))
             return True
-        culprit = None if _covered(pointer, force) else _toucher(others, pointer)
+        culprit = None if _covered(pointer, force) else _latest_change(foreign, pointer)
         if culprit:
-            skipped.append(_left(pointer, culprit))
+            skipped.append(_changed_since(pointer, culprit))
         return culprit is not None
 
     for cut in list(truncated_fields(then)):
         # A truncated value cannot be compared. Its truncation shows that it was changed.
         value = _value_at(now, cut)
         then = set_at(then, split_pointer(cut), value, there=value is not _ABSENT)
-        if not is_left(cut):
-            lost.append(TruncatedValue(cut))
-    require_known(dict(enumerate(lost)))
+        if not is_skipped(cut):
+            truncated.append(TruncatedValue(cut))
+    require_untruncated(dict(enumerate(truncated)))
     for change in changes_between(now, then):
         pointer = change["field"]
-        if not is_left(pointer):
+        if not is_skipped(pointer):
             state = set_at(state, split_pointer(pointer), change.get("to"), there="to" in change)
     return RevertPlan(state, list(changes_between(now, state)), skipped)
 
@@ -131,10 +131,10 @@ def plan_without_set(
     skipped: dict[str, SkippedField] = {}
     already: dict[str, None] = {}
     for entry in entries:
-        since = [other for other in foreign if other[SORT_KEY] > entry[SORT_KEY]]
+        since = [candidate for candidate in foreign if candidate[SORT_KEY] > entry[SORT_KEY]]
         for change in reversed(entry["changes"]):
             pointer = change["field"]
-            if not writable(pointer) or any(overlap(pointer, left) for left in skipped):
+            if not writable(pointer) or any(overlap(pointer, skipped_pointer) for skipped_pointer in skipped):
                 continue
             # Equal to the state before the set, regardless of the changes in between: it is already reverted.
             if _same(_value_at(now, pointer), _value_at(before, pointer)):
@@ -143,8 +143,8 @@ def plan_without_set(
             value, forced = _value_at(state, pointer), _covered(pointer, force)
             if _same(value, change.get("from", _ABSENT)) and "fromBytes" not in change:
                 continue
-            if not forced and (culprit := _toucher(since, pointer)):
-                skipped[pointer] = _left(pointer, culprit)
+            if not forced and (culprit := _latest_change(since, pointer)):
+                skipped[pointer] = _changed_since(pointer, culprit)
             elif "fromBytes" in change:
                 skipped[pointer] = SkippedField(pointer, "notKept")
             elif not forced and "toBytes" not in change and not _same(value, change.get("to", _ABSENT)):
@@ -168,18 +168,18 @@ def find_later_author(entries: Sequence[Item], later: Sequence[Item], own: str) 
     for entry in outside(entries, later, own):
         is_change = entry[SORT_KEY] > entries[-1][SORT_KEY] and bool(entry["changes"])
         if is_change and (entry["by"]["kind"] != "job" or entry["by"]["id"] == IMPORT):
-            return _left("", entry)
+            return _changed_since("", entry)
     return None
 
 
-def _toucher(entries: Iterable[Item], pointer: str) -> Item | None:
+def _latest_change(entries: Iterable[Item], pointer: str) -> Item | None:
     """Return the newest entry that changed a value at, above or below a pointer."""
     return next(
         (entry for entry in entries if any(overlap(pointer, change["field"]) for change in entry["changes"])), None
     )
 
 
-def _left(pointer: str, entry: Item) -> SkippedField:
+def _changed_since(pointer: str, entry: Item) -> SkippedField:
     return SkippedField(pointer, "changedSince", entry["by"], entry["at"], entry.get("version"))
 
 

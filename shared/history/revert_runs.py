@@ -68,24 +68,24 @@ class RunStore:
     def __init__(self, table: Table) -> None:
         self.table = table
 
-    def begin(self, changeset_id: str, wish: RevertRequest, now: int) -> Item:
+    def begin(self, changeset_id: str, request: RevertRequest, now: int) -> Item:
         """Store a new run. Its stream record starts the worker. One PutItem."""
         content = {
-            **REVERT.key(revertId=wish.own),
-            "revertId": wish.own,
+            **REVERT.key(revertId=request.own),
+            "revertId": request.own,
             "changesetId": changeset_id,
-            "userId": wish.caller.subject,
-            "isAdmin": wish.caller.is_admin,
-            "dryRun": wish.dry_run,
-            "force": list(wish.force),
-            "attended": wish.attended,
+            "userId": request.caller.subject,
+            "isAdmin": request.caller.is_admin,
+            "dryRun": request.dry_run,
+            "force": list(request.force),
+            "attended": request.attended,
             "state": RUNNING,
             **dict.fromkeys(COUNTS, 0),
             **dict.fromkeys(("turn", "last", "stalls"), 0),
             "writeId": new_write_id(),
             TTL_ATTRIBUTE: now + DAYS_KEPT * 86_400,
         }
-        run = with_audit_fields(content, wish.caller, now)
+        run = with_audit_fields(content, request.caller, now)
         write_once(self.table, [self.table.put(run, condition=ABSENT)], run)
         return run
 
@@ -147,8 +147,8 @@ class RunStore:
         still = fence(turn=run[TURN], state=RUNNING)
         writes = [self.table.update(key_of(run), change_between(run, new), condition=still)]
         parts = [(_REPORTED, {"report": report}) for report in reports] + [(_WAITING, dict(wait)) for wait in waits]
-        for place, (prefix, content) in enumerate(parts):
-            key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{place:03}")
+        for number, (prefix, content) in enumerate(parts):
+            key = REVERT_PART.key(revertId=run["revertId"], part=f"{prefix}{new['turn']:08}-{number:03}")
             content |= {**key, "revertId": run["revertId"], TTL_ATTRIBUTE: run[TTL_ATTRIBUTE]}
             writes.append(self.table.put(with_audit_fields(content, caller, now)))
         writes += [self.table.remove(key_of(part)) for part in settled]

@@ -74,17 +74,17 @@ class AuditStore:
         Returns for each entry whether it is new, or the error that prevented its storage. After an error the list may
         be shorter: the remaining entries were not tried.
         """
-        puts = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
-        return [_is_new(result) for result in gather(puts, in_order=map(_subject, entries))]
+        writes = (partial(self.table.begin_write, self.table.put(entry, condition=ABSENT)) for entry in entries)
+        return [_is_new(result) for result in gather(writes, in_order=map(_subject, entries))]
 
-    def list_for_video(self, video_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
+    def list_for_video(self, video_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a video and its related items; see `Asked` for the arguments."""
-        return self._page(_home(video_id), now, **asked)
+        return self._page(_home(video_id), now, **query)
 
-    def list_for_playlist(self, playlist_id: str, now: int, **asked: Unpack["TrailQuery"]) -> Page[Item]:
+    def list_for_playlist(self, playlist_id: str, now: int, **query: Unpack["TrailQuery"]) -> Page[Item]:
         """Return a page of the entries of a playlist; see `Asked` for the arguments."""
         key = PLAYLIST_AUDIT.key(playlistId=playlist_id, at="", sequence="")
-        return self._page(key[PARTITION_KEY], now, **asked)
+        return self._page(key[PARTITION_KEY], now, **query)
 
     def follows(self, partition: str, entity: str, changeset_id: str, version: int) -> bool:
         """Return whether the trail has the entry of a write, or a later entry of the same change set.

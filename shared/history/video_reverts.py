@@ -60,8 +60,8 @@ class VideoReverts:
         The write is conditional on the version that was read, and planned again after a conflict. Raises NotFound,
         Forbidden, VersionMismatch, Gone, TrailBehind, and the errors of a change of the video.
         """
-        made: list[Change] = []
-        left: list[SkippedField] = []
+        applied: list[Change] = []
+        skipped: list[SkippedField] = []
         charge = _Charge(self.quota, now, dry_run=dry_run)
 
         def edit(item: Item) -> Item:
@@ -73,12 +73,12 @@ class VideoReverts:
                 present.state, then.state, then.later, caller, writable=is_writable, fields=fields, force=force
             )
             edited = charge.edited(item, planned)
-            made[:], left[:] = changes(item, edited), planned.skipped
+            applied[:], skipped[:] = changes(item, edited), planned.skipped
             return edited
 
         with self._explaining_absence(video_id, caller, now):
             document = self.videos.change(video_id, caller, now, edit, matches=matches, dry_run=dry_run)
-        return RevertedVideo(document, made, left)
+        return RevertedVideo(document, applied, skipped)
 
     def revert_changes(
         self,
@@ -120,12 +120,12 @@ class VideoReverts:
         """
         read: list[Item] = []
         entries = _noted(self.trail.iterate_back(item["videoId"], now), read)
-        known = item
+        base = item
         if item.get(UPDATED_FOR) == own:
-            known = item | {"version": item["version"] - 1}
+            base = item | {"version": item["version"] - 1}
             # The digests describe the video before the run's write, so they must not be compared.
             entries = ({**entry, DIGEST: None} for entry in entries)
-        for version in versions(known, entries, now):
+        for version in versions(base, entries, now):
             if version.number == first["version"]:
                 break  # entries before the change set are not needed
         while not (read and _is_as_old(read[-1], first)) and next(entries, None):
@@ -166,8 +166,8 @@ class _Charge:
 
 def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: str, force: Sequence[str]) -> RevertPlan:
     """Plan the revert of a change set's entries for a video."""
-    there = {entry[SORT_KEY] for entry in later}
-    entries = [entry for entry in entries if entry[SORT_KEY] in there]
+    later_keys = {entry[SORT_KEY] for entry in later}
+    entries = [entry for entry in entries if entry[SORT_KEY] in later_keys]
     if not entries:
         raise Gone("The video that the change set wrote was removed; this is a later one with the same videoId.")
     now = next(versions(item, (), 0)).state
@@ -182,8 +182,8 @@ def _without(item: Item, entries: Sequence[Item], later: Sequence[Item], own: st
         return planned
     if item["status"] == "deleted":
         return RevertPlan(now, already=["/status"])
-    if "" not in force and (kept := revert_plan.find_later_author(entries, later, own)):
-        return RevertPlan(now, skipped=[kept])
+    if "" not in force and (skipped := revert_plan.find_later_author(entries, later, own)):
+        return RevertPlan(now, skipped=[skipped])
     return RevertPlan(now | {"status": "deleted"}, [{"field": "/status", "from": item["status"], "to": "deleted"}])
 
 

@@ -50,7 +50,7 @@ SOURCES = tuple(
 )
 """Relation and shard of each RelationIndex partition that lists searchable videos."""
 
-CANNOT_GO_ON = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
+UNUSABLE_ERRORS = (Gone, IncompatibleIndex, ObjectMissing, DamagedFile)
 """Errors after which a generation or draft is unusable and a rebuild starts from scratch."""
 
 Outcome = Literal["busy", "unchanged", "published", "unfinished"]
@@ -120,18 +120,18 @@ class IndexBuilder:
         copy: LocalCopy,
         table: Table,
         feed: Feed,
-        films: DocumentLoader,
+        loader: DocumentLoader,
         *,
         clock: Callable[[], float] = time.time,
-        tell: Callable[[int], None] = lambda _: None,
+        report_progress: Callable[[int], None] = lambda _: None,
         heartbeat: Callable[[Callable[[], None]], AbstractContextManager[object]] = Heartbeat,
     ) -> None:
-        """`tell` receives the number of videos that a rebuild has indexed in this run.
+        """`report_progress` receives the number of videos that a rebuild has indexed in this run.
 
         `heartbeat` calls a function regularly.
         """
-        self._generations, self._copy, self._table, self._feed, self._films = generations, copy, table, feed, films
-        self._clock, self._tell, self._heartbeat = clock, tell, heartbeat
+        self._generations, self._copy, self._table, self._feed, self._loader = generations, copy, table, feed, loader
+        self._clock, self._report_progress, self._heartbeat = clock, report_progress, heartbeat
 
     def run(self, in_time: Callable[[], bool] = lambda: True, *, from_scratch: bool = False) -> BuildResult:
         """Build until `in_time` returns false, and publish a finished generation. `anew` forces a rebuild.
@@ -151,14 +151,14 @@ class IndexBuilder:
             except Unavailable as error:  # the next heartbeat comes before the lease expires
                 log_failure("lease not renewed", error)
 
-        def goes_on() -> bool:
+        def may_continue() -> bool:
             if is_lost.is_set():
                 raise LeaseLost
             return in_time()
 
         try:
             with self._heartbeat(renew):
-                return self._run(held, goes_on, from_scratch)
+                return self._run(held, may_continue, from_scratch)
         finally:
             self._generations.release(held)
 
@@ -166,13 +166,13 @@ class IndexBuilder:
         if not from_scratch and held.draft is None and held.readable is not None:
             try:
                 return self._fold(held, in_time)
-            except CANNOT_GO_ON as error:
+            except UNUSABLE_ERRORS as error:
                 # The published generation stays in use until the rebuild is published.
                 _warn(held.readable, error)
         if held.draft is not None:
             try:
                 return self._rebuild(held, in_time)
-            except CANNOT_GO_ON as error:
+            except UNUSABLE_ERRORS as error:
                 _warn(held.draft.generation, error)
                 held = self._generations.drop_draft(held)
         return self._rebuild(held, in_time)
@@ -182,20 +182,20 @@ class IndexBuilder:
         self._generations.copy_of(held.readable, self._copy)
         engine = SearchEngine(self._copy.folder)
         try:
-            follower = self._follower(engine)
+            consumer = self._consumer(engine)
             before = dict(held.places)
-            follower.catch_up(in_time)
+            consumer.catch_up(in_time)
             # Includes changes that an earlier run committed but did not publish.
-            moved = dict(follower.mark.places) != before
+            moved = dict(consumer.checkpoint.places) != before
             is_old = int(self._clock()) - held.published_at >= PUBLISHED_EVERY
-            if not moved or not (follower.put or self._is_ahead(engine, held) or is_old):
-                return BuildResult("unchanged", self._behind(follower))
-            return self._published(held, engine, follower)
+            if not moved or not (consumer.put or self._is_ahead(engine, held) or is_old):
+                return BuildResult("unchanged", self._lag(consumer))
+            return self._published(held, engine, consumer)
         finally:
             engine.close()
 
     def _is_ahead(self, engine: SearchEngine, held: GenerationPointer) -> bool:
-        return engine.mark is not None and dict(engine.mark.places) != dict(held.places)
+        return engine.checkpoint is not None and dict(engine.checkpoint.places) != dict(held.places)
 
     def _rebuild(self, held: GenerationPointer, in_time: Callable[[], bool]) -> BuildResult:
         """Index every video, then consume the changes since the start. Resumes from the draft if there is one."""
@@ -207,24 +207,24 @@ class IndexBuilder:
             if draft is None:
                 before = (at.begun - SECONDS_BEFORE) * 1000
                 engine.commit(IndexCheckpoint({log: self._feed.at_time(log, before) for log in shard_logs()}, 0))
-            put = saved = 0
+            indexed = saved = 0
             while at.source < len(SOURCES):
                 if not in_time():
                     self._save(held, engine, at)
-                    return BuildResult("unfinished", self._unfinished(held, at), put)
-                if put - saved >= SAVED_EVERY:
-                    held, saved = self._save(held, engine, at), put
+                    return BuildResult("unfinished", self._unfinished(held, at), indexed)
+                if indexed - saved >= SAVED_EVERY:
+                    held, saved = self._save(held, engine, at), indexed
                 ids, at = read_video_ids(self._table, at)
-                for _, film in self._films.read(ids):
-                    if film:
-                        engine.put([film])
-                        put += 1
-                self._tell(put)
-            follower = self._committed(engine)
-            if not follower.catch_up(in_time):
+                for _, document in self._loader.read(ids):
+                    if document:
+                        engine.put([document])
+                        indexed += 1
+                self._report_progress(indexed)
+            consumer = self._committed(engine)
+            if not consumer.catch_up(in_time):
                 self._save(held, engine, at)
-                return BuildResult("unfinished", self._unfinished(held, at), put)
-            return replace(self._published(held, engine, follower), put=put + follower.put)
+                return BuildResult("unfinished", self._unfinished(held, at), indexed)
+            return replace(self._published(held, engine, consumer), put=indexed + consumer.put)
         finally:
             engine.close()
 
@@ -234,22 +234,22 @@ class IndexBuilder:
 
     def _committed(self, engine: SearchEngine) -> FeedConsumer:
         """Commit all indexed videos and return the follower."""
-        follower = self._follower(engine)
-        engine.commit(follower.mark)
-        return follower
+        consumer = self._consumer(engine)
+        engine.commit(consumer.checkpoint)
+        return consumer
 
-    def _follower(self, engine: SearchEngine) -> FeedConsumer:
-        return FeedConsumer(engine, self._feed, self._films, clock=self._clock, slice_=PAGE)
+    def _consumer(self, engine: SearchEngine) -> FeedConsumer:
+        return FeedConsumer(engine, self._feed, self._loader, clock=self._clock, slice_=PAGE)
 
-    def _published(self, held: GenerationPointer, engine: SearchEngine, follower: FeedConsumer) -> BuildResult:
-        follower.keep()
+    def _published(self, held: GenerationPointer, engine: SearchEngine, consumer: FeedConsumer) -> BuildResult:
+        consumer.keep()
         files = engine.files()
-        held = self._generations.publish(held, self._copy, files, follower.mark, engine.size)
+        held = self._generations.publish(held, self._copy, files, consumer.checkpoint, engine.size)
         _, removed = self._generations.tidy(held)
-        return BuildResult("published", self._behind(follower), follower.put, removed)
+        return BuildResult("published", self._lag(consumer), consumer.put, removed)
 
-    def _behind(self, follower: FeedConsumer) -> float:
-        return self._seconds_since(follower.mark.as_of)
+    def _lag(self, consumer: FeedConsumer) -> float:
+        return self._seconds_since(consumer.checkpoint.as_of)
 
     def _unfinished(self, held: GenerationPointer, at: BuildPosition) -> float:
         """Return the lag in seconds. If nothing is published, it counts from the start of the rebuild."""

@@ -28,7 +28,7 @@ class FeedConsumer:
         self,
         engine: SearchEngine,
         feed: Feed,
-        films: DocumentLoader,
+        loader: DocumentLoader,
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
@@ -39,15 +39,15 @@ class FeedConsumer:
         An engine without a checkpoint consumes the whole retained feed.
         """
         self.engine = engine
-        self._feed, self._films = feed, films
+        self._feed, self._loader = feed, loader
         self._clock, self._sleep, self._slice = clock, sleep, slice_
-        self.mark = engine.mark or IndexCheckpoint(dict.fromkeys(shard_logs(), OLDEST), 0)
+        self.checkpoint = engine.checkpoint or IndexCheckpoint(dict.fromkeys(shard_logs(), OLDEST), 0)
         """Current checkpoint. May be newer than the engine's own if the changes since then do not affect the index."""
         self.put = 0
         """Videos that were indexed or removed."""
         self.is_caught_up = False
         """Whether the last `catch_up` reached the end of the feed."""
-        self.reached = self.mark.as_of
+        self.reached = self.checkpoint.as_of
         """Epoch milliseconds of the last consumed change, or up to which all changes are consumed."""
 
     def catch_up(self, in_time: Callable[[], bool] = lambda: True) -> bool:
@@ -58,10 +58,10 @@ class FeedConsumer:
         """
         self.is_caught_up = False
         while True:
-            seen_at = int(self._clock() * 1000)
-            changes = read_page(self._feed, self.mark.places, TYPES, MAX_EXAMINED)
+            read_at = int(self._clock() * 1000)
+            changes = read_page(self._feed, self.checkpoint.places, TYPES, MAX_EXAMINED)
             end = IndexCheckpoint(
-                changes.cursors, max(self.mark.as_of, seen_at) if changes.caught_up else self.mark.as_of
+                changes.cursors, max(self.checkpoint.as_of, read_at) if changes.caught_up else self.checkpoint.as_of
             )
             read: set[str] = set()
             for start in range(0, len(changes.items), self._slice):
@@ -71,65 +71,65 @@ class FeedConsumer:
                 # Each video once per page, because it is read after all changes of the page.
                 ids = {change["videoId"]: None for change in changes.items[start:behind]}
                 is_last = behind >= len(changes.items)
-                self._put(
+                self._index(
                     [video_id for video_id in ids if video_id not in read],
-                    end if is_last else replace(self.mark, places=changes.behind[behind - 1]),
+                    end if is_last else replace(self.checkpoint, places=changes.behind[behind - 1]),
                 )
                 read.update(ids)
                 self.reached = max(self.reached, changes.items[min(behind, len(changes.items)) - 1]["at"])
-            self.mark = end
+            self.checkpoint = end
             if changes.caught_up:
                 self.is_caught_up, self.reached = True, end.as_of
                 return True
             if not in_time():
                 return False
 
-    def _put(self, video_ids: Sequence[str], mark: IndexCheckpoint) -> None:
+    def _index(self, video_ids: Sequence[str], checkpoint: IndexCheckpoint) -> None:
         """Index the current state of these videos, remove deleted videos, and advance the checkpoint."""
-        gone: list[str] = []
-        for video_id, film in self._films.read(video_ids):
-            if film is None:
-                gone.append(video_id)
+        deleted_ids: list[str] = []
+        for video_id, document in self._loader.read(video_ids):
+            if document is None:
+                deleted_ids.append(video_id)
             else:
-                self.engine.put([film])
+                self.engine.put([document])
         if video_ids:
-            self.engine.put([], gone)
-            self.engine.commit(mark)
-        self.mark = mark
+            self.engine.put([], deleted_ids)
+            self.engine.commit(checkpoint)
+        self.checkpoint = checkpoint
         self.put += len(video_ids)
 
-    def has(self, places: Mapping[str, LogCursor]) -> bool:
+    def has(self, cursors: Mapping[str, LogCursor]) -> bool:
         """Return whether the index has consumed these logs, of all owners' changes, up to these places."""
-        return all(_position(self.mark.places[log]) >= _position(place) for log, place in places.items())
+        return all(_position(self.checkpoint.places[log]) >= _position(cursor) for log, cursor in cursors.items())
 
-    def is_behind(self, places: Mapping[str, LogCursor]) -> bool:
+    def is_behind(self, cursors: Mapping[str, LogCursor]) -> bool:
         """Return whether these places are ahead of the index in some logs and behind it in no log."""
-        return not self.has(places) and all(
-            _position(place) >= _position(self.mark.places[log]) for log, place in places.items()
+        return not self.has(cursors) and all(
+            _position(cursor) >= _position(self.checkpoint.places[log]) for log, cursor in cursors.items()
         )
 
-    def wait_for(self, places: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
+    def wait_for(self, cursors: Mapping[str, LogCursor], in_time: Callable[[], bool]) -> bool:
         """Consume until the index includes all changes before these places or `in_time` returns false. Returns whether
         it does.
 
         Raises Gone, Unavailable.
         """
         rest = LONGEST_REST / 8
-        while not self.has(places):
+        while not self.has(cursors):
             if not in_time():
                 return False
             self.catch_up(in_time)
-            if not self.has(places):
+            if not self.has(cursors):
                 self._sleep(rest)
                 rest = min(rest * 2, LONGEST_REST)
         return True
 
     def keep(self) -> None:
         """Store the current checkpoint in the engine."""
-        if self.engine.mark != self.mark:
-            self.engine.commit(self.mark)
+        if self.engine.checkpoint != self.checkpoint:
+            self.engine.commit(self.checkpoint)
 
 
-def _position(place: LogCursor) -> int:
+def _position(cursor: LogCursor) -> int:
     """Return the position of the next change. It is the same for a place in the tail and in a block."""
-    return place.first + place.skip
+    return cursor.first + cursor.skip

@@ -101,7 +101,7 @@ class SearchEngine:
         self._writer: tantivy.IndexWriter | None = None
         self._is_changed = False
         folder.mkdir(parents=True, exist_ok=True)
-        self._mark = _read_mark(folder)
+        self._mark = _read_checkpoint(folder)
         try:
             self._index = tantivy.Index(SCHEMA, path=str(folder))
             self._index.config_reader("manual")
@@ -110,7 +110,7 @@ class SearchEngine:
             raise IncompatibleIndex(f"{folder}: {error}") from error
 
     @property
-    def mark(self) -> IndexCheckpoint | None:
+    def checkpoint(self) -> IndexCheckpoint | None:
         """Checkpoint of the last commit. `None` before the first one."""
         return self._mark
 
@@ -119,15 +119,15 @@ class SearchEngine:
         """Number of indexed videos."""
         return self._searcher.num_docs
 
-    def put(self, films: Iterable[VideoDocument], deleted_ids: Iterable[str] = ()) -> None:
+    def put(self, documents: Iterable[VideoDocument], deleted_ids: Iterable[str] = ()) -> None:
         """Add or replace videos, and delete the videos whose ids are in `gone`.
 
         Searches see the change after `commit`.
         """
-        for film in films:
+        for document in documents:
             self._is_changed = True
-            self._writing.delete_documents_by_term("id", film.video_id)
-            self._writing.add_document(document_of(film))
+            self._writing.delete_documents_by_term("id", document.video_id)
+            self._writing.add_document(document_of(document))
         for video_id in deleted_ids:
             self._is_changed = True
             self._writing.delete_documents_by_term("id", video_id)
@@ -142,12 +142,12 @@ class SearchEngine:
             self._writing.commit()
             self._is_changed = False
             self._reload()
-        _write_mark(self._folder, at)
+        _write_checkpoint(self._folder, at)
         self._mark = at
 
     def search(
         self,
-        question: SearchQuery,
+        search_query: SearchQuery,
         caller: Caller,
         now: int,
         *,
@@ -164,16 +164,16 @@ class SearchEngine:
         If it no longer matches, its old position is used.
         """
         searcher = self._searcher
-        asked = IndexQuery(SCHEMA, question, caller, now, filters, without)
+        query = IndexQuery(SCHEMA, search_query, caller, now, filters, without)
         limit = min(limit, DEEPEST)
         past: tuple[float, str] | None = None
         if after:
-            standing = self._ranked(searcher, asked.with_id(after.video_id), asked, 1)[0]
+            standing = self._ranked(searcher, query.with_id(after.video_id), query, 1)[0]
             past = _rank(standing[0] if standing else after)
-        ranked, total = self._ranked(searcher, asked.query, asked, DEEPEST if past else limit + 1)
-        first = next((place for place, hit in enumerate(ranked) if past is None or _rank(hit) > past), len(ranked))
+        ranked, total = self._ranked(searcher, query.query, query, DEEPEST if past else limit + 1)
+        first = next((index for index, hit in enumerate(ranked) if past is None or _rank(hit) > past), len(ranked))
         hits = ranked[first : min(first + limit, DEEPEST)]
-        counted = self._counted(searcher, asked.all, facets)
+        counted = self._counted(searcher, query.all, facets)
         return SearchHits(hits, total, counted, more=first + limit < min(len(ranked), DEEPEST))
 
     def similar(self, video_id: str, caller: Caller, now: int, *, limit: int = 10) -> list[Hit] | None:
@@ -182,23 +182,23 @@ class SearchEngine:
         address = self._address(searcher, video_id)
         if address is None:
             return None
-        asked = IndexQuery.others(SCHEMA, video_id, caller, now)
-        said = candidates(words_of(searcher.doc(address)))
-        films, all_films = self._matching_terms(searcher, asked.all, said)
-        terms = distinctive_terms(said, films, all_films)
+        query = IndexQuery.excluding(SCHEMA, video_id, caller, now)
+        term_counts = candidates(words_of(searcher.doc(address)))
+        frequencies, total = self._matching_terms(searcher, query.all, term_counts)
+        terms = distinctive_terms(term_counts, frequencies, total)
         if not terms:
             return []
-        asked.like(terms)
-        return self._ranked(searcher, asked.query, asked, min(limit, DEEPEST))[0][:limit]
+        query.like(terms)
+        return self._ranked(searcher, query.query, query, min(limit, DEEPEST))[0][:limit]
 
-    def stored(self, video_id: str, *, most_said: int | None = None) -> StoredFields | None:
+    def stored(self, video_id: str, *, max_characters: int | None = None) -> StoredFields | None:
         """Return the stored texts of a video.
 
-        `None` if it is not indexed or its captions exceed `most_said` characters.
+        `None` if it is not indexed or its captions exceed `max_characters` characters.
         """
         searcher = self._searcher
         address = self._address(searcher, video_id)
-        if address is None or (most_said is not None and self._said(searcher, address) > most_said):
+        if address is None or (max_characters is not None and self._caption_length(searcher, address) > max_characters):
             return None
         return stored_of(searcher.doc(address))
 
@@ -237,12 +237,12 @@ class SearchEngine:
         self._searcher = self._index.searcher()
 
     def _ranked(
-        self, searcher: tantivy.Searcher, query: tantivy.Query, asked: IndexQuery, wanted: int
+        self, searcher: tantivy.Searcher, query: tantivy.Query, index_query: IndexQuery, count: int
     ) -> tuple[list[Hit], int]:
-        """Return at least the first `wanted` hits in order, or all if there are fewer, and the total."""
-        size = wanted + _SLACK
+        """Return at least the first `count` hits in order, or all if there are fewer, and the total."""
+        size = count + _SLACK
         while True:
-            if asked.is_by_time:
+            if index_query.is_by_time:
                 result = searcher.search(query, size, order_by_field="recent")
             else:
                 result = searcher.search(query, size, weight_by_field="spread")
@@ -253,13 +253,13 @@ class SearchEngine:
                 # drop the whole tie.
                 last = hits[-1][0]
                 hits = [hit for hit in hits if hit[0] > last]
-            if len(hits) >= min(wanted, total):
+            if len(hits) >= min(count, total):
                 break
             size *= 4
         addresses = [address for _, address in hits]
         ranks = [float(rank) for rank, _ in hits]
         ids = self._ids(searcher, addresses)
-        if asked.is_by_time:
+        if index_query.is_by_time:
             found = map(Hit, ids, ranks)
         else:
             spreads: Any = searcher.fast_field_values("spread", addresses)
@@ -303,7 +303,7 @@ class SearchEngine:
         return found[0][1] if found else None
 
     @staticmethod
-    def _said(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
+    def _caption_length(searcher: tantivy.Searcher, address: tantivy.DocAddress) -> int:
         """Return the number of characters of a video's captions, from a column and not from the text."""
         (length,) = searcher.fast_field_values("saidLength", [address])
         return int(length or 0)
@@ -328,21 +328,21 @@ def _is_present(kind: str, deletes: Mapping[str, Any] | None) -> bool:
     return deletes is not None and kind == f"{deletes['opstamp']}.del"
 
 
-def _read_mark(folder: Path) -> IndexCheckpoint | None:
+def _read_checkpoint(folder: Path) -> IndexCheckpoint | None:
     """Read the checkpoint from the folder. Raises IncompatibleIndex."""
     try:
-        kept = json.loads((folder / MARK).read_bytes())
+        stored = json.loads((folder / MARK).read_bytes())
     except FileNotFoundError:
         return None
-    if kept["form"] != FORM:
-        raise IncompatibleIndex(f"{folder}: the index has form {kept['form']}, and this is form {FORM}.")
-    return IndexCheckpoint({log: LogCursor(*place) for log, place in kept["places"].items()}, kept["as_of"])
+    if stored["form"] != FORM:
+        raise IncompatibleIndex(f"{folder}: the index has form {stored['form']}, and this is form {FORM}.")
+    return IndexCheckpoint({log: LogCursor(*cursor) for log, cursor in stored["places"].items()}, stored["as_of"])
 
 
-def _write_mark(folder: Path, mark: IndexCheckpoint) -> None:
+def _write_checkpoint(folder: Path, checkpoint: IndexCheckpoint) -> None:
     unfinished = folder / f"{MARK}.part"
     with unfinished.open("w") as file:
-        json.dump({"form": FORM, **asdict(mark)}, file)
+        json.dump({"form": FORM, **asdict(checkpoint)}, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, folder / MARK)

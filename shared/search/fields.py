@@ -43,9 +43,9 @@ class StoredFields(NamedTuple):
     captions: Sequence[CaptionText]
 
     @property
-    def said(self) -> int:
+    def caption_length(self) -> int:
         """Total number of caption characters, including one separator per text."""
-        return sum(len(said.texts) + 1 for said in self.captions)
+        return sum(len(caption.texts) + 1 for caption in self.captions)
 
 
 NOTHING_STORED = StoredFields("", (), (), "", ())
@@ -79,55 +79,55 @@ def _schema() -> tantivy.Schema:
 SCHEMA = _schema()
 
 
-def document_of(film: VideoDocument) -> tantivy.Document:
+def document_of(video: VideoDocument) -> tantivy.Document:
     document = tantivy.Document()
-    document.add_text("id", film.video_id)
-    document.add_text("owner", film.user_id)
-    document.add_boolean("visible", film.visible)
-    document.add_integer("createdAt", film.created_at)
-    share = crc32(film.video_id.encode())
-    document.add_float("spread", _SPREAD * share / 2**32)
-    document.add_integer("recent", (film.created_at << 15) | (share >> 17))
-    for name, time in {"publishAt": film.publish_at, "expiresAt": film.expires_at, "purgeAt": film.purge_at}.items():
+    document.add_text("id", video.video_id)
+    document.add_text("owner", video.user_id)
+    document.add_boolean("visible", video.visible)
+    document.add_integer("createdAt", video.created_at)
+    fraction = crc32(video.video_id.encode())
+    document.add_float("spread", _SPREAD * fraction / 2**32)
+    document.add_integer("recent", (video.created_at << 15) | (fraction >> 17))
+    for name, time in {"publishAt": video.publish_at, "expiresAt": video.expires_at, "purgeAt": video.purge_at}.items():
         if time is not None:
             document.add_integer(name, time)
-    for facet, value in film.facets.items():
+    for facet, value in video.facets.items():
         if isinstance(value, int):
             document.add_integer(facet, value)
         else:
             document.add_text(facet, value)
-    for tag in {normalise_tag(tag) for tag in film.tags}:
+    for tag in {normalise_tag(tag) for tag in video.tags}:
         document.add_text("tag", tag)
-    for part in _parts_of_language(film.language):
+    for part in _parts_of_language(video.language):
         document.add_text("language", part)
-    if (number := _number(film.video_id)) is not None:
+    if (number := _number(video.video_id)) is not None:
         document.add_unsigned("high", number >> 64)
         document.add_unsigned("low", number & (2**64 - 1))
-    _add_texts(document, film)
+    _add_texts(document, video)
     return document
 
 
-def _add_texts(document: tantivy.Document, film: VideoDocument) -> None:
-    said = {language: _cues(cues) for language, cues in film.captions.items()}
+def _add_texts(document: tantivy.Document, video: VideoDocument) -> None:
+    cues_by_language = {language: _cues(cues) for language, cues in video.captions.items()}
     shown = {
-        "title": film.title,
-        "names": list(film.names),
-        "tags": list(film.tags),
-        "description": film.description,
-        "languages": [language for language, cues in said.items() if cues],
+        "title": video.title,
+        "names": list(video.names),
+        "tags": list(video.tags),
+        "description": video.description,
+        "languages": [language for language, cues in cues_by_language.items() if cues],
     }
     document.add_bytes("shown", json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode())
-    document.add_unsigned("length", len(tokens(film.title)))
+    document.add_unsigned("length", len(tokens(video.title)))
     texts = _indexed(shown)
     for name, values in texts.items():
         for text in values:
             document.add_text(name, text)
-    spoken = ["\n".join(words for _, _, words in cues) for cues in said.values() if cues]
-    for text, cues in zip(spoken, filter(None, said.values()), strict=True):
+    spoken = ["\n".join(words for _, _, words in cues) for cues in cues_by_language.values() if cues]
+    for text, cues in zip(spoken, filter(None, cues_by_language.values()), strict=True):
         document.add_text("captions", text)
         document.add_bytes("said", "\n".join(text for _, text, _ in cues).encode())
         document.add_bytes("starts", " ".join(str(start) for start, _, _ in cues).encode())
-    document.add_unsigned("saidLength", sum(len(text) + 1 for cues in said.values() for _, text, _ in cues))
+    document.add_unsigned("saidLength", sum(len(text) + 1 for cues in cues_by_language.values() for _, text, _ in cues))
     every = {word for values in (*texts.values(), spoken) for text in values for word in text.split()}
     document.add_text(ALL, " ".join(sorted(every)))
 
@@ -173,9 +173,12 @@ def stored_of(document: tantivy.Document) -> StoredFields:
     """Return the stored texts of a video in their original spelling."""
     shown = _shown_of(document)
     languages = shown.pop("languages")
-    said = zip(languages, *(document.get_all(name) for name in ("starts", "said", "captions")), strict=True)
+    texts_by_language = zip(
+        languages, *(document.get_all(name) for name in ("starts", "said", "captions")), strict=True
+    )
     captions = [
-        CaptionText(language, starts.decode(), texts.decode(), words) for language, starts, texts, words in said
+        CaptionText(language, starts.decode(), texts.decode(), words)
+        for language, starts, texts, words in texts_by_language
     ]
     return StoredFields(**shown, captions=captions)
 

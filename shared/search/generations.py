@@ -92,7 +92,7 @@ class GenerationPointer:
     """Next position of the generation in each log."""
     as_of: int = 0
     """Epoch milliseconds up to which the generation includes all changes."""
-    films: int = 0
+    video_count: int = 0
     bytes: int = 0
     published_at: int = 0
     """Epoch seconds."""
@@ -114,9 +114,9 @@ class GenerationPointer:
             generation=item.get("generation"),
             form=item.get("form"),
             previous=item.get("previous"),
-            places={log: LogCursor(*place) for log, place in item.get("places", {}).items()},
+            places={log: LogCursor(*cursor) for log, cursor in item.get("places", {}).items()},
             as_of=item.get("asOf", 0),
-            films=item.get("films", 0),
+            video_count=item.get("films", 0),
             bytes=item.get("bytes", 0),
             published_at=item.get("publishedAt", 0),
             draft=Draft(draft["generation"], draft["at"]) if draft else None,
@@ -260,35 +260,35 @@ class Generations:
         held: GenerationPointer,
         copy: LocalCopy,
         files: Sequence["IndexFile"],
-        mark: "IndexCheckpoint",
-        films: int,
+        checkpoint: "IndexCheckpoint",
+        video_count: int,
     ) -> GenerationPointer:
         """Publish a local copy as the new generation and end the draft. Raises LeaseLost, and then changes nothing."""
-        generation, kept = self._saved(held, copy, files)
+        generation, stored = self._saved(held, copy, files)
         new = replace(
             held,
             generation=generation,
             form=FORM,
             previous=held.generation,
-            places=mark.places,
-            as_of=mark.as_of,
-            films=films,
-            bytes=sum(file.size for file in kept),
+            places=checkpoint.places,
+            as_of=checkpoint.as_of,
+            video_count=video_count,
+            bytes=sum(file.size for file in stored),
             published_at=int(self._clock()),
             draft=None,
         )
-        said: Item = {
+        attributes: Item = {
             "generation": generation,
             "form": FORM,
             "places": {log: list(place) for log, place in new.places.items()},
             "asOf": new.as_of,
-            "films": new.films,
+            "films": new.video_count,
             "bytes": new.bytes,
             "publishedAt": new.published_at,
             **({"previous": held.generation} if held.generation else {}),
         }
-        sets = ", ".join(f"#{name} = :{name}" for name in said)
-        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **said))
+        sets = ", ".join(f"#{name} = :{name}" for name in attributes)
+        self._write(held.lease, Expression.of(f"SET {sets} REMOVE #draft", **attributes))
         copy.is_of(generation)
         return new
 
@@ -315,12 +315,12 @@ class Generations:
         The copy is empty if no generation has this release's format. Raises DamagedFile, and ObjectMissing if generations
         are deleted faster than they are copied.
         """
-        for turn in range(MAX_COPIES):
+        for attempt in range(MAX_COPIES):
             pointer = self.pointer()
             try:
                 self.copy_of(pointer.readable, copy)
             except ObjectMissing:
-                if turn == MAX_COPIES - 1:
+                if attempt == MAX_COPIES - 1:
                     raise
             else:
                 break
@@ -338,13 +338,13 @@ class Generations:
         if copy.generation == generation:
             return
 
-        def bring(file: StoredFile) -> None:
-            there = copy.folder / file.name
-            self._objects.copy_to(object_uri(self._bucket, file.key), there)
-            if not _is(there, file):
+        def copy_file(file: StoredFile) -> None:
+            target = copy.folder / file.name
+            self._objects.copy_to(object_uri(self._bucket, file.key), target)
+            if not _is(target, file):
                 raise DamagedFile(f"{file.key} is not the file that the generation {generation} was made of.")
 
-        map_threads(bring, copy.keep(self._manifest(generation)), SIDE_BY_SIDE)
+        map_threads(copy_file, copy.keep(self._manifest(generation)), SIDE_BY_SIDE)
         copy.is_of(generation)
 
     def tidy(self, held: GenerationPointer) -> tuple[GenerationPointer, int]:
@@ -377,27 +377,27 @@ class Generations:
         self, held: GenerationPointer, copy: LocalCopy, files: Sequence["IndexFile"]
     ) -> tuple[str, list[StoredFile]]:
         """Upload the new files of a copy and a manifest. Returns the name and the files of the new generation."""
-        there: dict[str, StoredFile] = {}
+        published: dict[str, StoredFile] = {}
         if copy.generation in (held.generation, held.draft.generation if held.draft else None) and copy.generation:
-            there = {file.name: file for file in self._manifest(copy.generation)}
+            published = {file.name: file for file in self._manifest(copy.generation)}
         number = max(
             (_number(name) for name in (held.generation, held.draft and held.draft.generation) if name), default=0
         )
         generation = f"{number + 1:08}-{os.urandom(4).hex()}"
 
-        def put(file: "IndexFile") -> StoredFile:
-            before = there.get(file.name)
+        def upload(file: "IndexFile") -> StoredFile:
+            before = published.get(file.name)
             if file.is_immutable and before and before.size == file.size:
                 return before
             path, key = copy.folder / file.name, f"{FOLDER}{generation}/{file.name}"
-            kept = StoredFile(file.name, key, path.stat().st_size, _sha256(path))
+            stored = StoredFile(file.name, key, path.stat().st_size, _sha256(path))
             self._objects.put_file(self._bucket, key, path, "application/octet-stream")
-            return kept
+            return stored
 
-        kept = map_threads(put, files, SIDE_BY_SIDE)
-        manifest = {"generation": generation, "files": [file._asdict() for file in kept]}
+        stored = map_threads(upload, files, SIDE_BY_SIDE)
+        manifest = {"generation": generation, "files": [file._asdict() for file in stored]}
         self._objects.put(self._bucket, _manifest_key(generation), json.dumps(manifest).encode(), "application/json")
-        return generation, kept
+        return generation, stored
 
     def _manifest(self, generation: str) -> list[StoredFile]:
         """Read the files of a generation. Raises ObjectMissing and DamagedFile."""

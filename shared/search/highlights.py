@@ -74,28 +74,32 @@ class _WordMatches(dict[str, tuple[tuple[int, int], ...]]):
     """Cache of the clauses that each word matches, with the quality of the match."""
 
     def __init__(self, clauses: Sequence[Clause]) -> None:
-        self._asked = {
+        self._words = {
             number: _QueryWord.of(clause) for number, clause in enumerate(clauses) if isinstance(clause, QueryWord)
         }
-        self._fitting: dict[int, set[str]] = {number: set() for number in self._asked}
-        self._seen: dict[int, set[str]] = {number: set() for number in self._asked}
-        self._left = MAX_COMPARED
+        self._fitting: dict[int, set[str]] = {number: set() for number in self._words}
+        self._compared: dict[int, set[str]] = {number: set() for number in self._words}
+        self._remaining = MAX_COMPARED
 
     def __missing__(self, word: str) -> tuple[tuple[int, int], ...]:
-        fits = ((number, self._fit(asked, word)) for number, asked in self._asked.items() if asked.may_be(word))
+        fits = (
+            (number, self._fit(query_word, word))
+            for number, query_word in self._words.items()
+            if query_word.may_be(word)
+        )
         found = self[word] = tuple((number, fit) for number, fit in fits if fit)
         return found
 
     def among(self, words: set[str], clause: int) -> set[str]:
         """Return the words that match a clause."""
-        asked, fitting, seen = self._asked[clause], self._fitting[clause], self._seen[clause]
-        fitting.update(word for word in words - seen if asked.may_be(word) and self._fit(asked, word))
-        seen |= words
+        query_word, fitting, compared = self._words[clause], self._fitting[clause], self._compared[clause]
+        fitting.update(word for word in words - compared if query_word.may_be(word) and self._fit(query_word, word))
+        compared |= words
         return words & fitting
 
-    def _fit(self, asked: "_QueryWord", word: str) -> int:
-        self._left -= 1
-        return asked.word.fit(word, forgiving=self._left >= 0)
+    def _fit(self, query_word: "_QueryWord", word: str) -> int:
+        self._remaining -= 1
+        return query_word.word.fit(word, forgiving=self._remaining >= 0)
 
 
 class _QueryWord(NamedTuple):
@@ -122,24 +126,24 @@ class _QueryWord(NamedTuple):
 class Highlighter:
     """Computes highlights of one query for many videos. Caches matching words across videos."""
 
-    def __init__(self, question: SearchQuery) -> None:
-        self._clauses = question.clauses
+    def __init__(self, search_query: SearchQuery) -> None:
+        self._clauses = search_query.clauses
         self._phrases = [
             (number, clause.texts) for number, clause in enumerate(self._clauses) if isinstance(clause, QueryPhrase)
         ]
         self._fits = _WordMatches(self._clauses)
-        self._is_sentence = len(question.words) > 1
+        self._is_sentence = len(search_query.words) > 1
         # The whole query, in case the user typed or pasted a line from the captions.
-        self._sentence = f" {' '.join(question.words)}" + " " * (not question.is_open)
+        self._sentence = f" {' '.join(search_query.words)}" + " " * (not search_query.is_open)
 
-    def of(self, film: StoredFields) -> Highlights:
+    def of(self, stored: StoredFields) -> Highlights:
         """Return the highlights of a video."""
         texts = [
-            ("title", film.title),
-            *(("names", name) for name in film.names),
-            *(("tags", tag) for tag in film.tags),
+            ("title", stored.title),
+            *(("names", name) for name in stored.names),
+            *(("tags", tag) for tag in stored.tags),
         ]
-        texts.append(("description", film.description))
+        texts.append(("description", stored.description))
         found = [(field, text, self._matches(text)) for field, text in texts if text]
         best = [0] * len(self._clauses)
         for _, _, matches in found:
@@ -147,9 +151,9 @@ class Highlighter:
                 best[match.clause] = max(best[match.clause], match.fit)
         parts = []
         for field, text, matches in found:
-            if kept := _clear(matches, best):
-                parts.append((len({match.clause for match in kept}), _part(field, text, kept)))
-        return Highlights(_select_parts(parts), self._quote(film.captions, best))
+            if clear := _clear(matches, best):
+                parts.append((len({match.clause for match in clear}), _part(field, text, clear)))
+        return Highlights(_select_parts(parts), self._quote(stored.captions, best))
 
     def _matches(self, text: str) -> list[_Match]:
         found = tokens(text)
@@ -158,14 +162,14 @@ class Highlighter:
         for token in joined(text, found):
             matches += [_Match(clause, fit, [token]) for clause, fit in self._fits[token.word] if clause not in alone]
         if self._phrases:
-            said = [token.word for token in found]
+            words = [token.word for token in found]
             for clause, texts in self._phrases:
-                matches += [_Match(clause, PREFIX, found[at : at + len(texts)]) for at in _places(said, texts)]
+                matches += [_Match(clause, PREFIX, found[at : at + len(texts)]) for at in _phrase_starts(words, texts)]
         return matches
 
     def _quote(self, captions: Sequence[CaptionText], best: Sequence[int]) -> CaptionQuote | None:
         """Return the best quote, from the first language that has it."""
-        quotes = [found for said in captions if (found := self._quoted(said, best))]
+        quotes = [found for caption in captions if (found := self._quoted(caption, best))]
         if not quotes:
             return None
         fitting, quote = max(quotes, key=lambda found: len(found[0]))
@@ -174,22 +178,22 @@ class Highlighter:
         adds = len(fitting) == len(self._clauses) or any(not best[clause] for clause in fitting)
         return quote if adds else None
 
-    def _quoted(self, said: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
+    def _quoted(self, caption: CaptionText, best: Sequence[int]) -> tuple[set[int], CaptionQuote] | None:
         """Return the best quote of one language and the clauses that it matches."""
-        flat = f" {said.words} ".replace("\n", " ")
+        flat = f" {caption.words} ".replace("\n", " ")
         at = flat.find(self._sentence) if self._is_sentence else -1
         if at >= 0:
-            first, last = (said.words.count("\n", 0, end) for end in (at, at + len(self._sentence.rstrip()) - 1))
-            return set(range(len(self._clauses))), self._cited(said, first, last, best)
+            first, last = (caption.words.count("\n", 0, end) for end in (at, at + len(self._sentence.rstrip()) - 1))
+            return set(range(len(self._clauses))), self._cited(caption, first, last, best)
         needles = _Needles(flat, self._clauses, self._fits, best).found
         if not needles:
             return None
         anchor = min(needles, key=lambda clause: sum(flat.count(needle) for needle in needles[clause]))
-        lines = said.words.split("\n")
-        anchors = _anchors(flat, said.words, needles[anchor])
+        lines = caption.words.split("\n")
+        anchors = _anchors(flat, caption.words, needles[anchor])
         if len(needles) == 1:
             first, last = min(anchors)
-            return {anchor}, self._cited(said, first, last, best)
+            return {anchor}, self._cited(caption, first, last, best)
         windows = {window for spot in anchors for window in _around(*spot, len(lines))}
 
         def rating(window: Range) -> tuple[int, int, int]:
@@ -199,16 +203,16 @@ class Highlighter:
         first, last = max(windows, key=rating)
         text = f" {' '.join(lines[first : last + 1])} "
         fitting = {clause for clause, each in needles.items() if _has(text, each)}
-        return fitting, self._cited(said, first, last, best)
+        return fitting, self._cited(caption, first, last, best)
 
-    def _cited(self, said: CaptionText, first: int, last: int, best: Sequence[int]) -> CaptionQuote:
-        text = " ".join(said.texts.split("\n")[first : last + 1])
+    def _cited(self, caption: CaptionText, first: int, last: int, best: Sequence[int]) -> CaptionQuote:
+        text = " ".join(caption.texts.split("\n")[first : last + 1])
         matches = self._matches(text)
-        here = list(best)
+        best_here = list(best)
         for match in matches:
-            here[match.clause] = max(here[match.clause], match.fit)
-        ranges = _ranges(_clear(matches, here))
-        return CaptionQuote(said.language, int(said.starts.split(" ")[first]), text, ranges)
+            best_here[match.clause] = max(best_here[match.clause], match.fit)
+        ranges = _ranges(_clear(matches, best_here))
+        return CaptionQuote(caption.language, int(caption.starts.split(" ")[first]), text, ranges)
 
 
 class _Needles:
@@ -236,18 +240,18 @@ class _Needles:
 
 def _anchors(flat: str, words: str, needles: Iterable[str]) -> list[Range]:
     """Return first and last cue of each occurrence of a needle."""
-    places: list[Range] = []
+    occurrences: list[Range] = []
     for needle in needles:
-        cue = seen = 0
+        cue = counted_to = 0
         at = flat.find(needle)
-        while at >= 0 and len(places) < MAX_ANCHORS:
+        while at >= 0 and len(occurrences) < MAX_ANCHORS:
             # `flat` starts with an extra space and so does each needle. So `at` is also the start of the word in
             # `words`.
-            cue += words.count("\n", seen, at)
-            seen = at
-            places.append((cue, cue + words.count("\n", at, at + len(needle.rstrip()) - 1)))
+            cue += words.count("\n", counted_to, at)
+            counted_to = at
+            occurrences.append((cue, cue + words.count("\n", at, at + len(needle.rstrip()) - 1)))
             at = flat.find(needle, at + 1)
-    return places
+    return occurrences
 
 
 def _around(first: int, last: int, cues: int) -> Iterable[Range]:
@@ -262,9 +266,9 @@ def _has(text: str, needles: Iterable[str]) -> bool:
     return any(needle in text for needle in needles)
 
 
-def _places(said: Sequence[str], texts: tuple[str, ...]) -> Iterable[int]:
+def _phrase_starts(words: Sequence[str], texts: tuple[str, ...]) -> Iterable[int]:
     """Return the indexes at which a phrase starts."""
-    return (at for at, word in enumerate(said) if word == texts[0] and tuple(said[at : at + len(texts)]) == texts)
+    return (at for at, word in enumerate(words) if word == texts[0] and tuple(words[at : at + len(texts)]) == texts)
 
 
 def _clear(matches: Iterable[_Match], best: Sequence[int]) -> list[_Match]:

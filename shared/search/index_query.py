@@ -20,7 +20,7 @@ WEIGHTS: Mapping[str, float] = {"title": 8.0, "names": 5.0, "tags": 4.0, "descri
 """Weight of a matching word, by field."""
 _EXACT, _PREFIX, _TYPO, _PREFIX_TYPO = 1.0, 9 / 16, 5 / 16, 5 / 32
 """Factors of the weight, by kind of match."""
-_AGAIN = 1 / 8
+_REPEATED = 1 / 8
 """Factor of each further match of the same word, added to its best match."""
 _ANYWHERE = 2.0
 """Weight of a fuzzy or prefix match outside the title."""
@@ -62,7 +62,7 @@ class IndexQuery:
     def __init__(
         self,
         schema: Schema,
-        question: SearchQuery,
+        search_query: SearchQuery,
         caller: Caller,
         now: int,
         filters: SearchFilters,
@@ -70,32 +70,32 @@ class IndexQuery:
     ) -> None:
         """`without` contains ids of videos to exclude."""
         self._schema = schema
-        self.is_by_time = not question.clauses
+        self.is_by_time = not search_query.clauses
         """Whether all results score the same. They are then sorted by creation time, newest first."""
-        out = [self._fitting_anyhow(clause) for clause in question.excluded]
+        out = [self._fitting_anyhow(clause) for clause in search_query.excluded]
         if without:
             out.append(Query.term_set_query(schema, "id", list(without)))
 
         def among(must: Sequence[Query]) -> Query:
             return self._restrict(must, out, caller, now, filters)
 
-        self.all = among([self._fitting_anyhow(clause) for clause in question.clauses])
+        self.all = among([self._fitting_anyhow(clause) for clause in search_query.clauses])
         """Query without scores, for totals and facets."""
         self.query = self.all
         """Query with scores, for ranking."""
-        if question.clauses:
-            found = among([self._scored(clause) for clause in question.clauses])
-            bonus = [(Occur.Should, query) for query in self._bonus(question)]
+        if search_query.clauses:
+            found = among([self._scored(clause) for clause in search_query.clauses])
+            bonus = [(Occur.Should, query) for query in self._bonus(search_query)]
             self.query = Query.boolean_query([(Occur.Must, found), *bonus])
 
     @classmethod
-    def others(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "IndexQuery":
+    def excluding(cls, schema: Schema, video_id: str, caller: Caller, now: int) -> "IndexQuery":
         """Match all videos that the caller may see, except `video_id`. Call `like` next to set the scores."""
-        asking = cls(schema, SearchQuery(), caller, now, SearchFilters())
-        asking.is_by_time = False
+        query = cls(schema, SearchQuery(), caller, now, SearchFilters())
+        query.is_by_time = False
         itself = Query.term_query(schema, "id", video_id)
-        asking.all = asking._restrict((), [itself], caller, now, SearchFilters())
-        return asking
+        query.all = query._restrict((), [itself], caller, now, SearchFilters())
+        return query
 
     def like(self, terms: Mapping[Term, float]) -> None:
         """Restrict the results to videos that contain any of these terms, and score each term with its weight."""
@@ -114,11 +114,11 @@ class IndexQuery:
         now: int,
         filters: SearchFilters,
     ) -> Query:
-        kept = [_unscored(query) for query in self._filter_clauses(filters)]
+        filtering = [_unscored(query) for query in self._filter_clauses(filters)]
         out = [*must_not, *self._hidden(caller, now, filters)]
         return Query.boolean_query(
             [
-                *((Occur.Must, query) for query in (*must, *kept) or (Query.all_query(),)),
+                *((Occur.Must, query) for query in (*must, *filtering) or (Query.all_query(),)),
                 *((Occur.MustNot, query) for query in out),
             ]
         )
@@ -153,7 +153,7 @@ class IndexQuery:
     def _scored(self, clause: Clause) -> Query:
         """Match a word or phrase in any field. The best field counts, plus a fraction of the others."""
         fits = self._phrase(clause.texts) if isinstance(clause, QueryPhrase) else self._word(clause)
-        return Query.disjunction_max_query(list(fits), tie_breaker=_AGAIN)
+        return Query.disjunction_max_query(list(fits), tie_breaker=_REPEATED)
 
     def _phrase(self, texts: Sequence[str]) -> Iterable[Query]:
         for name, weight in WEIGHTS.items():
@@ -189,14 +189,14 @@ class IndexQuery:
             fits.append(self._lacking(ALL, clause.text))
         return _any([self._term(ALL, clause.text), *fits])
 
-    def _bonus(self, question: SearchQuery) -> Iterable[Query]:
+    def _bonus(self, search_query: SearchQuery) -> Iterable[Query]:
         """Yield optional queries that raise the score of a match. They match no further videos."""
-        count = len(question.words)
+        count = len(search_query.words)
         yield Query.const_score_query(self._term("length", count), _AS_LONG)
         yield Query.const_score_query(self._term("length", count + 1), _ALMOST_AS_LONG)
         if count > 1:
             for name, weight in WEIGHTS.items():
-                phrase = Query.phrase_query(self._schema, name, list(question.words))
+                phrase = Query.phrase_query(self._schema, name, list(search_query.words))
                 yield Query.const_score_query(phrase, weight * _IN_ORDER)
 
     def _term(self, name: str, value: str | int | bool) -> Query:
@@ -235,19 +235,23 @@ def candidates(texts: Mapping[str, Sequence[str]]) -> dict[Term, int]:
     return found
 
 
-def distinctive_terms(said: Mapping[Term, int], films: Mapping[Term, int], all_films: int) -> dict[Term, float]:
+def distinctive_terms(
+    term_counts: Mapping[Term, int], frequencies: Mapping[Term, int], total: int
+) -> dict[Term, float]:
     """Return the most distinctive terms of a video, with their weights in a search for similar videos.
 
-    `said` contains the term counts in this video. `films` contains the document frequencies among the `all_films`
+    `term_counts` contains the term counts in this video. `frequencies` contains the document frequencies among the `total`
     videos that the caller may see.
     """
     # Words in more than 20 % of the videos are not distinctive. The minimum of 20 serves small catalogues.
-    most = max(all_films // 5, 20)
-    rarity = {term: round(16 * log2(1 + all_films / count)) / 16 for term, count in films.items() if 0 < count <= most}
+    most = max(total // 5, 20)
+    rarity = {
+        term: round(16 * log2(1 + total / count)) / 16 for term, count in frequencies.items() if 0 < count <= most
+    }
     chosen: dict[Term, float] = {}
     for name, weight in _LIKE.items():
         of_field = sorted(
-            (term for term in rarity if term[0] == name), key=lambda term: (-said[term] * rarity[term], term)
+            (term for term in rarity if term[0] == name), key=lambda term: (-term_counts[term] * rarity[term], term)
         )
         chosen.update((term, weight * rarity[term]) for term in of_field[:_MOST_TERMS])
     return chosen

@@ -36,9 +36,9 @@ class DocumentLoader:
             batch = video_ids[start : start + SIDE_BY_SIDE]
             firsts = require_all(gather(partial(self._begin, video_id) for video_id in batch))
             for video_id, first in zip(batch, firsts, strict=True):
-                yield video_id, self._film(video_id, first)
+                yield video_id, self._document(video_id, first)
 
-    def _film(self, video_id: str, first: QueryPage) -> VideoDocument | None:
+    def _document(self, video_id: str, first: QueryPage) -> VideoDocument | None:
         items = list(first.items)
         following = first.last_key
         while following:
@@ -48,11 +48,13 @@ class DocumentLoader:
         # Sort keys with the prefix # sort first. Without a video item, the remaining children are about to be purged.
         if not items or items[0][SORT_KEY] != VIDEO.sk:
             return None
-        video, beside = items[0], items[1:]
+        video, children = items[0], items[1:]
         if video["status"] == "deleted":
             return None
-        used = [item for item in beside if CREDIT.has_sort_key(item[SORT_KEY]) or RELEASE.has_sort_key(item[SORT_KEY])]
-        captions = [item for item in beside if CAPTION.has_sort_key(item[SORT_KEY])]
+        used = [
+            item for item in children if CREDIT.has_sort_key(item[SORT_KEY]) or RELEASE.has_sort_key(item[SORT_KEY])
+        ]
+        captions = [item for item in children if CAPTION.has_sort_key(item[SORT_KEY])]
         return build_document(video, used, self._cues(searchable_texts(captions, video.get("language"))))
 
     def _begin(self, video_id: str, after: Item | None = None) -> Callable[[], QueryPage]:
@@ -89,6 +91,6 @@ def _read(item: Item, text: bytes) -> list[Cue]:
         return webvtt.read(text.decode())
     except (UnicodeDecodeError, InvalidCaptions) as error:
         # The error's message is not logged, because it quotes the text.
-        known = {"video_id": item["videoId"], "language": item["language"], "reason": type(error).__name__}
-        service_logger().warning("captions not readable", extra=known)
+        details = {"video_id": item["videoId"], "language": item["language"], "reason": type(error).__name__}
+        service_logger().warning("captions not readable", extra=details)
         return []

@@ -57,7 +57,7 @@ class LocalIndex:
         self,
         generations: Generations,
         feed: Feed,
-        films: DocumentLoader,
+        loader: DocumentLoader,
         *,
         folder: Callable[[], Path] = own_folder,
         clock: Callable[[], float] = time.time,
@@ -65,10 +65,10 @@ class LocalIndex:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`clock` returns epoch seconds, `elapsed` monotonic seconds. `folder` creates an empty folder."""
-        self._generations, self._feed, self._films = generations, feed, films
+        self._generations, self._feed, self._loader = generations, feed, loader
         self._folder, self._clock, self._elapsed, self._sleep = folder, clock, elapsed, sleep
         self._copy: LocalCopy | None = None
-        self._follower: FeedConsumer | None = None
+        self._consumer: FeedConsumer | None = None
         self._looked_at: float | None = None
         self._answered_at: float | None = None
         """Epoch seconds of the last answered query."""
@@ -76,38 +76,38 @@ class LocalIndex:
         self._refused_at: float | None = None
         """Epoch seconds of the first and last refusal since then."""
 
-    def current(self, places: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
+    def current(self, cursors: Mapping[str, LogCursor] | None = None) -> "CurrentIndex":
         """Return the engine after it has caught up with the feed or the time limit is reached.
 
-        The result includes all changes before `places`, which are positions in the logs of all owners' changes. The
+        The result includes all changes before `cursors`, which are positions in the logs of all owners' changes. The
         method waits up to INDEX_WAIT seconds for them.
         """
         with limit_time(PREPARING_SECONDS, self._elapsed):
             try:
-                self._follow(places or {})
+                self._consume(cursors or {})
             except Gone:
                 # The feed no longer retains the next change. A newer generation includes it.
                 self._reset()
                 try:
-                    self._follow(places or {})
-                except Gone as gone:
+                    self._consume(cursors or {})
+                except Gone as error:
                     self._reset()
-                    raise index_unavailable() from gone
-            follower = self._get_consumer()
+                    raise index_unavailable() from error
+            consumer = self._get_consumer()
         self._answered_at, self._refused_at = self._clock(), None
-        return CurrentIndex(follower.engine, follower.mark.as_of, follower.is_caught_up)
+        return CurrentIndex(consumer.engine, consumer.checkpoint.as_of, consumer.is_caught_up)
 
-    def _follow(self, places: Mapping[str, LogCursor]) -> None:
-        follower, began = self._get_consumer(), self._elapsed()
+    def _consume(self, cursors: Mapping[str, LogCursor]) -> None:
+        consumer, began = self._get_consumer(), self._elapsed()
         is_new = self._answered_at is None or self._clock() - self._answered_at > IDLE_SECONDS
         if is_new or self._looked_at is None or began - self._looked_at >= LOOK_EVERY:
             longest = LONGEST_FIRST_CATCH_UP if is_new else LONGEST_CATCH_UP
-            if not follower.catch_up(lambda: self._elapsed() - began < longest):
-                follower = self._skip_ahead(follower)
-                if is_new and self._clock() - follower.reached / 1000 > MAX_BEHIND and self._may_refuse():
+            if not consumer.catch_up(lambda: self._elapsed() - began < longest):
+                consumer = self._skip_ahead(consumer)
+                if is_new and self._clock() - consumer.reached / 1000 > MAX_BEHIND and self._may_refuse():
                     raise Unavailable("The index is catching up with the changes; try again.", retry_after=2)
             self._looked_at = began
-        if not follower.wait_for(places, lambda: self._elapsed() - began < INDEX_WAIT):
+        if not consumer.wait_for(cursors, lambda: self._elapsed() - began < INDEX_WAIT):
             raise Unavailable("The index does not have these changes yet; try again.", retry_after=2)
 
     def _may_refuse(self) -> bool:
@@ -118,21 +118,21 @@ class LocalIndex:
         self._refused_at = now
         return now - self._refused_from < LONGEST_REFUSAL
 
-    def _skip_ahead(self, follower: "FeedConsumer") -> "FeedConsumer":
+    def _skip_ahead(self, consumer: "FeedConsumer") -> "FeedConsumer":
         """Return a follower of the published generation if that is newer, else this one."""
         pointer = self._generations.pointer()
-        if pointer.readable is None or not follower.is_behind(pointer.places):
-            return follower
-        seen_at = follower.mark.as_of
+        if pointer.readable is None or not consumer.is_behind(pointer.places):
+            return consumer
+        caught_up_to = consumer.checkpoint.as_of
         self._reset()
-        follower = self._get_consumer()
+        consumer = self._get_consumer()
         # The new generation includes all changes seen before, even if its builder last reached the feed's end earlier.
-        follower.mark = replace(follower.mark, as_of=max(seen_at, follower.mark.as_of))
-        follower.reached = max(follower.reached, follower.mark.as_of)
-        return follower
+        consumer.checkpoint = replace(consumer.checkpoint, as_of=max(caught_up_to, consumer.checkpoint.as_of))
+        consumer.reached = max(consumer.reached, consumer.checkpoint.as_of)
+        return consumer
 
     def _get_consumer(self) -> "FeedConsumer":
-        if self._follower is None:
+        if self._consumer is None:
             # Imported here because only search requests should pay the import time.
             from shared.search.consumer import FeedConsumer
             from shared.search.engine import IncompatibleIndex, SearchEngine
@@ -151,16 +151,16 @@ class LocalIndex:
                 "index copied",
                 extra={"generation": pointer.generation, "videos": engine.size, "seconds": self._elapsed() - began},
             )
-            self._follower = FeedConsumer(engine, self._feed, self._films, clock=self._clock, sleep=self._sleep)
+            self._consumer = FeedConsumer(engine, self._feed, self._loader, clock=self._clock, sleep=self._sleep)
             self._looked_at = None
-        return self._follower
+        return self._consumer
 
     def _reset(self) -> None:
         """Close the engine. The next one copies the newest generation and reuses unchanged files."""
-        if self._follower and self._copy:
-            self._follower.engine.close()
+        if self._consumer and self._copy:
+            self._consumer.engine.close()
             self._copy.is_of(None)
-        self._follower = None
+        self._consumer = None
 
 
 def index_unavailable() -> Unavailable:

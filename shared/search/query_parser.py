@@ -102,24 +102,24 @@ def parse(q: str) -> SearchQuery:
         else:
             clauses += _typed(found, is_phrase=is_phrase, is_last=part.end() == len(q))
     texts = ((clause.text,) if isinstance(clause, QueryWord) else clause.texts for clause in clauses)
-    question = SearchQuery(
+    search_query = SearchQuery(
         tuple(dict.fromkeys(clauses)),
         tuple(dict.fromkeys(excluded)),
         tuple(chain(*texts)),
         is_open=bool(clauses) and isinstance(clauses[-1], QueryWord) and clauses[-1].is_prefix,
     )
-    if len(question.clauses) + len(question.excluded) > MAX_CLAUSES:
+    if len(search_query.clauses) + len(search_query.excluded) > MAX_CLAUSES:
         raise InvalidParameter.named("q", f"must have at most {MAX_CLAUSES} words and phrases")
     if not clauses:
         raise InvalidParameter.named(
             "q", "must have a word to look for" + " beside those to leave out" * bool(excluded)
         )
-    return question
+    return search_query
 
 
 def _together(found: list[Token]) -> Clause:
     """Return a clause that matches these adjacent tokens exactly."""
-    texts = _as_asked(found)
+    texts = _phrase_words(found)
     if len(texts) > 1:
         return QueryPhrase(texts)
     # A single character of a run matches the start of a pair.
@@ -157,7 +157,7 @@ def _word(token: Token, *, is_last: bool) -> QueryWord:
     )
 
 
-def _as_asked(found: list[Token]) -> tuple[str, ...]:
+def _phrase_words(found: list[Token]) -> tuple[str, ...]:
     """Return the words of tokens, without the last one if it ends a run.
 
     In a longer text, that character is part of a pair.

@@ -53,7 +53,7 @@ class VideoSearch:
 
     def page(
         self,
-        question: SearchQuery,
+        search_query: SearchQuery,
         filters: SearchFilters,
         caller: Caller,
         now: int,
@@ -74,20 +74,20 @@ class VideoSearch:
         size = limit
         while True:
             found = self._engine.search(
-                question, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
+                search_query, caller, now, filters=filters, facets=facets, limit=size, after=last, without=dropped
             )
             # Reads only videos that were not read yet.
             missing = [hit.video_id for hit in found.hits if hit.video_id not in videos]
             videos.update(zip(missing, self._visible_hits(missing, filters, caller, now, consistent), strict=True))
-            gone = {video_id for video_id in missing if videos[video_id] is None}
-            if not gone:
+            rejected = {video_id for video_id in missing if videos[video_id] is None}
+            if not rejected:
                 break
-            dropped |= gone
+            dropped |= rejected
             if len(dropped) > DEEPEST:
                 raise Unavailable("The index is far behind the videos; try again.", retry_after=10)
             # Rejected videos often follow each other, because they were changed together. So the page size grows with
             # their number.
-            is_full = len(found.hits) - len(gone) >= limit
+            is_full = len(found.hits) - len(rejected) >= limit
             size = limit if is_full else limit + len(dropped)
         items = [(hit, video) for hit in found.hits[:limit] if (video := videos[hit.video_id])]
         counted = {
@@ -95,7 +95,7 @@ class VideoSearch:
         }
         is_last = len(found.hits) <= limit and not found.more
         resume = None if is_last else _position_of(items[-1][0])
-        return SearchPage(self._documents(items, question), found.total, counted, resume)
+        return SearchPage(self._documents(items, search_query), found.total, counted, resume)
 
     def similar(self, video_id: str, caller: Caller, now: int, limit: int) -> list[dict[str, Any]]:
         """Return the most similar videos. Raises NotFound unless the caller may see `video_id`."""
@@ -117,14 +117,14 @@ class VideoSearch:
         videos = self._videos.summaries(video_ids, caller, now, also=more, consistent=consistent)
         return [video if video is not None and _keeps(filters, video) else None for video in videos]
 
-    def _documents(self, items: Sequence[tuple[Hit, Item]], question: SearchQuery) -> list[dict[str, Any]]:
-        if not question.clauses:
+    def _documents(self, items: Sequence[tuple[Hit, Item]], search_query: SearchQuery) -> list[dict[str, Any]]:
+        if not search_query.clauses:
             return [self._document(video) for _, video in items]
-        highlighter, left = Highlighter(question), MAX_QUOTED
+        highlighter, remaining = Highlighter(search_query), MAX_QUOTED
         documents = []
         for hit, video in items:
-            indexed = self._engine.stored(hit.video_id, most_said=left) or NOTHING_STORED
-            left -= indexed.said
+            indexed = self._engine.stored(hit.video_id, max_characters=remaining) or NOTHING_STORED
+            remaining -= indexed.caption_length
             # Highlights use the current texts, because the index may still contain removed ones.
             texts = {
                 "title": video["title"],
@@ -145,14 +145,14 @@ def _fits(fits: Highlights) -> dict[str, Any]:
 
 
 def _keeps(filters: SearchFilters, video: Item) -> bool:
-    wanted = {"userId": filters.user_id, "category": filters.category}
-    if any(value is not None and video.get(name) != value for name, value in wanted.items()):
+    expected = {"userId": filters.user_id, "category": filters.category}
+    if any(value is not None and video.get(name) != value for name, value in expected.items()):
         return False
     if filters.tag is not None and filters.tag not in normalised_tags(video):
         return False
     if filters.language is not None:
-        said = usual_language(video.get("language", "")).lower()
-        if not f"{said}-".startswith(f"{filters.language.lower()}-"):
+        language = usual_language(video.get("language", "")).lower()
+        if not f"{language}-".startswith(f"{filters.language.lower()}-"):
             return False
     created = video["createdAt"]
     return (filters.created_from is None or filters.created_from <= created) and (

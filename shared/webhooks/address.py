@@ -97,14 +97,14 @@ def parse_receiver(url: str, *, local: bool) -> ReceiverAddress:
         raise ForbiddenAddress("The URL of a webhook has no fragment (#).")
     if "@" in authority:
         raise ForbiddenAddress("The URL of a webhook has no user name and no password.")
-    place = _AUTHORITY.fullmatch(authority)
-    if not place:
+    host_and_port = _AUTHORITY.fullmatch(authority)
+    if not host_and_port:
         raise ForbiddenAddress("After the host of a URL comes nothing but a port, in one to five digits.")
     is_secure = scheme.lower() == "https"
-    port = int(place[2] or (443 if is_secure else 80))
+    port = int(host_and_port[2] or (443 if is_secure else 80))
     if not (1 <= port <= 65_535 if local else port in PORTS):
         raise ForbiddenAddress(f"The port of a webhook is {' or '.join(map(str, PORTS))}.")
-    host = place[1].lower()
+    host = host_and_port[1].lower()
     address = _address_of(host)
     if address is None:
         _check_name(host, local=local)

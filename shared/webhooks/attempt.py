@@ -8,17 +8,17 @@ LARGEST_SHOWN = 512
 """Maximum bytes of a response body that are stored."""
 
 
-def is_accepted(answer: ReceiverResponse) -> bool:
+def is_accepted(response: ReceiverResponse) -> bool:
     """Return whether the receiver accepted the event with a 2xx response."""
-    return answer.status is not None and 200 <= answer.status < 300
+    return response.status is not None and 200 <= response.status < 300
 
 
-def attempt_document(answer: ReceiverResponse) -> dict[str, Any]:
+def attempt_document(response: ReceiverResponse) -> dict[str, Any]:
     """Return an attempt's result for the API.
 
     It has `status`, or `error` (a sentence) if there was no response; `ms`; and `answer`, the beginning of the body.
     """
-    outcome = {"error": answer.error} if answer.status is None else {"status": answer.status}
+    outcome = {"error": response.error} if response.status is None else {"status": response.status}
     # Truncated characters and binary data are replaced, so that the readable parts remain.
-    text = answer.body[:LARGEST_SHOWN].decode(errors="replace")
-    return {**outcome, "ms": answer.ms, **({"answer": text} if text else {})}
+    text = response.body[:LARGEST_SHOWN].decode(errors="replace")
+    return {**outcome, "ms": response.ms, **({"answer": text} if text else {})}

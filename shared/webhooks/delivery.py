@@ -50,8 +50,8 @@ from shared.webhooks.delivery_state import (
     DeliveryStateStore,
     as_due,
     as_idle,
+    checked_at,
     encode_cursors,
-    seen_at,
 )
 from shared.webhooks.quotas import DeliveryQuotas, average_ms, claims_of, is_slow
 from shared.webhooks.retry_schedule import MAX_BUS_DELAY, delay_after, is_due, reason_to_pause
@@ -88,7 +88,7 @@ LONGEST_DELAY = 900
 FRESH_MS = 60_000
 """Maximum milliseconds by which a change may be older than the preceding end of its log."""
 
-GONE = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
+CHANGES_EXPIRED = "What this webhook has not sent is no longer kept; read the lists or take an export, then replay."
 
 
 class Notify(Protocol):
@@ -120,7 +120,7 @@ class _DeliveryPage:
 
     matching: list[Change]
     """Changes of the webhook's types."""
-    places: dict[str, LogCursor]
+    cursors: dict[str, LogCursor]
     """Positions behind the page, of the logs that were read."""
     last: int
     """Time of the last change, in epoch milliseconds."""
@@ -135,7 +135,7 @@ class Deliverer:
 
     def __init__(
         self,
-        places: DeliveryStateStore,
+        states: DeliveryStateStore,
         feed: Feed,
         receivers: Transport,
         quotas: DeliveryQuotas,
@@ -145,7 +145,7 @@ class Deliverer:
         measure: Callable[[DeliveryResult], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.places = places
+        self.states = states
         self.feed = feed
         self.receivers = receivers
         self.quotas = quotas
@@ -166,22 +166,22 @@ class Deliverer:
 
         Messages are recorded only while the queue `is_behind`; otherwise they are received at once.
         """
-        ids = [id_ for owner in (None, *owners) for id_ in self.places.followers(owner)]
+        ids = [id_ for owner in (None, *owners) for id_ in self.states.followers(owner)]
         ids = [*dict.fromkeys(ids), *([BUS] if self.bus else [])]
         now = self.clock()
-        woken: list[str] = []
-        for id_, place in zip(ids, self.places.read_all(ids), strict=True):
-            if place and (
-                is_leased(place, now, LONGEST_LEASE)
-                or not is_due(place.get("nextAttemptAt", 0), now)
-                or abs(now - place.get(NOTIFIED_AT, 0)) < NOTIFIED_SECONDS
+        notified: list[str] = []
+        for id_, state in zip(ids, self.states.read_all(ids), strict=True):
+            if state and (
+                is_leased(state, now, LONGEST_LEASE)
+                or not is_due(state.get("nextAttemptAt", 0), now)
+                or abs(now - state.get(NOTIFIED_AT, 0)) < NOTIFIED_SECONDS
             ):
                 continue
-            if place and is_behind:
+            if state and is_behind:
                 with suppress(*TRANSIENT_ERRORS):  # in that case later changes send further messages
-                    self.places.set_notified(place, int(now))
-            woken.append(id_)
-        return woken
+                    self.states.set_notified(state, int(now))
+            notified.append(id_)
+        return notified
 
     def deliver(
         self, webhook_id: str, seconds_left: Callable[[], float], claimed: tuple[str, str] | None = None
@@ -220,13 +220,13 @@ class _DeliveryRun:
         self.lease: Lease | None = None
         """Lease of this worker, once it sends."""
         self.hook: Item = {}
-        self.place: Item = {}
+        self.state: Item = {}
         """Delivery state as last read or written."""
         self.claims = {claimed: Claim(*claimed, webhook_id, 0)} if claimed else {}
         """Quota claims that this worker holds, by owner and queue."""
         self.is_called = claimed is not None
         """Whether the message was sent because another worker released a claim."""
-        self.kept: Collection[tuple[str, str]] = ()
+        self.retained_claims: Collection[tuple[str, str]] = ()
         """Claims to keep after this run: another worker has the webhook, or it waits for a further quota."""
         self.answer_ms: int | None = None
         """Average response time of the receiver in milliseconds, once this worker has a response."""
@@ -243,12 +243,12 @@ class _DeliveryRun:
             while self._round():
                 pass
         except Gone:
-            self._pause(self.place, GONE)
+            self._pause(self.state, CHANGES_EXPIRED)
 
     def end(self) -> None:
         """Release the quota claims, and send messages for the webhooks that waited for them."""
         try:
-            for claim in [claim for quota, claim in self.claims.items() if quota not in self.kept]:
+            for claim in [claim for quota, claim in self.claims.items() if quota not in self.retained_claims]:
                 for webhook_id in self.to.quotas.release(claim, int(self.to.clock())):
                     self.to.notify(webhook_id, 0, (claim.owner, claim.queue))
         except TRANSIENT_ERRORS as error:  # claims follow leases, and the sweeper sends for webhooks that wait
@@ -256,56 +256,56 @@ class _DeliveryRun:
 
     def _look_up(self) -> bool:
         """Read the webhook and its state. Return whether this worker may deliver now."""
-        places, now = self.to.places, self.to.clock()
-        place = places.read(self.webhook_id)
+        states, now = self.to.states, self.to.clock()
+        state = states.read(self.webhook_id)
         if not self.is_bus:
             hook = self._webhook()  # read after its state: see DeliveryStateStore.webhook
         elif self.to.bus:
             hook = {"types": []}
-            if place is None:
-                places.begin(BUS, dict.fromkeys(shard_logs(), OLDEST))
-                place = places.read(BUS)
+            if state is None:
+                states.begin(BUS, dict.fromkeys(shard_logs(), OLDEST))
+                state = states.read(BUS)
         else:
             hook = None
-        if place is None or hook is None:
+        if state is None or hook is None:
             return False
-        if NOTIFIED_AT in place:
+        if NOTIFIED_AT in state:
             # The message was received. Later changes send another one, even if this worker cannot deliver now.
-            places.set_notified(place, None)
-            place = without(place, NOTIFIED_AT)
-        self.place, self.hook = place, hook
+            states.set_notified(state, None)
+            state = without(state, NOTIFIED_AT)
+        self.state, self.hook = state, hook
         if hook.get("paused"):
             if self._is_holder():  # it was paused while this worker was sending
-                self._save(as_idle(place))
+                self._save(as_idle(state))
             return False
-        is_free = self._is_holder() or not is_leased(place, now, LONGEST_LEASE)
-        self.kept = () if is_free else tuple(self.claims)
-        is_called = self.is_called and QUEUED in place
-        return is_free and (is_called or is_due(place.get("nextAttemptAt", 0), now))
+        is_free = self._is_holder() or not is_leased(state, now, LONGEST_LEASE)
+        self.retained_claims = () if is_free else tuple(self.claims)
+        is_called = self.is_called and QUEUED in state
+        return is_free and (is_called or is_due(state.get("nextAttemptAt", 0), now))
 
     def _is_holder(self) -> bool:
-        return self.lease is not None and Lease.of(self.place) == self.lease
+        return self.lease is not None and Lease.of(self.state) == self.lease
 
     def _webhook(self) -> Item | None:
-        return self.to.places.webhook(self.webhook_id)
+        return self.to.states.webhook(self.webhook_id)
 
     def _round(self) -> bool:
         """Deliver all available changes.
 
         Return whether to check again for changes that other workers left to this one.
         """
-        told, was_leased = self._read_feed(), self._is_holder()
+        entry, was_leased = self._read_feed(), self._is_holder()
         while True:
-            page = self._read_page(told)
-            known = self.place.get("delivered", ())
-            wanted = [change for change in page.matching if change["id"] not in known]
-            if wanted:
+            page = self._read_page(entry)
+            delivered = self.state.get("delivered", ())
+            undelivered = [change for change in page.matching if change["id"] not in delivered]
+            if undelivered:
                 was_leased = True
-                if not self._send(wanted):
+                if not self._send(undelivered):
                     return False
             is_over = page.is_end or not self.in_time()
-            if page.places or self._is_holder() or self.place.get("relSort", math.inf) <= self.to.clock():
-                self._save(self._behind(page, is_over=is_over))
+            if page.cursors or self._is_holder() or self.state.get("relSort", math.inf) <= self.to.clock():
+                self._save(self._state_behind(page, is_over=is_over))
             if not is_over:
                 continue
             rest = self._rest()
@@ -320,31 +320,31 @@ class _DeliveryRun:
 
         Consistent, because a check after the release of the lease must see all earlier appends.
         """
-        logs = [self._read_log(log, LogCursor(*place)) for log, place in self.place["places"].items()]
-        return merge(*logs, key=lambda told: told[1].change["at"])
+        logs = [self._read_log(log, LogCursor(*place)) for log, place in self.state["places"].items()]
+        return merge(*logs, key=lambda entry: entry[1].change["at"])
 
-    def _read_log(self, log: str, place: LogCursor) -> Iterator[tuple[str, FeedEntry]]:
+    def _read_log(self, log: str, cursor: LogCursor) -> Iterator[tuple[str, FeedEntry]]:
         is_end = False
         while not is_end:
             try:
-                stretch = self.to.feed.read(log, place, sys.maxsize, consistent=True)
+                page = self.to.feed.read(log, cursor, sys.maxsize, consistent=True)
             except Gone:
-                if not self.is_bus or place == OLDEST:
+                if not self.is_bus or cursor == OLDEST:
                     raise
                 # The bus has no owner that could resume it.
                 service_logger().error("changes no longer kept", extra={"webhook_id": self.webhook_id, "log": log})
-                place = OLDEST
+                cursor = OLDEST
                 continue
-            for told in stretch.entries:
-                yield log, told
-            place, is_end = stretch.cursor, stretch.is_end
+            for entry in page.entries:
+                yield log, entry
+            cursor, is_end = page.cursor, page.is_end
 
-    def _read_page(self, told: Iterator[tuple[str, FeedEntry]]) -> _DeliveryPage:
+    def _read_page(self, entries: Iterator[tuple[str, FeedEntry]]) -> _DeliveryPage:
         page = _DeliveryPage([], {}, 0, is_end=False)
-        for examined, (log, one) in enumerate(told, 1):
-            page.places[log], page.last = one.cursor, one.change["at"]
-            if has_type(one.change, self.hook["types"]):
-                page.matching.append(one.change)
+        for examined, (log, entry) in enumerate(entries, 1):
+            page.cursors[log], page.last = entry.cursor, entry.change["at"]
+            if has_type(entry.change, self.hook["types"]):
+                page.matching.append(entry.change)
             if len(page.matching) == MAX_DELIVERED or examined == MAX_EXAMINED:
                 return page
         page.is_end = True
@@ -352,39 +352,39 @@ class _DeliveryRun:
 
     # Sending --------------------------------------------------------------------------------------------------------
 
-    def _send(self, wanted: Sequence[Change]) -> bool:
+    def _send(self, changes: Sequence[Change]) -> bool:
         """Send changes and return whether all were accepted. Otherwise store the accepted ones and the next attempt."""
-        before, is_first = self.place, not self._is_holder()
+        before, is_first = self.state, not self._is_holder()
         if is_first:
             if not self._is_admitted():
                 return False
             self.lease = Lease.new(int(self.to.clock()) + LEASE_SECONDS)
             self._save(without(before, QUEUED) | self.lease.attributes)
         groups: dict[str, list[Change]] = {}
-        for change in wanted:
+        for change in changes:
             groups.setdefault(change.get("videoId") or change["playlistId"], []).append(change)
         # Previously failed changes are last, so that a permanently failing change does not delay the others.
         counts = before.get("tried", {})
         ordered = sorted(groups.values(), key=lambda group: counts.get(group[0]["id"], 0))
-        carrier = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
-        tries = sorted(carrier.deliver(self.hook, ordered, self.in_time), key=lambda tried: tried.at)
-        if tries and not self.is_bus:
+        transport = self.to.bus if self.is_bus and self.to.bus else self.to.receivers
+        attempts = sorted(transport.deliver(self.hook, ordered, self.in_time), key=lambda attempt: attempt.at)
+        if attempts and not self.is_bus:
             average = before.get("answerMs") if self.answer_ms is None else self.answer_ms
-            self.answer_ms = average_ms(average, fmean(tried.response.ms for tried in tries))
-        self._report(before, wanted, tries, is_first=is_first)
-        taken = [tried.change["id"] for tried in tries if tried.is_accepted]
-        left = [change for change in wanted if change["id"] not in taken]
-        if not left:
+            self.answer_ms = average_ms(average, fmean(attempt.response.ms for attempt in attempts))
+        self._report(before, changes, attempts, is_first=is_first)
+        accepted = [attempt.change["id"] for attempt in attempts if attempt.is_accepted]
+        unaccepted = [change for change in changes if change["id"] not in accepted]
+        if not unaccepted:
             return True
-        failed = [tried for tried in tries if not tried.is_accepted]
-        new = self.place | {
-            "delivered": [*self.place.get("delivered", ()), *taken],
-            "oldestWaiting": min(change["at"] for change in left),
+        failed = [attempt for attempt in attempts if not attempt.is_accepted]
+        new = self.state | {
+            "delivered": [*self.state.get("delivered", ()), *accepted],
+            "oldestWaiting": min(change["at"] for change in unaccepted),
         }
         if failed:
-            self._failed(new, failed, has_taken=bool(taken))
+            self._failed(new, failed, has_accepted=bool(accepted))
         else:
-            self._save(self._resting(as_idle(without(new, *_FAILURES) if taken else new)))
+            self._save(self._resting(as_idle(without(new, *_FAILURES) if accepted else new)))
             self.to.notify(self.webhook_id, self._rest())
         return False
 
@@ -393,12 +393,12 @@ class _DeliveryRun:
         if self.is_bus:
             return True
         now = int(self.to.clock())
-        claims = claims_of(self.place, self.hook["userId"], now)
+        claims = claims_of(self.state, self.hook["userId"], now)
         for number, claim in enumerate(claims):
             if not self.to.quotas.claim_or_wait(claim, now):
-                self.kept = [(before.owner, before.queue) for before in claims[:number]]
+                self.retained_claims = [(before.owner, before.queue) for before in claims[:number]]
                 waits = max(QUOTA_SECONDS, min(now - claim.since, MAX_QUOTA_SECONDS))
-                self._save(as_due(self.place | {QUEUED: claim.since}, now + waits))
+                self._save(as_due(self.state | {QUEUED: claim.since}, now + waits))
                 return False
             self.claims[claim.owner, claim.queue] = claim
         return True
@@ -414,28 +414,28 @@ class _DeliveryRun:
         if not (rest := self._rest()):
             return new
         at = int(self.to.clock()) + rest
-        return seen_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
+        return checked_at(new, max(at, new.get("relSort", 0))) | {"nextAttemptAt": at}
 
-    def _failed(self, new: Item, failed: Sequence[Attempt], *, has_taken: bool) -> None:
+    def _failed(self, new: Item, failed: Sequence[Attempt], *, has_accepted: bool) -> None:
         """Pause the webhook, or schedule the next attempt."""
         now = int(self.to.clock())
         tried = {
             change_id: count for change_id, count in new.get("tried", {}).items() if change_id not in new["delivered"]
         }
-        tried |= {one.change["id"]: tried.get(one.change["id"], 0) + 1 for one in failed}
+        tried |= {attempt.change["id"]: tried.get(attempt.change["id"], 0) + 1 for attempt in failed}
         # If the receiver accepts other changes, the failing period starts again. At most MAX_DELIVERED changes are
         # accepted before the failed one must be.
-        if has_taken or "failingSince" not in new:
+        if has_accepted or "failingSince" not in new:
             new = without(new, "failures") | {"failingSince": now}
         new = without(new, "caughtUpAt") | {"failures": new.get("failures", 0) + 1, "tried": tried}
-        answers = [one.response for one in failed]
+        responses = [attempt.response for attempt in failed]
         if self.is_bus:  # no owner sees its attempts
-            service_logger().error("event bus refused changes", extra={"reason": answers[-1].error})
-        because = None if self.is_bus else reason_to_pause(answers, now - new["failingSince"])
+            service_logger().error("event bus refused changes", extra={"reason": responses[-1].error})
+        because = None if self.is_bus else reason_to_pause(responses, now - new["failingSince"])
         if because:
             self._pause(new, because)
             return
-        delay = delay_after(new["failures"], answers, random.uniform, longest=MAX_BUS_DELAY if self.is_bus else None)
+        delay = delay_after(new["failures"], responses, random.uniform, longest=MAX_BUS_DELAY if self.is_bus else None)
         self._save(as_due(without(new, *LEASE), now + delay))
         if delay <= LONGEST_DELAY:
             try:
@@ -447,39 +447,41 @@ class _DeliveryRun:
         def attempt(hook: Item | None) -> None:
             if hook is None:
                 return  # the webhook was deleted
-            self.to.places.pause(self.place, new, hook, because, int(self.to.clock()))
+            self.to.states.pause(self.state, new, hook, because, int(self.to.clock()))
             service_logger().warning("webhook paused", extra={"webhook_id": self.webhook_id, "reason": because})
             self.to.measure(DeliveryResult(paused=1))
 
         # After a conflict, another attribute of the webhook changed, such as its description.
         retry_on_conflict(attempt, "the webhook", present=self.hook)
 
-    def _report(self, before: Item, wanted: Sequence[Change], tries: Sequence[Attempt], *, is_first: bool) -> None:
+    def _report(self, before: Item, changes: Sequence[Change], attempts: Sequence[Attempt], *, is_first: bool) -> None:
         """Store the attempts for the webhook's owner, and measure them."""
         now, counts = self.to.clock(), before.get("tried", {})
-        since = max(before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(one["at"] for one in wanted) / 1000)
+        since = max(
+            before.get("updatedAt", 0), before.get("nextAttemptAt", 0), min(change["at"] for change in changes) / 1000
+        )
         if self.is_bus:  # its failures concern the operators
             since = before.get("failingSince", since)
         fresh = before.get("caughtUpAt", math.inf) - FRESH_MS
         lags = [
-            max(0, tried.at + tried.response.ms - tried.change["at"])
-            for tried in tries
-            if tried.is_accepted and tried.change["at"] >= fresh and tried.change["id"] not in counts
+            max(0, attempt.at + attempt.response.ms - attempt.change["at"])
+            for attempt in attempts
+            if attempt.is_accepted and attempt.change["at"] >= fresh and attempt.change["id"] not in counts
         ]
-        done = sum(tried.is_accepted for tried in tries)
+        done = sum(attempt.is_accepted for attempt in attempts)
         self.to.measure(
             DeliveryResult(
                 done=done,
-                failed=len(tries) - done,
+                failed=len(attempts) - done,
                 lag=max(lags, default=None),
-                wait=max(0, int(tries[0].at / 1000 - since)) if is_first and tries else None,
+                wait=max(0, int(attempts[0].at / 1000 - since)) if is_first and attempts else None,
             )
         )
-        if not tries or self.is_bus:
+        if not attempts or self.is_bus:
             return
-        attempts = [_attempt(tried, counts.get(tried.change["id"], 0) + 1) for tried in tries]
+        documents = [_attempt(attempt, counts.get(attempt.change["id"], 0) + 1) for attempt in attempts]
         try:
-            self.to.places.add_attempts(self.webhook_id, int(now * 1000), self.place["turn"], attempts)
+            self.to.states.add_attempts(self.webhook_id, int(now * 1000), self.state["turn"], documents)
         except Unavailable as error:  # the delivery itself is still stored
             log_failure("attempts not kept", error, webhook_id=self.webhook_id)
 
@@ -488,39 +490,39 @@ class _DeliveryRun:
     def _save(self, new: Item) -> None:
         if self.answer_ms is not None:
             new = new | {"answerMs": self.answer_ms}
-        self.place = self.to.places.save(
-            self.place, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
+        self.state = self.to.states.save(
+            self.state, new, int(self.to.clock()), lambda: self.seconds_left() > SECONDS_TO_SAVE
         )
 
-    def _behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
+    def _state_behind(self, page: _DeliveryPage, *, is_over: bool) -> Item:
         """Return the state behind a completely delivered page."""
-        new = without(as_idle(self.place), *_FAILURES, "delivered", "tried", "oldestWaiting")
-        new["places"] = self.place["places"] | encode_cursors(page.places)
+        new = without(as_idle(self.state), *_FAILURES, "delivered", "tried", "oldestWaiting")
+        new["places"] = self.state["places"] | encode_cursors(page.cursors)
         if page.is_end:
             new["caughtUpAt"] = int(self.to.clock() * 1000)
             settled = self.hook.get("updatedAt", 0) + INDEX_SECONDS
-            return self._resting(seen_at(new, settled) if settled > self.to.clock() else new)
+            return self._resting(checked_at(new, settled) if settled > self.to.clock() else new)
         # Some delivered changes may be behind the page, if it includes more types than when they were delivered.
-        there = {change["id"] for change in page.matching}
-        if beyond := [id_ for id_ in self.place.get("delivered", ()) if id_ not in there]:
+        page_ids = {change["id"] for change in page.matching}
+        if beyond := [id_ for id_ in self.state.get("delivered", ()) if id_ not in page_ids]:
             new["delivered"] = beyond
         if is_over:
             return self._resting(new | {"oldestWaiting": page.last})  # waiting changes are about as old, or newer
-        return new | {name: self.place[name] for name in LEASE if name in self.place}
+        return new | {name: self.state[name] for name in LEASE if name in self.state}
 
 
 _FAILURES = ("failures", "failingSince")
 
 
-def _attempt(tried: Attempt, number: int) -> Mapping[str, object]:
+def _attempt(attempt: Attempt, number: int) -> Mapping[str, object]:
     """Return an attempt as the owner of the webhook sees it."""
     about: dict[str, object] = {
-        name: tried.change[name] for name in ("type", "videoId", "playlistId") if name in tried.change
+        name: attempt.change[name] for name in ("type", "videoId", "playlistId") if name in attempt.change
     }
     return {
-        "at": tried.at,
-        "changeId": tried.change["id"],
+        "at": attempt.at,
+        "changeId": attempt.change["id"],
         **about,
-        **attempt_document(tried.response),
+        **attempt_document(attempt.response),
         "attempt": number,
     }

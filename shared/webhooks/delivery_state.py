@@ -92,14 +92,14 @@ class DeliveryStateStore:
         keys = [WEBHOOK_STATE.key(webhookId=webhook_id) for webhook_id in webhook_ids]
         return self.table.get_all(keys, consistent=True) if keys else []
 
-    def set_notified(self, place: Item, at: int | None) -> None:
+    def set_notified(self, state: Item, at: int | None) -> None:
         """Record that a message was sent at a time (epoch seconds), or with `None` that it was received.
 
         The turn is unchanged. Two concurrent senders may both send. Does nothing if the webhook was deleted.
         """
         change = change_between({NOTIFIED_AT: 0}, {} if at is None else {NOTIFIED_AT: at})
         with suppress(ConditionFailed):
-            self.table.write(self.table.update(key_of(place), change, condition=Expression.of("attribute_exists(#pk)")))
+            self.table.write(self.table.update(key_of(state), change, condition=Expression.of("attribute_exists(#pk)")))
 
     def webhook(self, webhook_id: str) -> Item | None:
         """Return the webhook item, or `None`. Consistent.
@@ -109,24 +109,24 @@ class DeliveryStateStore:
         """
         return self.table.get(WEBHOOK.key(webhookId=webhook_id), consistent=True)
 
-    def begin(self, webhook_id: str, places: Mapping[str, LogCursor]) -> None:
+    def begin(self, webhook_id: str, cursors: Mapping[str, LogCursor]) -> None:
         """Create the delivery state of a subscriber without a webhook item, unless it exists."""
-        place = {
+        state = {
             **WEBHOOK_STATE.key(webhookId=webhook_id),
             "webhookId": webhook_id,
             "turn": 1,
-            "places": encode_cursors(places),
+            "places": encode_cursors(cursors),
         }
         with suppress(ConditionFailed):
-            self.table.write(self.table.put(place, condition=ABSENT))
+            self.table.write(self.table.put(state, condition=ABSENT))
 
-    def save(self, place: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
+    def save(self, state: Item, new: Item, now: int, in_time: Callable[[], bool] = lambda: False) -> Item:
         """Write the result of a turn and return the stored state.
 
         Retries while the table is throttled and `in_time` returns true. Raises LeaseLost and Unavailable.
         """
-        new = _next(place, new, now)
-        write = self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN]))
+        new = _next(state, new, now)
+        write = self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN]))
         while True:
             try:
                 write_with_lease(self.table, [write], new)
@@ -137,17 +137,17 @@ class DeliveryStateStore:
             else:
                 return new
 
-    def pause(self, place: Item, new: Item, hook: Item, because: str, now: int) -> None:
+    def pause(self, state: Item, new: Item, hook: Item, because: str, now: int) -> None:
         """Pause a webhook with a reason (a sentence) and write the result of the last turn in one transaction.
 
         Raises LeaseLost. Raises ConditionFailed if another attribute of the webhook, such as its description, changed
         since it was read.
         """
-        new = _next(place, as_idle(new), now)
+        new = _next(state, as_idle(new), now)
         paused = without(hook, *INDEXED) | {"paused": True, "pausedBecause": because}
         paused = with_version(paused, _WORKER, now, version=hook["version"] + 1)
         writes = [
-            self.table.update(key_of(place), change_between(place, new), condition=fence(turn=place[TURN])),
+            self.table.update(key_of(state), change_between(state, new), condition=fence(turn=state[TURN])),
             self.table.update(key_of(hook), change_between(hook, paused), condition=at_version(hook)),
         ]
         write_with_lease(self.table, writes, new)
@@ -202,20 +202,20 @@ class DeliveryStateStore:
             oldest=WEBHOOK_ATTEMPTS.sort_prefix,
             newest=newest,
         )
-        kept = Expression.of("#purgeAt > :now", now=now)
+        retained = Expression.of("#purgeAt > :now", now=now)
         found: list[tuple[dict[str, Any], Position]] = []
         start: Item | None = None
         while True:
             page = self.table.query(
-                index=None, condition=condition, keep=kept, ascending=False, limit=LARGEST_READ, start=start
+                index=None, condition=condition, keep=retained, ascending=False, limit=LARGEST_READ, start=start
             )
             for item in page.items:
                 attempts = orjson.loads(zlib.decompress(item["attempts"]))[::-1]
                 skipped = int(shown) if after and item[SORT_KEY] == newest else 0
                 at, turn = item[SORT_KEY].split("#")[1:]
                 found += [
-                    (attempt, Position(int(at), f"{turn}/{place}"))
-                    for place, attempt in enumerate(attempts[skipped:], skipped + 1)
+                    (attempt, Position(int(at), f"{turn}/{state}"))
+                    for state, attempt in enumerate(attempts[skipped:], skipped + 1)
                 ]
             if len(found) > limit:
                 return Page([attempt for attempt, _ in found[:limit]], found[limit - 1][1])
@@ -229,31 +229,31 @@ def _sort_key(at: int, turn: int | str) -> str:
     return WEBHOOK_ATTEMPTS.key(webhookId="", at=f"{at:013}", turn=turn)[SORT_KEY]
 
 
-def encode_cursors(places: Mapping[str, LogCursor]) -> Item:
+def encode_cursors(cursors: Mapping[str, LogCursor]) -> Item:
     """Return log positions in their stored form."""
-    return {log: list(place) for log, place in places.items()}
+    return {log: list(state) for log, state in cursors.items()}
 
 
-def as_due(place: Item, at: int) -> Item:
+def as_due(state: Item, at: int) -> Item:
     """Return the state of a webhook that is not due before a time (epoch seconds).
 
     At that time the sweeper sends a message if no other message was received.
     """
-    return seen_at(place, at) | {"nextAttemptAt": at}
+    return checked_at(state, at) | {"nextAttemptAt": at}
 
 
-def seen_at(place: Item, at: int) -> Item:
+def checked_at(state: Item, at: int) -> Item:
     """Return the state of a webhook that the sweeper checks at a time (epoch seconds).
 
     Changes may trigger it earlier.
     """
-    return place | {"rel": DUE, "relShard": 0, "relSort": at, "relId": place["webhookId"]}
+    return state | {"rel": DUE, "relShard": 0, "relSort": at, "relId": state["webhookId"]}
 
 
-def as_idle(place: Item) -> Item:
+def as_idle(state: Item) -> Item:
     """Return the state of a webhook without a lease or a due time, which waits only for changes."""
-    return without(place, *WAITING, *LEASE, QUEUED)
+    return without(state, *WAITING, *LEASE, QUEUED)
 
 
-def _next(place: Item, new: Item, now: int) -> Item:
-    return new | next_turn(place) | {"updatedAt": now}
+def _next(state: Item, new: Item, now: int) -> Item:
+    return new | next_turn(state) | {"updatedAt": now}

@@ -13,7 +13,7 @@ from shared.feed.change import Change
 from shared.webhooks.http_client import ReceiverResponse
 from shared.webhooks.transport import Attempt
 
-LARGEST_PUT = 10
+MAX_EVENTS = 10
 """Maximum events per PutEvents request."""
 SOURCE = "video-metadata"
 
@@ -31,18 +31,18 @@ class EventBus:
 
         A request has up to ten changes, each of a different group, because each of them may fail separately.
         """
-        tries: list[Attempt] = []
-        left = deque(deque(group) for group in groups)
-        while left and in_time():
-            several = [left.popleft() for _ in range(min(LARGEST_PUT, len(left)))]
-            put = self._put([group.popleft() for group in several])
-            tries += put
-            if not all(tried.is_accepted for tried in put):
+        attempts: list[Attempt] = []
+        pending = deque(deque(group) for group in groups)
+        while pending and in_time():
+            batch = [pending.popleft() for _ in range(min(MAX_EVENTS, len(pending)))]
+            results = self._send([group.popleft() for group in batch])
+            attempts += results
+            if not all(attempt.is_accepted for attempt in results):
                 break
-            left.extend(group for group in several if group)
-        return tries
+            pending.extend(group for group in batch if group)
+        return attempts
 
-    def _put(self, changes: Sequence[Change]) -> list[Attempt]:
+    def _send(self, changes: Sequence[Change]) -> list[Attempt]:
         begun = self._clock()
         try:
             entries = self._client.put_events(Entries=[self._entry(change) for change in changes])["Entries"]
@@ -53,7 +53,8 @@ class EventBus:
             errors = ["nothing"] * len(changes)
         ms = round((self._clock() - begun) * 1000)
         return [
-            Attempt(change, int(begun * 1000), _answer(code, ms)) for change, code in zip(changes, errors, strict=True)
+            Attempt(change, int(begun * 1000), _response(code, ms))
+            for change, code in zip(changes, errors, strict=True)
         ]
 
     def _entry(self, change: Change) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class EventBus:
         }
 
 
-def _answer(code: str | None, ms: int) -> ReceiverResponse:
+def _response(code: str | None, ms: int) -> ReceiverResponse:
     """Return the result of one event. `code` is EventBridge's error code, or `None` if the bus accepted the event."""
     error = f"The bus answered {code}." if code else None
     return ReceiverResponse(None if code else 200, ms, b"", error, is_forbidden=False, retry_after=None)

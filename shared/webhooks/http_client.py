@@ -85,7 +85,7 @@ def send(
         request = format_post({"host": receiver.authority, **headers, "connection": "close"}, body, receiver.path)
         with _connection(receiver, addresses, connect, trust, time_left) as connection:
             _send_all(connection, request, time_left)
-            status, fields, content = _answer(_Stream(connection, time_left))
+            status, fields, content = _read_response(_Stream(connection, time_left))
         retry_after = seconds_of(fields.get("retry-after", ""), time.time())
     except ForbiddenAddress as refusal:
         error, is_forbidden = str(refusal), True
@@ -144,12 +144,12 @@ def _connection(
 
     Adds TLS for the receiver's name if the URL is https.
     """
-    for others, address in zip(reversed(range(len(addresses))), addresses, strict=True):
+    for remaining, address in zip(reversed(range(len(addresses))), addresses, strict=True):
         try:
-            connection = connect((address, receiver.port), time_left() / (others + 1))
+            connection = connect((address, receiver.port), time_left() / (remaining + 1))
             break
         except OSError:
-            if not others:
+            if not remaining:
                 raise
     if not receiver.is_secure:
         return connection
@@ -204,7 +204,7 @@ class _Stream(io.RawIOBase):
         return count
 
 
-def _answer(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
+def _read_response(stream: _Stream) -> tuple[int, Mapping[str, str], bytes]:
     """Return status, headers and body. Only the body may be truncated. Raises _Unanswered or OSError."""
     with Response(cast(socket.socket, stream), method="POST") as response:
         try:

@@ -19,7 +19,7 @@ LONGEST_DESCRIPTION = 300
 """Maximum characters of a description."""
 
 
-def _known(type_: str) -> str:
+def _known_type(type_: str) -> str:
     if type_ not in TYPES and type_ not in GROUPS:
         raise ValueError(f"must be one of {', '.join(TYPES)}, or all of one kind: {', '.join(GROUPS)}")
     return type_
@@ -47,7 +47,7 @@ Url = Annotated[
     Field(description="`https://` URL of a public host, port 443 or 8443, in ASCII, without user name and fragment"),
 ]
 Types = Annotated[
-    list[Annotated[str, AfterValidator(_known), Field(json_schema_extra={"enum": [*TYPES, *GROUPS]})]],
+    list[Annotated[str, AfterValidator(_known_type), Field(json_schema_extra={"enum": [*TYPES, *GROUPS]})]],
     Field(
         max_length=len(TYPES) + len(GROUPS),
         description="Change types to send, or all types of one entity such as `video.*`; empty for all",

@@ -30,22 +30,22 @@ class DeliveryQuotas(Quotas[str]):
     """
 
     def __init__(
-        self, places: DeliveryStateStore, most: Mapping[str, int], clock: Callable[[], float] = time.time
+        self, states: DeliveryStateStore, most: Mapping[str, int], clock: Callable[[], float] = time.time
     ) -> None:
-        super().__init__(places.table, most)
-        self._places = places
+        super().__init__(states.table, most)
+        self._states = states
         self._clock = clock
 
     def _is_open(self, name: str) -> bool:
-        return is_leased(self._places.read(name) or {}, self._clock(), LONGEST_LEASE)
+        return is_leased(self._states.read(name) or {}, self._clock(), LONGEST_LEASE)
 
     def _waiting(self, claim: Claim) -> str:
         return claim.name  # an unnecessary message is harmless
 
 
-def is_slow(place: Item) -> bool:
+def is_slow(state: Item) -> bool:
     """Return whether the receiver of a webhook is slow; it is not before its first response."""
-    average: int = place.get("answerMs", 0)
+    average: int = state.get("answerMs", 0)
     return average >= SLOW_MS
 
 
@@ -54,8 +54,8 @@ def average_ms(before: int | None, newest: float) -> int:
     return round(newest if before is None else before + WEIGHT * (newest - before))
 
 
-def claims_of(place: Item, owner: str, now: int) -> list[Claim]:
+def claims_of(state: Item, owner: str, now: int) -> list[Claim]:
     """Return the claims of a webhook, in the order in which a worker makes them."""
-    webhook_id, since = place["webhookId"], place.get(QUEUED, now)
-    quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(place) else [(owner, QUICK)]
+    webhook_id, since = state["webhookId"], state.get(QUEUED, now)
+    quotas = [(owner, SLOW), (EVERYBODY, ALL_SLOW)] if is_slow(state) else [(owner, QUICK)]
     return [Claim(quota_owner, queue, webhook_id, since) for quota_owner, queue in quotas]

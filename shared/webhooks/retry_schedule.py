@@ -17,23 +17,23 @@ MAX_BUS_DELAY = 600
 DAYS_FAILING = 3
 """Days without an accepted change after which a webhook is paused."""
 
-STATUS_GONE = "The receiver answered 410 Gone."
+RECEIVER_GONE = "The receiver answered 410 Gone."
 
 
 def delay_after(
     failures: int,
-    answers: Sequence[ReceiverResponse],
+    responses: Sequence[ReceiverResponse],
     chance: Callable[[float, float], float],
     *,
     longest: int | None = None,
 ) -> int:
     """Return the seconds until the next attempt after consecutive failures; at most `longest`.
 
-    `answers` are the responses of the last attempt. `chance` returns a random number between its two arguments.
+    `responses` are the responses of the last attempt. `chance` returns a random number between its two arguments.
     """
     delay = DELAYS[min(failures, len(DELAYS)) - 1] * chance(1 - JITTER, 1 + JITTER)
-    asked = max(answer.retry_after or 0 for answer in answers)
-    delay = math.ceil(max(delay, min(asked, LONGEST_RETRY_AFTER)))
+    retry_after = max(response.retry_after or 0 for response in responses)
+    delay = math.ceil(max(delay, min(retry_after, LONGEST_RETRY_AFTER)))
     return delay if longest is None else min(delay, longest)
 
 
@@ -42,18 +42,18 @@ def is_due(at: int, now: float) -> bool:
     return at <= now or at > now + LONGEST_RETRY_AFTER * (1 + JITTER) + 1
 
 
-def reason_to_pause(answers: Sequence[ReceiverResponse], seconds: int) -> str | None:
+def reason_to_pause(responses: Sequence[ReceiverResponse], seconds: int) -> str | None:
     """Return why to pause a webhook whose receiver has accepted nothing for `seconds`, or `None` to retry it.
 
-    `answers` are the responses of the last attempt.
+    `responses` are the responses of the last attempt.
     """
-    for answer in answers:
-        if answer.is_forbidden:
-            return answer.error
-        if answer.status == 410:
-            return STATUS_GONE
+    for response in responses:
+        if response.is_forbidden:
+            return response.error
+        if response.status == 410:
+            return RECEIVER_GONE
     if seconds < DAYS_FAILING * 86_400:
         return None
-    last = answers[-1]
+    last = responses[-1]
     words = f". {last.error}" if last.status is None else f"; the last answer was {last.status}."
     return f"The receiver has not taken a change for {DAYS_FAILING} days{words}"

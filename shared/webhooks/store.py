@@ -56,15 +56,15 @@ class Subscription:
     """A webhook and its delivery state."""
 
     hook: Item
-    place: Item
+    state: Item
 
     def document(self, now: int) -> dict[str, Any]:
         """Return the document that the owner sees at `now` (epoch seconds), without secrets."""
         shown = {name: self.hook[name] for name in FIELDS if name in self.hook}
-        if "oldestWaiting" in self.place:
-            shown["behindSince"] = self.place["oldestWaiting"]
-        if self.place.get("failures"):
-            shown |= {name: self.place[name] for name in ("nextAttemptAt", "failures") if name in self.place}
+        if "oldestWaiting" in self.state:
+            shown["behindSince"] = self.state["oldestWaiting"]
+        if self.state.get("failures"):
+            shown |= {name: self.state[name] for name in ("nextAttemptAt", "failures") if name in self.state}
         until = self.hook.get("rotatedAt", 0) + OVERLAP_SECONDS
         return shown | ({"previousSecretUntil": until} if until > now else {})
 
@@ -80,7 +80,7 @@ def secrets_of(master: str, hook: Item, now: int) -> list[bytes]:
     return [secret_of(master, hook["webhookId"], number) for number in generations]
 
 
-def place_of_webhook(hook: Item) -> Item:
+def index_position(hook: Item) -> Item:
     """Return the index attributes of a webhook by the owner it subscribes to; empty while it is paused."""
     if hook["paused"]:
         return {}
@@ -101,37 +101,37 @@ class WebhookStore:
         self,
         webhook_id: str,
         content: Mapping[str, Value],
-        places: Mapping[str, LogCursor],
+        cursors: Mapping[str, LogCursor],
         caller: Caller,
         now: int,
         once: IdempotentRequest | None = None,
     ) -> dict[str, Any]:
         """Create a webhook for the caller and return its document with the `generation` of its secret.
 
-        `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `places` has the first
+        `content` has `url`, `types`, `paused`, and optionally `follows` and `description`. `cursors` has the first
         position for each log. With `once`, a repeated request returns the first result. Does not check the
         subscription: see `require_following`. Raises LimitReached.
         """
         key = WEBHOOK.key(webhookId=webhook_id)
         item = {**content, **key, "webhookId": webhook_id, "userId": caller.subject, "createdAt": now, "generation": 1}
-        hook = with_version(item | place_of_webhook(item), caller, now, version=1)
-        place = {
+        hook = with_version(item | index_position(item), caller, now, version=1)
+        state = {
             **WEBHOOK_STATE.key(webhookId=webhook_id),
             "webhookId": webhook_id,
-            "places": encode_cursors(places),
+            "places": encode_cursors(cursors),
             "turn": 1,
         }
         if not hook["paused"]:
-            place = as_due(place, now)
+            state = as_due(state, now)
         below = Expression.of("attribute_not_exists(#ids) OR size(#ids) < :most", most=MAX_WEBHOOKS)
         writes = [
             self.table.put(hook, condition=ABSENT),
-            self.table.put(place, condition=ABSENT),
+            self.table.put(state, condition=ABSENT),
             self._listed("ADD", webhook_id, caller.subject, caller, now, below),
         ]
-        answer = Subscription(hook, place).document(now) | {"generation": hook["generation"]}
+        response = Subscription(hook, state).document(now) | {"generation": hook["generation"]}
         try:
-            return carry_out(self.table, writes, hook, answer, once, what=_NOUN)
+            return carry_out(self.table, writes, hook, response, once, what=_NOUN)
         except ConditionFailed as failure:
             raise LimitReached(
                 f"You already have {MAX_WEBHOOKS} webhooks, the most that one user may have; delete one first."
@@ -140,8 +140,8 @@ class WebhookStore:
     def read(self, webhook_id: str) -> Subscription | None:
         """Return a webhook and its delivery state, or `None` if it does not exist. Consistent."""
         keys = [entity.key(webhookId=webhook_id) for entity in (WEBHOOK, WEBHOOK_STATE)]
-        hook, place = self.table.get_all(keys, consistent=True)
-        return Subscription(hook, place) if hook and place else None
+        hook, state = self.table.get_all(keys, consistent=True)
+        return Subscription(hook, state) if hook and state else None
 
     def read_for(self, webhook_id: str, caller: Caller) -> Subscription:
         """Return a webhook of the caller. Raises NotFound."""
@@ -159,14 +159,14 @@ class WebhookStore:
             consistent=True,
         )
         hooks = [item for item in items if item["sk"] == WEBHOOK.sk]
-        places = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_STATE.sk}
+        states = {item["webhookId"]: item for item in items if item["sk"] == WEBHOOK_STATE.sk}
         hooks.sort(key=lambda hook: (hook["createdAt"], hook["webhookId"]), reverse=True)
-        return [Subscription(hook, places[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in places]
+        return [Subscription(hook, states[hook["webhookId"]]) for hook in hooks if hook["webhookId"] in states]
 
     def list_owned(self, user_id: str, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of `list_for_user`."""
-        left = [one for one in self.list_for_user(user_id) if after is None or _position(one) < after]
-        return Page(left[:limit], _position(left[limit - 1]) if len(left) > limit else None)
+        remaining = [webhook for webhook in self.list_for_user(user_id) if after is None or _position(webhook) < after]
+        return Page(remaining[:limit], _position(remaining[limit - 1]) if len(remaining) > limit else None)
 
     def list_following(self, user_id: str | None, *, limit: int, after: Position | None = None) -> Page[Subscription]:
         """Return a page of active webhooks that subscribe to one user's changes, or to all users' (`None`).
@@ -180,9 +180,9 @@ class WebhookStore:
         keys = [entity.key(webhookId=webhook_id) for webhook_id in ids for entity in (WEBHOOK, WEBHOOK_STATE)]
         read = self.table.get_all(keys, consistent=True)
         followed = [
-            Subscription(hook, place) for hook, place in zip(read[::2], read[1::2], strict=True) if hook and place
+            Subscription(hook, state) for hook, state in zip(read[::2], read[1::2], strict=True) if hook and state
         ]
-        return Page([one for one in followed if not one.hook["paused"]], entries.resume)
+        return Page([webhook for webhook in followed if not webhook.hook["paused"]], entries.resume)
 
     def change(
         self, webhook_id: str, patch: Mapping[str, Value], caller: Caller, now: int, matches: Callable[[int], bool]
@@ -203,7 +203,7 @@ class WebhookStore:
     def replay(
         self,
         webhook_id: str,
-        places: Mapping[str, LogCursor],
+        cursors: Mapping[str, LogCursor],
         caller: Caller,
         now: int,
         matches: Callable[[int], bool],
@@ -212,7 +212,7 @@ class WebhookStore:
 
         Raises the errors of `change`.
         """
-        return self._revise(webhook_id, caller, now, lambda hook: hook, matches, places=places)
+        return self._revise(webhook_id, caller, now, lambda hook: hook, matches, cursors=cursors)
 
     def rotate(
         self,
@@ -263,11 +263,11 @@ class WebhookStore:
         plan: Callable[[Item], Item],
         matches: Callable[[int], bool],
         *,
-        places: Mapping[str, LogCursor] | None = None,
+        cursors: Mapping[str, LogCursor] | None = None,
         once: IdempotentRequest | None = None,
         shown: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Change a webhook of the caller with `plan`, and optionally move it to the positions in `places`.
+        """Change a webhook of the caller with `plan`, and optionally move it to the positions in `cursors`.
 
         Returns its document and the attributes in `shown`. Writes nothing if nothing changes.
         """
@@ -276,27 +276,27 @@ class WebhookStore:
         def attempt(_: Item | None) -> dict[str, Any]:
             followed = self.read_for(webhook_id, caller)
             # Read after the webhook: see VideoStore.change.
-            if answer := find_stored_response(self.table, once):
-                return answer
-            hook, place = followed.hook, followed.place
+            if response := find_stored_response(self.table, once):
+                return response
+            hook, state = followed.hook, followed.state
             _check_version(hook, matches)
             new = plan(hook)
-            if places is None and not change_between(hook, new).text:
+            if cursors is None and not change_between(hook, new).text:
                 return followed.document(now)
             if not new["paused"]:
                 require_following(new.get("follows"), caller)
-            new = without(new, *INDEXED) | place_of_webhook(new)
+            new = without(new, *INDEXED) | index_position(new)
             new = with_version(new, caller, now, version=hook["version"] + 1, write_id=write_id)
             writes = [self.table.update(key, change_between(hook, new), condition=at_version(hook))]
-            if places is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
-                said, forgotten = _turned(webhook_id, now, paused=new["paused"], places=places)
-                turn = change_between(dict.fromkeys(forgotten), said) + Expression.of("ADD #turn :one", one=1)
+            if cursors is not None or any(new[name] != hook[name] for name in DELIVERED_BY):
+                changed, removed = _turned(webhook_id, now, paused=new["paused"], cursors=cursors)
+                state_change = change_between(dict.fromkeys(removed), changed) + Expression.of("ADD #turn :one", one=1)
                 # A worker may write the delivery state at any time. The condition on the webhook guards the
                 # transaction.
-                writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), turn))
-                place = without(place, *forgotten) | said
-            answer = Subscription(new, place).document(now) | {name: new[name] for name in shown}
-            return carry_out(self.table, writes, new, answer, once, what=_NOUN)
+                writes.append(self.table.update(WEBHOOK_STATE.key(webhookId=webhook_id), state_change))
+                state = without(state, *removed) | changed
+            response = Subscription(new, state).document(now) | {name: new[name] for name in shown}
+            return carry_out(self.table, writes, new, response, once, what=_NOUN)
 
         return retry_on_conflict(attempt, _NOUN, pause=self.table.pause)
 
@@ -319,20 +319,20 @@ def require_following(user_id: str | None, caller: Caller) -> None:
 
 
 def _turned(
-    webhook_id: str, now: int, *, paused: bool, places: Mapping[str, LogCursor] | None
+    webhook_id: str, now: int, *, paused: bool, cursors: Mapping[str, LogCursor] | None
 ) -> tuple[Item, Sequence[str]]:
     """Return the attributes to set and to remove in the delivery state when the worker's turn is invalidated.
 
     A worker that is sending keeps its lease and continues with this state, so no other worker sends at the same time.
     """
-    said = {} if paused else as_due({"webhookId": webhook_id}, now)
-    forgotten = [*WAITING] if paused else []
-    if not paused or places is not None:
-        forgotten += ["failures", "failingSince", "tried"]
-    if places is not None:
-        said["places"] = encode_cursors(places)
-        forgotten += ["delivered", "oldestWaiting", "caughtUpAt"]
-    return said, forgotten
+    changed = {} if paused else as_due({"webhookId": webhook_id}, now)
+    removed = [*WAITING] if paused else []
+    if not paused or cursors is not None:
+        removed += ["failures", "failingSince", "tried"]
+    if cursors is not None:
+        changed["places"] = encode_cursors(cursors)
+        removed += ["delivered", "oldestWaiting", "caughtUpAt"]
+    return changed, removed
 
 
 def _check_version(hook: Item, matches: Callable[[int], bool]) -> None:

@@ -61,19 +61,19 @@ class HttpTransport:
     def deliver(self, hook: Item, groups: Sequence[Sequence[Change]], in_time: Callable[[], bool]) -> list[Attempt]:
         """Send changes as signed requests. Raises Unavailable, before any request, if the master key cannot be read."""
         secrets = secrets_of(self._master(), hook, int(self._clock()))
-        tries: list[Attempt] = []
+        attempts: list[Attempt] = []
         is_over = threading.Event()
 
-        def bring(group: Sequence[Change]) -> None:
+        def deliver_group(group: Sequence[Change]) -> None:
             for change in group:
                 if is_over.is_set() or not in_time():
                     return
                 now, body = self._clock(), event_body(change)
                 headers = event_headers(change["id"], body, secrets, now)
-                tried = Attempt(change, int(now * 1000), self._send(hook["url"], headers, body, local=self._local))
-                tries.append(tried)
-                if not tried.is_accepted:
+                attempt = Attempt(change, int(now * 1000), self._send(hook["url"], headers, body, local=self._local))
+                attempts.append(attempt)
+                if not attempt.is_accepted:
                     is_over.set()
 
-        map_threads(bring, groups, CONCURRENT_REQUESTS)
-        return tries
+        map_threads(deliver_group, groups, CONCURRENT_REQUESTS)
+        return attempts

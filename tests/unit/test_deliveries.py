@@ -20,11 +20,11 @@ from shared.core.settings import LambdaHandler
 from shared.feed.log import DAYS_KEPT, Feed, owner_log
 from shared.processing.messages import changed_message, deliver_message
 from shared.webhooks import delivery as delivering_module
-from shared.webhooks.delivery import BUS, GONE, INDEX_SECONDS, MAX_DELIVERED
+from shared.webhooks.delivery import BUS, CHANGES_EXPIRED, INDEX_SECONDS, MAX_DELIVERED
 from shared.webhooks.delivery_state import LEASE_SECONDS, NOTIFIED_SECONDS, WAITING, DeliveryStateStore
 from shared.webhooks.event import event_body
 from shared.webhooks.http_client import ReceiverResponse
-from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, STATUS_GONE, delay_after, is_due
+from shared.webhooks.retry_schedule import DAYS_FAILING, DELAYS, RECEIVER_GONE, delay_after, is_due
 from shared.webhooks.transport import CONCURRENT_REQUESTS
 from tests import logs
 from tests.integration.faults import FaultLine, run_meanwhile, throttle
@@ -394,7 +394,7 @@ class TestWhatFails:
     @pytest.mark.parametrize(
         ("answer", "because"),
         [
-            (respond_with(410), STATUS_GONE),
+            (respond_with(410), RECEIVER_GONE),
             (respond_with(None, is_forbidden=True, error="It may not be called."), "It may not be called."),
         ],
         ids=["gone", "forbidden"],
@@ -437,7 +437,7 @@ class TestWhatFails:
             service.clock.advance(DAY)
         service.clock.advance((DAYS_KEPT - 2.5) * DAY)
         service.deliver()
-        assert service.hook()["pausedBecause"] == GONE
+        assert service.hook()["pausedBecause"] == CHANGES_EXPIRED
         assert service.receiver.requests == []
 
 

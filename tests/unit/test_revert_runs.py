@@ -27,8 +27,8 @@ COUNTS = ("examined", "reverted", "unchanged", "skipped", "failed", "waiting")
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a set of three entries be a large one, and a turn take two."""
     monkeypatch.setattr(undoing_module, "MAX_ENTRIES_INLINE", 2)
-    monkeypatch.setattr(undoing_module, "ENTRIES_PER_TURN", 2)
-    monkeypatch.setattr(undoing_module, "WAITING_PARTS_PER_TURN", 2)
+    monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 2)
+    monkeypatch.setattr(undoing_module, "WAITING_PARTS_PER_STEP", 2)
 
 
 def _renamed(undoing: RevertTestbed, count: int, changeset_id: str = "set", owner: str = "alice") -> list[str]:
@@ -307,7 +307,7 @@ class TestTheTrailIsBehind:
         self, reverts: RevertTestbed, small_pages: None, monkeypatch: pytest.MonkeyPatch, seed: int, pages: int
     ) -> None:
         reverts.set_page_size(pages)
-        monkeypatch.setattr(undoing_module, "ENTRIES_PER_TURN", 8)  # what belongs to one video is on one page
+        monkeypatch.setattr(undoing_module, "ENTRIES_PER_STEP", 8)  # what belongs to one video is on one page
         chance = random.Random(seed)
         whole = reverts.create_whole("set", videos=2)
         video_ids = _renamed(reverts, 12)

@@ -38,7 +38,7 @@ def engine(tmp_path: Path) -> SearchEngine:
 @pytest.fixture
 def follower(service: IndexedService, engine: SearchEngine, clock: Clock) -> FeedConsumer:
     """Consumer that brings the index up to the end of the feed."""
-    return FeedConsumer(engine, service.feed, service.films, clock=clock, sleep=lambda _: None)
+    return FeedConsumer(engine, service.feed, service.loader, clock=clock, sleep=lambda _: None)
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ class TestEachKindOfChange:
 class TestHowFar:
     def test_an_index_without_changes_is_as_new_as_the_feed(self, follower: FeedConsumer, clock: Clock) -> None:
         assert follower.catch_up()
-        assert follower.mark.as_of == clock.now * 1000
+        assert follower.checkpoint.as_of == clock.now * 1000
 
     def test_follower_resumes_from_the_position_stored_in_the_index_folder(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
@@ -208,7 +208,7 @@ class TestHowFar:
         clock.advance(60)
         pears = service.film("Pears")
         again = SearchEngine(tmp_path / "index")
-        second = FeedConsumer(again, service.feed, service.films, clock=clock)
+        second = FeedConsumer(again, service.feed, service.loader, clock=clock)
         second.catch_up()
         assert second.put == 1
         assert again.stored(pears)
@@ -217,18 +217,18 @@ class TestHowFar:
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer, clock: Clock, tmp_path: Path
     ) -> None:
         follower.catch_up()
-        empty_at = follower.mark.as_of
+        empty_at = follower.checkpoint.as_of
         clock.advance(60)
         films = [service.film(f"Film {number}") for number in range(SLICE + 4)]
         assert not follower.catch_up(lambda: False)
         assert (follower.put, engine.size) == (SLICE, SLICE)
-        assert (engine.mark, follower.mark.as_of) == (follower.mark, empty_at)
+        assert (engine.checkpoint, follower.checkpoint.as_of) == (follower.checkpoint, empty_at)
         engine.close()
         again = SearchEngine(tmp_path / "index")
-        second = FeedConsumer(again, service.feed, service.films, clock=clock)
+        second = FeedConsumer(again, service.feed, service.loader, clock=clock)
         assert second.catch_up()
         assert (second.put, again.size) == (len(films) - SLICE, len(films))
-        assert second.mark.as_of == clock.now * 1000
+        assert second.checkpoint.as_of == clock.now * 1000
 
     def test_without_time_it_stops_after_a_page_in_which_nothing_is_of_a_video(
         self, service: IndexedService, follower: FeedConsumer, monkeypatch: pytest.MonkeyPatch, clock: Clock
@@ -238,9 +238,9 @@ class TestHowFar:
             service.api.post("/v1/playlists", {"title": f"Mine {number}"})
         service.settle()
         assert not follower.catch_up(lambda: False)
-        assert follower.mark.as_of == 0
+        assert follower.checkpoint.as_of == 0
         assert follower.catch_up()
-        assert follower.mark.as_of == clock.now * 1000
+        assert follower.checkpoint.as_of == clock.now * 1000
 
     def test_a_video_that_changes_over_and_over_is_put_in_once_for_each_page(
         self, service: IndexedService, engine: SearchEngine, follower: FeedConsumer
@@ -259,7 +259,7 @@ class TestHowFar:
         films = [service.film(f"Film {number}") for number in range(2 * SLICE)]
         commits: list[IndexCheckpoint] = []
         monkeypatch.setattr(engine, "commit", commits.append)
-        FeedConsumer(engine, service.feed, service.films, clock=clock, slice_=len(films)).catch_up()
+        FeedConsumer(engine, service.feed, service.loader, clock=clock, slice_=len(films)).catch_up()
         assert len(commits) == 1
 
     def test_wait_for_returns_whether_the_index_reached_the_positions(
@@ -300,7 +300,7 @@ class TestHowFar:
             follower.catch_up()
 
     def test_an_index_that_has_followed_nothing_follows_all_that_is_kept(self, follower: FeedConsumer) -> None:
-        assert follower.mark.places == dict.fromkeys(shard_logs(), OLDEST)
+        assert follower.checkpoint.places == dict.fromkeys(shard_logs(), OLDEST)
 
 
 class TestWhichCaptions:

@@ -93,10 +93,10 @@ def titles(engine: SearchEngine, q: str, **filters: Any) -> list[str]:
 def test_put_video_is_found_after_commit(engine: SearchEngine) -> None:
     engine.put([a_film(title="The Matrix")])
     assert titles(engine, "matrix") == []
-    assert engine.mark is None
+    assert engine.checkpoint is None
     engine.commit(AT)
     assert titles(engine, "matrix") == ["The Matrix"]
-    assert engine.mark == AT
+    assert engine.checkpoint == AT
 
 
 def test_a_film_takes_the_place_of_what_it_was(engine: SearchEngine) -> None:
@@ -123,7 +123,7 @@ def test_a_mark_alone_can_be_kept(engine: SearchEngine, tmp_path: Path) -> None:
     before = engine.files()
     engine.commit(IndexCheckpoint({"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5))
     assert [file for file in engine.files() if file.is_immutable] == [file for file in before if file.is_immutable]
-    assert SearchEngine(tmp_path / "index").mark == IndexCheckpoint(
+    assert SearchEngine(tmp_path / "index").checkpoint == IndexCheckpoint(
         {"CHANGES#0": LogCursor(8, 0)}, as_of=NOW * 1000 + 5
     )
 
@@ -134,7 +134,7 @@ def test_an_index_is_the_same_after_it_was_closed(tmp_path: Path) -> None:
     engine.put([a_film(2, "Heat")])
     engine.close()
     engine = SearchEngine(tmp_path)
-    assert (engine.mark, engine.size) == (AT, 1)
+    assert (engine.checkpoint, engine.size) == (AT, 1)
     put(engine, a_film(2, "Heat"))
     assert titles(engine, "heat") == ["Heat"]
     engine.close()
@@ -145,7 +145,7 @@ def test_a_process_that_ends_before_its_commit_leaves_nothing_of_it(engine: Sear
     engine.put([a_film(number, f"Other {number}") for number in range(10, 30)], deleted_ids=[video_id(0)])
     left = copied(tmp_path / "index", tmp_path / "left")
     found = SearchEngine(left)
-    assert (found.size, found.mark) == (20, AT)
+    assert (found.size, found.checkpoint) == (20, AT)
     assert titles(found, "other") == []
     put(found, a_film(40, "Other 40"))
     assert titles(found, "other") == ["Other 40"]
@@ -163,7 +163,7 @@ def test_a_process_that_ends_before_its_mark_puts_the_same_again(
             engine.commit(replace(AT, as_of=1))
     engine.close()
     again = SearchEngine(tmp_path / "index")
-    assert again.mark == AT
+    assert again.checkpoint == AT
     again.put([a_film(2, "Heat")], deleted_ids=[video_id(1)])
     again.commit(replace(AT, as_of=1))
     assert (again.size, titles(again, "heat"), titles(again, "matrix")) == (1, ["Heat"], [])
@@ -213,7 +213,7 @@ def test_listed_files_are_the_whole_index(engine: SearchEngine, tmp_path: Path) 
         shutil.copy(tmp_path / "index" / file.name, copy)
         assert (copy / file.name).stat().st_size == file.size
     copied = SearchEngine(copy)
-    assert (copied.mark, copied.size) == (AT, 5)
+    assert (copied.checkpoint, copied.size) == (AT, 5)
     assert titles(copied, "heat") == ["Heat"]
     put(copied, a_film(7, "Heat 2"))
     assert sorted(titles(copied, "heat")) == ["Heat", "Heat 2"]
@@ -487,10 +487,10 @@ def test_texts_can_be_read_only_if_little_is_said(engine: SearchEngine) -> None:
     put(engine, a_film(1, captions={"en": [(0, "apples"), (1, "pears")]}), a_film(2))
     said = engine.stored(video_id(1))
     assert said is not None
-    assert said.said == len("apples pears ")
-    assert engine.stored(video_id(1), most_said=12) is None
-    assert engine.stored(video_id(1), most_said=13) == said
-    assert engine.stored(video_id(2), most_said=0) == engine.stored(video_id(2))
+    assert said.caption_length == len("apples pears ")
+    assert engine.stored(video_id(1), max_characters=12) is None
+    assert engine.stored(video_id(1), max_characters=13) == said
+    assert engine.stored(video_id(2), max_characters=0) == engine.stored(video_id(2))
 
 
 def test_few_of_many_films_that_fit_equally_well_have_the_same_rank(engine: SearchEngine) -> None:

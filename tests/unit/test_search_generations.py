@@ -100,7 +100,7 @@ class TestPublishing:
         assert (run.outcome, run.put) == ("published", 3)
         assert titles(service, tmp_path / "reader", *films, uploading) == ["Apples", "Pears", "Plums"]
         pointer = service.generations.pointer()
-        assert (pointer.films, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
+        assert (pointer.video_count, pointer.as_of, pointer.published_at) == (3, clock.now * 1000, clock.now)
 
     def test_the_next_one_has_what_changed_and_names_the_files_that_did_not(
         self, service: IndexedService, builder: IndexBuilder, fresh: Callable[[], Path], objects: Objects
@@ -504,7 +504,7 @@ class TestARebuild:
         assert service.builder(fresh(), put.append).run(lambda: put[-1] == 0).outcome == "unfinished"
         deploy_other_form(monkeypatch)
         run = service.builder(fresh()).run()
-        assert (run.outcome, service.generations.pointer().films) == ("published", len(films))
+        assert (run.outcome, service.generations.pointer().video_count) == ("published", len(films))
         assert run.put >= len(films)
 
     @pytest.mark.parametrize("manifest", [None, b"{}"], ids=["gone", "damaged"])
@@ -574,7 +574,7 @@ class TestARebuild:
     ) -> None:
         run = builder.run()
         assert (run.outcome, run.put) == ("published", 0)
-        assert service.generations.pointer().films == 0
+        assert service.generations.pointer().video_count == 0
 
 
 class TestTidying:

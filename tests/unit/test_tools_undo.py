@@ -91,7 +91,7 @@ def terminal(capsys: pytest.CaptureFixture[str]) -> Terminal:
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat change sets of more than 2 entries as large, and revert 2 entries per turn."""
     monkeypatch.setattr("shared.history.changeset_reverts.MAX_ENTRIES_INLINE", 2)
-    monkeypatch.setattr("shared.history.changeset_reverts.ENTRIES_PER_TURN", 2)
+    monkeypatch.setattr("shared.history.changeset_reverts.ENTRIES_PER_STEP", 2)
 
 
 class Counting(Bars):

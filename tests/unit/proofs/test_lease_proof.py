@@ -138,14 +138,14 @@ class LeasedIndex(Leased):
 
     def write(self, worker: str, held: GenerationPointer, value: int, now: int) -> GenerationPointer:
         self.now = now
-        self.index._write(held.lease, Expression.of("SET #films = :films", films=value))
+        self.index._write(held.lease, Expression.of("SET #films = :films", video_count=value))
         return self.index.renew(held)
 
     def release(self, held: GenerationPointer, now: int) -> None:
         self.index.release(held)
 
     def value(self) -> int:
-        return self.index.pointer().films
+        return self.index.pointer().video_count
 
 
 class LeasedRun(Leased):
